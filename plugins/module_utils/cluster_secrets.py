@@ -1,0 +1,303 @@
+# Make, keep and read the secrets of a cluster on its primary controller.
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The store of a cluster's secrets: one directory, one file a secret, each made exactly once.
+
+Runs on the node with Python 3.9+ and nothing but the standard library and ssh-keygen.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+
+#: secret -> (file name in the store, smallest size in bytes that is accepted).
+#: munge refuses a key of under 32 bytes (munged(8)); Slurm asks for at least 32 (auth/slurm,
+#: authentication.html) and HS256 for as many bits as its digest has (RFC 7518, 3.2).
+FILES: dict[str, tuple[str, int]] = {
+    "munge_key": ("munge.key", 32),
+    "slurm_key": ("slurm.key", 32),
+    "jwt_key": ("jwt_hs256.key", 32),
+    "database_password": ("database_password", 8),
+    "ssh_ca": ("ssh_ca", 32),
+}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PRINCIPAL = re.compile(r"[^\s,\"'\\]+")
+
+
+class SecretError(Exception):
+    """A secret cannot be read, made or used; the message says where, what, why and the remedy."""
+
+
+def make(secret: str) -> bytes:
+    """Return a fresh value of `secret` (never of the SSH CA, which ssh-keygen makes)."""
+    if secret == "database_password":  # noqa: S105  (a name, not a password)
+        # Hexadecimal, so that it needs no quoting in slurmdbd.conf, SQL or a URL.
+        return os.urandom(16).hex().encode()
+    # munge and auth/slurm take a key of any length from 32 bytes; 1024 is what mungekey's
+    # predecessor and Slurm's own guide make.
+    return os.urandom(32 if secret == "jwt_key" else 1024)  # noqa: S105
+
+
+def parse_host_keys(host_keys: list[dict]) -> list[dict]:
+    """Check the host keys to sign.
+
+    Returns [{name, principals: sorted unique list, key: "type base64"}].
+    Raises SecretError for a name, a principal or a key that ssh-keygen could misread.
+    """
+    out = []
+    for position, item in enumerate(host_keys):
+        where = f"host_keys[{position}] ({item.get('name')})"
+        name = str(item.get("name") or "")
+        if not _NAME.fullmatch(name):
+            raise SecretError(
+                f"{where}: name {name!r} is not a host name; use letters, digits, '.', '_', '-'"
+            )
+        principals = sorted({str(p) for p in item.get("principals") or [name]})
+        for principal in principals:
+            if not _PRINCIPAL.fullmatch(principal):
+                raise SecretError(
+                    f"{where}: principal {principal!r} contains a blank, a comma or a quote; "
+                    "give one host name or address an entry"
+                )
+        words = str(item.get("key") or "").split()
+        try:
+            blob = base64.b64decode(words[1], validate=True) if len(words) >= 2 else b""
+        except (binascii.Error, ValueError):
+            blob = b""
+        # The blob begins with the length and the name of its own type (RFC 4253, 6.6).
+        if not words or blob[4:].find(words[0].encode()) != 0:
+            raise SecretError(
+                f"{where}: key is not an OpenSSH public key; pass the first two words of "
+                "/etc/ssh/ssh_host_ed25519_key.pub of that host"
+            )
+        out.append({"name": name, "principals": principals, "key": " ".join(words[:2])})
+    names = [item["name"] for item in out]
+    for name in names:
+        if names.count(name) > 1:
+            raise SecretError(f"host_keys: {name} is given twice; name every host once")
+    return out
+
+
+def host_key_digest(item: dict, ca_public: str) -> str:
+    """Return what a host certificate depends on, as a sha256 in hexadecimal."""
+    ca = " ".join(ca_public.split()[:2])
+    text = "\n".join([item["key"], ",".join(item["principals"]), ca])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class SecretStore:
+    """The directory that holds a cluster's secrets.
+
+    `check` makes it read-only: what would be made is reported in `made` and returned empty.
+    `made` names what this object made, adopted or signed.
+    """
+
+    def __init__(self, directory: str, check: bool = False) -> None:
+        self.directory = directory
+        self.check = check
+        self.made: list[str] = []
+
+    def path(self, *parts: str) -> str:
+        return os.path.join(self.directory, *parts)
+
+    def prepare(self) -> None:
+        """Make the store, for root alone; never loosen or keep a mode that others can read."""
+        try:
+            mode = os.stat(self.directory).st_mode & 0o7777
+        except FileNotFoundError:
+            mode = -1
+        if mode == 0o700:
+            return
+        self.made.append("directory")
+        if not self.check:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            os.chmod(self.directory, 0o700)
+
+    def secret(self, name: str, adopt: str = "") -> bytes:
+        """Return the secret `name`; make it, or take it over from the file `adopt`, when absent.
+
+        Raises SecretError when a stored or adopted value is too short to be used.
+        """
+        filename, least = FILES[name]
+        value = self._read(self.path(filename))
+        if value is not None:
+            self._long_enough(self.path(filename), value, least)
+            return value
+        value = self._read(adopt) if adopt else None
+        if value is not None:
+            self._long_enough(adopt, value, least)
+            self.made.append(f"{name} (taken over from {adopt})")
+        else:
+            self.made.append(name)
+            if self.check:
+                return b""
+            value = make(name)
+        if self.check:
+            return b""
+        self._write(self.path(filename), value, 0o600)
+        return value
+
+    def ssh_ca_public(self) -> str:
+        """Return the public key of the SSH certificate authority, which is made when absent."""
+        private, public = self.path("ssh_ca"), self.path("ssh_ca.pub")
+        if os.path.exists(private):
+            text = self._read(public)
+            if text:
+                return text.decode().strip()
+            # Somebody removed the public half: it follows from the private one.
+            self.made.append("ssh_ca.pub")
+            if self.check:
+                return ""
+            derived = _ssh_keygen(["-y", "-f", private]).strip()
+            self._write(public, (derived + "\n").encode(), 0o644)
+            return derived
+        self.made.append("ssh_ca")
+        if self.check:
+            return ""
+        with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
+            made = os.path.join(scratch, "ca")
+            _ssh_keygen(["-q", "-t", "ed25519", "-N", "", "-C", "trainwright-ca", "-f", made])
+            # The public half first: the private half then marks a complete pair.
+            os.replace(made + ".pub", public)
+            os.replace(made, private)
+        return (self._read(public) or b"").decode().strip()
+
+    def host_certificates(self, host_keys: list[dict], ca_public: str) -> dict[str, str]:
+        """Return {name: certificate}; sign only where key, principals or authority changed."""
+        out: dict[str, str] = {}
+        for item in host_keys:
+            name = item["name"]
+            certificate = self.path("host_certs", name + "-cert.pub")
+            mark = self.path("host_certs", name + ".sha256")
+            digest = host_key_digest(item, ca_public)
+            have = self._read(certificate)
+            if have and ca_public and (self._read(mark) or b"").decode().strip() == digest:
+                out[name] = have.decode().strip()
+                continue
+            self.made.append(f"host certificate of {name}")
+            out[name] = ""
+            if not self.check:
+                os.makedirs(self.path("host_certs"), mode=0o700, exist_ok=True)
+                out[name] = self._sign(item, certificate)
+                self._write(mark, (digest + "\n").encode(), 0o600)
+        return out
+
+    def _sign(self, item: dict, certificate: str) -> str:
+        with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
+            public = os.path.join(scratch, "host.pub")
+            with open(public, "w", encoding="ascii") as handle:
+                handle.write(item["key"] + "\n")
+            # No end of validity: a cluster must not lock itself out on a date; a host that is
+            # taken out of the cluster is removed by a new authority.
+            _ssh_keygen(
+                ["-q", "-s", self.path("ssh_ca"), "-h", "-I", item["name"]]
+                + ["-n", ",".join(item["principals"]), public]
+            )
+            with open(os.path.join(scratch, "host-cert.pub"), encoding="ascii") as handle:
+                words = handle.read().split()
+        # The comment names a temporary file: put the host's name in its place.
+        text = f"{words[0]} {words[1]} {item['name']}"
+        self._write(certificate, (text + "\n").encode(), 0o644)
+        return text
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            with open(path, "rb") as handle:
+                return handle.read()
+        except FileNotFoundError:
+            return None
+
+    def _long_enough(self, path: str, value: bytes, least: int) -> None:
+        if len(value) < least:
+            raise SecretError(
+                f"{path}: {len(value)} bytes, at least {least} are needed; put the cluster's "
+                "real secret back, or remove the file to have a new one made (every host then "
+                "gets it in this run)"
+            )
+
+    def _write(self, path: str, value: bytes, mode: int) -> None:
+        """Write through a temporary file and fsync: a secret is there whole or not at all."""
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+        try:
+            with os.fdopen(descriptor, "wb") as handle:
+                os.fchmod(handle.fileno(), mode)
+                handle.write(value)
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+
+
+def _ssh_keygen(arguments: list[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["ssh-keygen", *arguments],  # noqa: S607
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SecretError(
+            "ssh-keygen is not installed on this host and makes the SSH certificates; install "
+            "the package openssh-client (Debian, Ubuntu) or openssh (Red Hat)"
+        ) from None
+    if done.returncode:
+        raise SecretError(
+            f"ssh-keygen {' '.join(arguments[:2])}: {(done.stderr or done.stdout).strip()}"
+        )
+    return done.stdout
+
+
+def adoptable(config_dir: str, munge_key: str = "/etc/munge/munge.key") -> dict[str, str]:
+    """Return {secret: file} that a cluster which already runs on this host uses.
+
+    The JWT key is where AuthAltParameters of slurm.conf says (slurm.conf(5)).
+    """
+    found = {"munge_key": munge_key, "slurm_key": os.path.join(config_dir, "slurm.key")}
+    with contextlib.suppress(OSError), open(os.path.join(config_dir, "slurm.conf"), "rb") as file:
+        match = re.search(
+            rb"^\s*AuthAltParameters\s*=.*?jwt_key=([^\s,#]+)", file.read(), re.I | re.M
+        )
+        if match:
+            found["jwt_key"] = match.group(1).decode()
+    return {name: path for name, path in found.items() if os.path.isfile(path)}
+
+
+def ensure(
+    directory: str, want: list[str], host_keys: list[dict], adopt: dict[str, str], check: bool
+) -> dict:
+    """Bring the store to hold `want` and return the module's result.
+
+    Raises SecretError; nothing is made when an argument is refused.
+    """
+    signed = parse_host_keys(host_keys)
+    if signed and "ssh_ca" not in want:
+        raise SecretError("host_keys are given without ssh_ca in want; add ssh_ca to want")
+    store = SecretStore(directory, check)
+    store.prepare()
+    values: dict[str, str] = {}
+    for name in want:
+        if name != "ssh_ca":
+            value = store.secret(name, adopt.get(name, ""))
+            values[name] = base64.b64encode(value).decode()
+    public = store.ssh_ca_public() if "ssh_ca" in want else ""
+    certificates = store.host_certificates(signed, public) if signed else {}
+    return {
+        "changed": bool(store.made),
+        "made": store.made,
+        "secrets": values,
+        "ssh_ca_public": public,
+        "host_certificates": certificates,
+    }
