@@ -1,0 +1,197 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything the collection needs to know about a node, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: Gather what a Slurm cluster needs to know about a node
+version_added: "0.1.0"
+description:
+  - Returns hardware, operating system, accounts, Slurm installation and services of a node, and
+    on request who listens on ports, what it can reach over TCP and how much room paths have.
+  - Reads C(/proc) and C(/sys); starts at most three commands, at the same time.
+  - Takes the place of fact gathering for the collection, at a fraction of its time.
+options:
+  ports:
+    description: TCP ports of which to find the process that listens.
+    type: list
+    elements: int
+    default: []
+  reach:
+    description: Targets C(host:port) to which a TCP connection is tried, all at the same time.
+    type: list
+    elements: str
+    default: []
+  paths:
+    description: Paths whose free space and file system are wanted.
+    type: list
+    elements: path
+    default: []
+  users:
+    description: Names of users and groups to look up, besides slurm, munge and slurmrestd.
+    type: list
+    elements: str
+    default: []
+  uids:
+    description: User IDs of which to find the holders.
+    type: list
+    elements: int
+    default: []
+attributes:
+  check_mode:
+    description: Changes nothing, so it does the same in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Gather node facts
+  trainwright.slurm.node_facts:
+    ports: [6817, 6819]
+    paths: [/var]
+
+- name: Ask whether the controller answers
+  trainwright.slurm.node_facts:
+    reach: ["head1:6817"]
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts, under one name.
+  returned: always
+  type: dict
+  contains:
+    trainwright_node:
+      description: Facts of this node.
+      type: dict
+      returned: always
+      contains:
+        hostname: {description: Short host name., type: str, returned: always}
+        fqdn: {description: Full name if the node knows one without DNS., type: str, returned: always}
+        addresses:
+          description: IPv4 addresses without loopback, that of the default route first.
+          type: list
+          elements: str
+          returned: always
+        os:
+          description: Keys C(id), C(like) (C(debian), C(rhel)), C(version), C(codename), C(pretty).
+          type: dict
+          returned: always
+        kernel: {description: Kernel release., type: str, returned: always}
+        arch: {description: Machine architecture., type: str, returned: always}
+        python: {description: Version of the Python that runs modules., type: str, returned: always}
+        virtualization:
+          description: C(container), the name of the hypervisor, C(vm) or C(none).
+          type: str
+          returned: always
+        cpus: {description: Logical CPUs., type: int, returned: always}
+        boards: {description: Boards; always 1., type: int, returned: always}
+        sockets: {description: Sockets., type: int, returned: always}
+        cores_per_socket: {description: Cores in each socket., type: int, returned: always}
+        threads_per_core: {description: Hardware threads in each core., type: int, returned: always}
+        memory_mb: {description: Memory in MiB., type: int, returned: always}
+        tmp_disk_mb: {description: Size of the file system of /tmp in MiB., type: int, returned: always}
+        gpus:
+          description:
+            - NVIDIA GPUs with C(device), C(index), C(model) and C(memory_mb) (MiB).
+            - Model and memory are empty where nvidia-smi is missing.
+          type: list
+          elements: dict
+          returned: always
+        nics:
+          description: Interfaces with C(name), C(speed_mbps) (0 if unknown) and C(address).
+          type: list
+          elements: dict
+          returned: always
+        efa: {description: Names of EFA devices., type: list, elements: str, returned: always}
+        nvme:
+          description: NVMe namespaces with C(device), C(size_gb) (10^9 bytes) and C(model).
+          type: list
+          elements: dict
+          returned: always
+        cgroup:
+          description: Keys C(mode) (C(v2), C(hybrid), C(v1)) and C(controllers).
+          type: dict
+          returned: always
+        slurm:
+          description:
+            - C(version) installed, C(candidate) the package manager would install (both may be
+              empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir).
+          type: dict
+          returned: always
+        users:
+          description: By name C(uid) and C(gid), null for a user who does not exist.
+          type: dict
+          returned: always
+        groups:
+          description: By name C(gid), null for a group that does not exist.
+          type: dict
+          returned: always
+        uids: {description: Holder of each uid that is taken., type: dict, returned: always}
+        ports:
+          description: Process that listens on each port that is taken, C(?) if unknown.
+          type: dict
+          returned: always
+        reach:
+          description: By target C(open), C(refused), C(unresolved) or C(filtered) with the reason.
+          type: dict
+          returned: always
+        disks:
+          description: By path C(free_mb) (MiB), C(fstype) and C(mount).
+          type: dict
+          returned: always
+        ssh_host_key: {description: Public Ed25519 host key., type: str, returned: always}
+        boot_id: {description: Identifies this boot of the kernel., type: str, returned: always}
+        services:
+          description: Systemd's state of each service of the collection, or C(absent).
+          type: dict
+          returned: always
+        slurmd_running_conf:
+          description: AuthType, ClusterName, SlurmdSpoolDir and StateSaveLocation in slurm.conf.
+          type: dict
+          returned: always
+        clock_offset_s:
+          description: Seconds by which this node's clock is ahead of the control node's.
+          type: float
+          returned: always
+        clock_error_s:
+          description: Seconds by which clock_offset_s may be wrong.
+          type: float
+          returned: always
+"""
+
+import time  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.trainwright.slurm.plugins.module_utils import facts  # noqa: E402
+
+
+def main() -> None:
+    started = time.time()
+    module = AnsibleModule(
+        argument_spec={
+            "ports": {"type": "list", "elements": "int", "default": []},
+            "reach": {"type": "list", "elements": "str", "default": []},
+            "paths": {"type": "list", "elements": "path", "default": []},
+            "users": {"type": "list", "elements": "str", "default": []},
+            "uids": {"type": "list", "elements": "int", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    node = facts.gather(**module.params)
+    # The action plugin turns these two readings of the clock into clock_offset_s.
+    module.exit_json(
+        ansible_facts={"trainwright_node": node}, clock={"start": started, "end": time.time()}
+    )
+
+
+if __name__ == "__main__":
+    main()
