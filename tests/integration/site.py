@@ -1,0 +1,172 @@
+"""A cluster as the tests see it: run playbooks on it, submit jobs, look at its services."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import testinfra
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV_BIN = ROOT / ".venv" / "bin"
+
+
+@dataclass
+class Run:
+    """What one ansible-playbook run did."""
+
+    rc: int
+    output: str
+    report: dict[str, Any]
+    seconds: float
+
+    @property
+    def changed(self) -> set[tuple[str, str]]:
+        """The (host, task) pairs that reported a change; a task is named with its play and role."""
+        return {(host, task) for host, task in self.report.get("changed_tasks", [])}
+
+    @property
+    def hosts(self) -> set[str]:
+        """Hosts on which at least one task ran."""
+        return {host for host, data in self.report.get("hosts", {}).items() if data["executions"]}
+
+    def executions(self, host: str) -> int:
+        """Module executions on a host, counted as docs/architecture.md says."""
+        return int(self.report["hosts"][host]["executions"])
+
+
+def poll(what: str, check: Callable[[], Any], timeout: float = 60, every: float = 0.3) -> Any:
+    """Wait until ``check`` returns something true, and return it; fail with ``what`` after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {timeout} s; last seen: {value!r}")
+        time.sleep(every)
+
+
+@dataclass
+class Site:
+    """A local cluster made by local/cluster.py, with its inventory."""
+
+    cluster: Any
+    extra_vars: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def inventory(self) -> Path:
+        return Path(self.cluster.inventory)
+
+    # -- playbooks ---------------------------------------------------------------------------
+    def start_playbook(self, playbook: str, *arguments: str, inventory: Path | None = None,
+                       report: Path | None = None, **extra: Any) -> subprocess.Popen[str]:
+        """Start ansible-playbook in the background."""
+        command = [str(VENV_BIN / "ansible-playbook"), "-i", str(inventory or self.inventory),
+                   str(ROOT / "playbooks" / playbook), *arguments]
+        variables = {**self.extra_vars, **extra}
+        if variables:
+            command += ["-e", json.dumps(variables)]
+        environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        if report:
+            environment["TRAINWRIGHT_RUN_JSON"] = str(report)
+        return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def play(self, playbook: str = "site.yml", *arguments: str, inventory: Path | None = None,
+             rc: int | None = 0, **extra: Any) -> Run:
+        """Run a playbook to its end; ``rc`` None accepts any exit code."""
+        with tempfile.TemporaryDirectory() as directory:
+            report = Path(directory) / "run.json"
+            started = time.monotonic()
+            process = self.start_playbook(playbook, *arguments, inventory=inventory, report=report, **extra)
+            output, _ = process.communicate()
+            seconds = time.monotonic() - started
+            data = json.loads(report.read_text()) if report.exists() else {}
+        run = Run(process.returncode, output, data, seconds)
+        if rc is not None:
+            assert run.rc == rc, f"{playbook} ended with {run.rc}, not {rc}:\n{tail(output, 80)}"
+        return run
+
+    # -- commands on hosts -------------------------------------------------------------------
+    def run(self, host: str, command: str, check: bool = True) -> str:
+        """Run a shell command as root on a host and return its output."""
+        done = self.cluster.exec(host, ["bash", "-lc", command], check=False)
+        output = f"{done.stdout or ''}{done.stderr or ''}"
+        assert not check or done.returncode == 0, f"{host}: {command}: exit {done.returncode}: {output}"
+        return output.strip()
+
+    def testinfra(self, host: str) -> Any:
+        """A testinfra host, over SSH as the inventory says."""
+        address = self.cluster.addresses[host]
+        options = f"-i {self.cluster.key} -o UserKnownHostsFile={self.cluster.known_hosts}"
+        return testinfra.get_host(f"ssh://root@{address}", ssh_extra_args=options, controlpersist=60)
+
+    def as_user(self, user: str, command: str, host: str = "login1", check: bool = True) -> str:
+        """Run a command as a user, in a login shell and his home."""
+        return self.run(host, f"su - {user} -c {shlex.quote(command)}", check=check)
+
+    # -- jobs --------------------------------------------------------------------------------
+    def sbatch(self, body: str, options: str = "", user: str = "alice") -> str:
+        """Submit a batch script and return the job's id."""
+        script = "#!/bin/bash\n" + body + "\n"
+        output = self.as_user(user, f"sbatch --parsable {options} <<'EOF'\n{script}EOF")
+        job = output.splitlines()[-1].split(";")[0]
+        assert job.isdigit(), output
+        return job
+
+    def job(self, job: str) -> dict[str, str]:
+        """What scontrol says of a job; {} when slurmctld no longer knows it."""
+        output = self.run("ctl1", f"scontrol show job -o {job}", check=False)
+        return dict(item.split("=", 1) for item in output.split() if "=" in item)
+
+    def wait_job(self, job: str, states: Iterable[str] = ("COMPLETED",), timeout: float = 60) -> dict[str, str]:
+        """Wait until a job is in one of ``states``; fail at once when it ended in another."""
+        wanted, ended = set(states), {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"}
+
+        def look() -> dict[str, str] | None:
+            info = self.job(job)
+            state = info.get("JobState", "")
+            assert state in wanted or state not in ended, f"job {job} is {state}: {info}"
+            return info if state in wanted else None
+
+        return poll(f"job {job} to be {'/'.join(wanted)} ({self.job(job).get('Reason')})", look, timeout)
+
+    def sacct(self, job: str, fields: str = "State") -> str:
+        """The fields of a job's allocation line in sacct."""
+        return self.run("ctl1", f"sacct -nPX -j {job} -o {fields}")
+
+    def node_state(self, node: str) -> str:
+        """The state of a node, as sinfo prints it, flags included."""
+        return self.run("ctl1", f"sinfo -hN -n {node} -o %T | head -n1")
+
+    def wait_node(self, node: str, *states: str, timeout: float = 90) -> str:
+        """Wait until a node is in one of the states (``idle``, ``mixed`` ...)."""
+        return poll(f"{node} to be {'/'.join(states)}", lambda: self.node_state(node) in states, timeout)
+
+    # -- services ----------------------------------------------------------------------------
+    def pid(self, host: str, unit: str) -> str:
+        """The main process of a unit: another one shows that it was restarted."""
+        return self.run(host, f"systemctl show -P MainPID {unit}")
+
+    def pids(self) -> dict[str, str]:
+        """Main processes of every Slurm daemon of the cluster, by host and unit."""
+        units = "slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh"
+        found = {}
+        for host in self.cluster.hosts:
+            lines = self.run(host, f"for u in {units}; do echo $u $(systemctl show -P MainPID $u); done")
+            found.update({f"{host}:{line.split()[0]}": line.split()[1] for line in lines.splitlines()})
+        return found
+
+
+def tail(text: str, lines: int) -> str:
+    """The last lines of a text."""
+    return "\n".join(text.splitlines()[-lines:])

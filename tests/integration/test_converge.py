@@ -1,0 +1,160 @@
+"""What a run of site.yml does to a fresh, a finished and a half-done cluster."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+
+import pytest
+
+from .conftest import Converged
+from .site import Run, poll, tail
+
+# Tasks whose verdict on a *fresh* host differs between --check and the real run, and why; also in
+# docs/check_mode.md. A finished and a half-done cluster know no exception.
+FRESH_EXCEPTIONS: set[str] = set()
+
+
+def compute_nodes(site: Converged) -> list[str]:
+    return [host for host in site.cluster.hosts if host.startswith("c") and not host.startswith("ctl")]
+
+
+def assert_check_tells_the_truth(site: Converged, **extra: object) -> Run:
+    checked = site.play("site.yml", "--check", "--diff", **extra)
+    real = site.play("site.yml", **extra)
+    assert checked.changed == real.changed, (
+        f"only check: {checked.changed - real.changed}\nonly real: {real.changed - checked.changed}"
+    )
+    return real
+
+
+def test_check_of_a_fresh_cluster_exits_zero_and_names_what_changes(site: Converged) -> None:
+    if site.first_check is None:
+        pytest.skip("the cluster was kept from an earlier run")
+    assert site.first_check.rc == 0
+    assert site.first is not None
+    difference = site.first_check.changed ^ site.first.changed
+    unexplained = {(host, task) for host, task in difference
+                   if not any(name in task for name in FRESH_EXCEPTIONS)}
+    assert not unexplained
+
+
+def test_second_run_changes_nothing_and_leaves_a_running_job_alone(quiet_site: Converged) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 300", "-N2 -J survivor")
+    site.wait_job(job, ["RUNNING"])
+    before, start = site.pids(), site.job(job)["StartTime"]
+    again = site.play("site.yml")
+    assert again.changed == set()
+    assert site.pids() == before
+    info = site.job(job)
+    assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
+    assert info.get("Restarts") == "0"
+    for node in compute_nodes(site):
+        assert again.executions(node) <= 40, again.report["hosts"][node]
+
+
+def test_check_equals_the_real_run_on_a_finished_cluster(site: Converged) -> None:
+    assert assert_check_tells_the_truth(site).changed == set()
+
+
+@pytest.mark.parametrize("damage", ["files", "services", "packages", "keys"])
+def test_check_equals_the_real_run_on_a_half_done_cluster(site: Converged, damage: str) -> None:
+    node = compute_nodes(site)[0]
+    if damage == "files":
+        site.run(node, "rm /etc/sysctl.d/90-slurm.conf /etc/default/slurmd; sed -i '/pam_slurm_adopt/d' /etc/pam.d/sshd")
+        site.run("ctl1", "echo '# a stray line' >>/etc/slurm/cgroup.conf")
+        site.run("login1", "chmod 600 /etc/ssh/sshd_config.d/50-login-limits.conf")
+    elif damage == "services":
+        site.run(node, "systemctl disable --now slurmd")
+        site.run("ctl1", "systemctl stop slurmrestd slurmctld")
+        site.run("login1", "systemctl stop munge")
+    elif damage == "packages":
+        site.run(node, "DEBIAN_FRONTEND=noninteractive apt-get remove -y -q slurmd libpam-slurm-adopt")
+        site.run("ctl1", "DEBIAN_FRONTEND=noninteractive apt-get remove -y -q slurmrestd")
+    else:
+        site.run(node, "head -c 1024 /dev/urandom >/etc/munge/munge.key; rm -f /etc/ssh/ssh_known_hosts")
+        site.run("ctl1", "rm /etc/slurm/jwt_hs256.key")
+    real = assert_check_tells_the_truth(site)
+    assert {host for host, _task in real.changed} >= {node, "ctl1"}
+    site.wait_node(node, "idle")
+    assert site.play("site.yml").changed == set()
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_interrupted_run_converges_on_the_next(site: Converged, attempt: int) -> None:
+    """Something must change, the run is killed at a random point, and the next run brings it home."""
+    seed = int(time.time()) * 10 + attempt
+    chance = random.Random(seed)
+    extra = {"slurm_conf": {"MessageTimeout": 20 + attempt, "KillWait": 31 + attempt},
+             "node_base_sysctl": {"net.core.somaxconn": 65000 + attempt}}
+    process = site.start_playbook("site.yml", **extra)
+    time.sleep(chance.uniform(1, 14))
+    process.send_signal(signal.SIGINT if attempt % 2 else signal.SIGKILL)
+    process.communicate()
+    site.play("site.yml", **extra)
+    assert site.play("site.yml", **extra).changed == set(), f"seed {seed}"
+    shown = site.run("ctl1", "scontrol show config")
+    assert f"MessageTimeout          = {20 + attempt} sec" in shown
+    assert f"KillWait                = {31 + attempt} sec" in shown
+    for node in compute_nodes(site):
+        assert site.run(node, "sysctl -n net.core.somaxconn") == str(65000 + attempt)
+    site.play("site.yml")
+    job = site.sbatch("srun hostname", "-N2")
+    site.wait_job(job)
+
+
+def test_a_setting_that_slurm_reads_again_restarts_nothing(quiet_site: Converged) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 300", "-N2")
+    site.wait_job(job, ["RUNNING"])
+    before = site.pids()
+    run = assert_check_tells_the_truth(site, slurm_conf={"MinJobAge": 600})
+    assert {host for host, _ in run.changed} == {h for h in site.cluster.hosts if h.startswith("ctl")}
+    assert site.pids() == before
+    assert "MinJobAge               = 600 sec" in site.run("ctl1", "scontrol show config")
+    site.play("site.yml")
+    assert site.pids() == before
+    assert site.job(job)["JobState"] == "RUNNING"
+
+
+def test_a_setting_that_needs_a_restart_restarts_only_its_daemon(quiet_site: Converged) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 300", "-N2")
+    site.wait_job(job, ["RUNNING"])
+    before = site.pids()
+    site.play("site.yml", slurm_conf={"SchedulerType": "sched/builtin"})
+    after = site.pids()
+    restarted = {key for key in before if before[key] != after[key]}
+    assert restarted and all(key.endswith(":slurmctld") for key in restarted)
+    assert site.job(job)["JobState"] == "RUNNING"
+    site.play("site.yml")
+    site.wait_job(job, ["RUNNING"])
+
+
+def test_the_report_of_a_run_is_json_with_every_host(site: Converged) -> None:
+    assert site.first is not None
+    assert set(site.cluster.hosts) <= set(json.loads(json.dumps(site.first.report))["hosts"])
+
+
+def test_summary_names_a_dead_node_in_one_line_and_the_others_are_done(quiet_site: Converged) -> None:
+    site = quiet_site
+    victim = compute_nodes(site)[-1]
+    others = [node for node in compute_nodes(site) if node != victim]
+    process = site.start_playbook("site.yml", node_base_log_days=31)
+    time.sleep(4)
+    site.cluster.kill(victim)
+    output, _ = process.communicate()
+    assert process.returncode != 0
+    lines = [line for line in output.splitlines() if line.startswith(f"{victim}: ")]
+    assert len(lines) == 1 and "->" in lines[0], tail(output, 40)
+    for node in others:
+        assert "rotate 31" in site.run(node, "cat /etc/logrotate.d/trainwright-slurm")
+        assert not [line for line in output.splitlines() if line.startswith(f"{node}: ")]
+    site.cluster.start(victim)
+    poll("sshd of the victim", lambda: site.run(victim, "systemctl is-active ssh", check=False) == "active")
+    site.play("site.yml")
+    site.wait_node(victim, "idle")
+    assert site.play("site.yml").changed == set()

@@ -1,0 +1,95 @@
+"""Adding, removing and losing nodes on a live cluster."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import Converged
+from .site import poll, tail
+
+
+def controllers(site: Converged) -> list[str]:
+    return [host for host in site.cluster.hosts if host.startswith("ctl")]
+
+
+def test_limit_without_the_controller_is_refused_with_the_command_to_type(site: Converged) -> None:
+    run = site.play("site.yml", "--limit", "c1", rc=None)
+    assert run.rc != 0
+    assert re.search(r"--limit '?c1,ctl1", run.output.replace('"', "'")), tail(run.output, 20)
+    assert run.changed == set()
+
+
+def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 600", "-N2 -w c1,c2")
+    site.wait_job(job, ["RUNNING"])
+    start = site.job(job)["StartTime"]
+    old_hosts = list(site.cluster.hosts)
+    before = site.pids()
+    new = site.cluster.add_compute(1)[0]
+    try:
+        limit = ",".join([new, *controllers(site)])
+        run = site.play("site.yml", "--limit", limit)
+        assert run.hosts <= {new, *controllers(site)}
+        site.wait_node(new, "idle", timeout=30)
+        after = {key: value for key, value in site.pids().items() if key.split(":")[0] in old_hosts}
+        changed = {key for key in before if before[key] != after[key]}
+        # Before 23.11 slurmctld learns of new nodes only by a restart.
+        assert changed <= ({"ctl1:slurmctld"} if site.os == "debian12" else set())
+        info = site.job(job)
+        assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
+        # The other nodes know the newcomer: a job spans it and a node that this run did not visit.
+        spare = [h for h in site.cluster.hosts if re.fullmatch(r"c\d+", h) and h not in ("c1", "c2", new)]
+        if spare:
+            both = site.sbatch("srun hostname", f"-N2 -w {spare[0]},{new}")
+            site.wait_job(both, timeout=40)
+        # A whole run afterwards agrees with what stands.
+        site.play("site.yml")
+        assert site.play("site.yml").changed == set()
+        refused = site.play("remove_nodes.yml", nodes=new, rc=None)
+        assert refused.rc != 0 and "confirm=yes" in refused.output
+        busy = site.sbatch("sleep 8", f"-N1 -w {new}")
+        site.wait_job(busy, ["RUNNING"])
+        site.cluster.forget(new)
+        listed = site.play("site.yml")
+        assert f"{new}: known to Slurm and not in the inventory" in listed.output.replace("\n", " ")
+        assert site.node_state(new) in ("mixed", "allocated")
+        site.play("remove_nodes.yml", nodes=new, confirm="yes")
+        assert site.job(busy).get("JobState") == "COMPLETED"
+        assert new not in site.run("ctl1", "sinfo -hN -o %N").split()
+        assert site.job(job)["JobState"] == "RUNNING"
+        assert site.play("site.yml").changed == set()
+    finally:
+        site.cluster.remove(new)
+
+
+def test_a_node_killed_in_a_job_fails_the_job_and_comes_back(quiet_site: Converged) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 600", "-N1 -w c2 --requeue")
+    site.wait_job(job, ["RUNNING"])
+    site.cluster.kill("c2")
+    site.run("ctl1", "scontrol update nodename=c2 state=down reason='tw:validate:test: killed -> start it'")
+    site.wait_job(job, ["PENDING"], 30)
+    site.cluster.start("c2")
+    poll("slurmd of c2", lambda: site.run("c2", "systemctl is-active slurmd", check=False) == "active", 60)
+    site.run("ctl1", "scontrol update nodename=c2 state=resume")
+    site.wait_node("c2", "idle", "mixed", "allocated")
+
+
+@pytest.mark.systems("debian13")
+def test_unreachable_node_stops_nobody(site: Converged) -> None:
+    site.cluster.kill("c3")
+    try:
+        run = site.play("site.yml", rc=None, node_base_log_days=32)
+        assert run.rc != 0
+        lines = [line for line in run.output.splitlines() if line.startswith("c3: UNREACHABLE")]
+        assert len(lines) == 1, tail(run.output, 30)
+        assert "rotate 32" in site.run("c1", "cat /etc/logrotate.d/trainwright-slurm")
+        assert "c3" in site.run("ctl1", "sinfo -hN -o %N").split()
+    finally:
+        site.cluster.start("c3")
+    poll("sshd of c3", lambda: site.run("c3", "systemctl is-active ssh", check=False) == "active")
+    site.play("site.yml")
+    site.wait_node("c3", "idle")

@@ -1,0 +1,98 @@
+"""How the daemons stand: users, permissions, tokens, limits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Converged
+
+
+def test_daemons_run_enabled_and_as_their_users(site: Converged) -> None:
+    expected = {"ctl1": {"slurmctld": "slurm", "slurmdbd": "slurm", "mariadb": "mysql", "munge": "munge",
+                         "slurmrestd": "slurmrestd"}, "c1": {"slurmd": "root", "munge": "munge"}}
+    for name, units in expected.items():
+        host = site.testinfra(name)
+        for unit, user in units.items():
+            service = host.service(unit)
+            assert service.is_running, f"{unit} does not run on {name}"
+            assert service.is_enabled, f"{unit} is not enabled on {name}"
+            assert host.process.get(pid=int(site.pid(name, unit))).user == user
+
+
+def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:
+    files = {"ctl1": {"/etc/munge/munge.key": "munge 400", "/etc/slurm/slurmdbd.conf": "slurm 600",
+                      "/etc/slurm/jwt_hs256.key": "slurm 400", "/var/lib/trainwright/secrets": "root 700"},
+             "c1": {"/etc/munge/munge.key": "munge 400"}}
+    if site.extra_vars.get("slurm_auth_type") == "slurm":
+        files["c1"]["/etc/slurm/slurm.key"] = "slurm 400"
+    for host, modes in files.items():
+        for path, mode in modes.items():
+            assert site.run(host, f"stat -c '%U %a' {path}") == mode, f"{host}:{path}"
+
+
+def test_no_secret_in_the_output_of_a_verbose_run(site: Converged) -> None:
+    run = site.play("site.yml", "-vvv", "--diff")
+    password = site.run("ctl1", "grep -oP 'StoragePass=\\K.*' /etc/slurm/slurmdbd.conf")
+    munge = site.run("ctl1", "base64 -w0 /etc/munge/munge.key")[:60]
+    jwt = site.run("ctl1", "base64 -w0 /etc/slurm/jwt_hs256.key")[:40]
+    for secret in (password, munge, jwt):
+        assert secret not in run.output
+
+
+def rest(site: Converged, path: str, headers: str = "", where: str = "--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost") -> tuple[int, str]:
+    site.run("ctl1", "command -v curl >/dev/null || apt-get install -y -q curl >/dev/null 2>&1")
+    output = site.run("ctl1", f"curl -s -w '\\n%{{http_code}}' {headers} {where}{path}")
+    body, _, code = output.rpartition("\n")
+    return int(code), body
+
+
+@pytest.mark.parametrize("where", ["--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost", "http://ctl1:6820"])
+def test_rest_answers_with_a_token_and_never_without(site: Converged, where: str) -> None:
+    version = "v0.0.38" if site.os == "debian12" else "v0.0.42"
+    path = f"/slurm/{version}/nodes"
+    assert rest(site, path, where=where)[0] == 401
+    assert rest(site, path, "-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: bad'", where)[0] in (401, 500, 511)
+    token = site.run("ctl1", "scontrol token username=alice lifespan=60").split("=", 1)[1]
+    code, body = rest(site, path, f"-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: {token}'", where)
+    assert code == 200
+    assert {node["name"] for node in json.loads(body)["nodes"]} >= {"c1", "c2"}
+
+
+def test_no_hook_or_unit_failed(site: Converged) -> None:
+    for host in site.cluster.hosts:
+        failed = site.run(host, "systemctl --failed --plain --no-legend | awk '{print $1}'").split()
+        assert set(failed) <= {"systemd-modules-load.service"}, (host, failed)
+
+
+def test_effective_configuration(site: Converged) -> None:
+    shown = dict(
+        (part.strip() for part in line.split("=", 1))
+        for line in site.run("ctl1", "scontrol show config").splitlines() if "=" in line)
+    assert shown["SelectType"] == "select/cons_tres"
+    assert shown["SelectTypeParameters"] == "CR_CORE_MEMORY"
+    assert shown["AccountingStorageEnforce"].split(",")[:1] == ["associations"]
+    assert shown["MpiDefault"].startswith("pmix")
+    assert shown["PriorityType"] == "priority/multifactor"
+    assert "Contain" in shown["PrologFlags"]
+    assert shown["SrunPortRange"] == "60001-63000"
+
+
+def test_innodb_is_tuned(site: Converged) -> None:
+    shown = site.run("ctl1", "mariadb -N -e \"show variables where variable_name in ('innodb_lock_wait_timeout', 'innodb_buffer_pool_size', 'max_allowed_packet')\"")
+    values = dict(line.split("\t") for line in shown.splitlines())
+    assert values == {"innodb_lock_wait_timeout": "900", "innodb_buffer_pool_size": str(128 << 20), "max_allowed_packet": str(16 << 20)}
+
+
+def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
+    site.play("support_bundle.yml", support_bundle_directory=str(tmp_path))
+    archives = list(tmp_path.glob("*.tar.gz"))
+    assert len(archives) == 1
+    import tarfile
+    password = site.run("ctl1", "grep -oP 'StoragePass=\\K.*' /etc/slurm/slurmdbd.conf")
+    with tarfile.open(archives[0]) as tar:
+        names = tar.getnames()
+        content = b"".join(tar.extractfile(m).read() for m in tar.getmembers() if m.isfile())  # type: ignore[union-attr]
+    assert any("slurm.conf" in name for name in names)
+    assert password.encode() not in content

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the reasons and remedies of failed tasks."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
+
+
+@pytest.mark.parametrize(
+    ("result", "why", "remedy"),
+    [
+        ({"msg": "gpu07: no munge key -> run site.yml"}, "gpu07: no munge key", "run site.yml"),
+        ({"msg": "bad", "remedy": "do better"}, "bad", "do better"),
+        ({"msg": "two\n  lines"}, "two lines", ""),
+        ({"censored": "hidden"}, "the task's result is hidden because it holds secrets", ""),
+        (
+            {"msg": "non-zero return code", "rc": 2, "stderr": "x\nsinfo: error: no controller"},
+            "non-zero return code 2: sinfo: error: no controller",
+            "",
+        ),
+        (
+            {"msg": "items", "results": [{"msg": "fine"}, {"failed": True, "msg": "b -> c"}]},
+            "b",
+            "c",
+        ),
+        ({}, "no message", ""),
+    ],
+)
+def test_failed(result: dict[str, t.Any], why: str, remedy: str) -> None:
+    """The message is made one line and split at its remedy."""
+    assert explain(result) == (why, remedy)
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("ssh: connect to host x port 22: Connection timed out", "start the machine"),
+        ("ssh: connect to host x port 22: Connection refused", "the machine is up"),
+        ("root@x: Permission denied (publickey).", "check ansible_user"),
+        ("ssh: Could not resolve hostname x: Name or service not known", "set ansible_host"),
+        ("Host key verification failed.", "if the machine was installed anew"),
+        ("something new", "try ssh"),
+    ],
+)
+def test_unreachable(said: str, remedy: str) -> None:
+    """What ssh says is turned into what to do."""
+    assert explain({"msg": f"Failed to connect: {said}"}, unreachable=True)[1].startswith(remedy)
+
+
+def test_a_cut_message_keeps_its_remedy() -> None:
+    """A long reason never swallows the remedy."""
+    why, remedy = explain({"msg": "x" * 1000 + " -> do this"})
+    assert len(why) == 400
+    assert remedy == "do this"
