@@ -132,7 +132,8 @@ def virtualization(root: str = "/") -> str:
     ):
         return "container"
     dmi = " ".join(
-        read(os.path.join(root, "sys/class/dmi/id", name)) for name in ("sys_vendor", "product_name")
+        read(os.path.join(root, "sys/class/dmi/id", name))
+        for name in ("sys_vendor", "product_name")
     ).lower()
     if "amazon" in dmi:
         # The .metal types have no hypervisor, but the same vendor.

@@ -75,7 +75,7 @@ ansible_facts:
       returned: always
       contains:
         hostname: {description: Short host name., type: str, returned: always}
-        fqdn: {description: Full name if the node knows one without DNS., type: str, returned: always}
+        fqdn: {description: Full name known without DNS., type: str, returned: always}
         addresses:
           description: IPv4 addresses without loopback, that of the default route first.
           type: list
@@ -98,7 +98,7 @@ ansible_facts:
         cores_per_socket: {description: Cores in each socket., type: int, returned: always}
         threads_per_core: {description: Hardware threads in each core., type: int, returned: always}
         memory_mb: {description: Memory in MiB., type: int, returned: always}
-        tmp_disk_mb: {description: Size of the file system of /tmp in MiB., type: int, returned: always}
+        tmp_disk_mb: {description: Size of /tmp in MiB., type: int, returned: always}
         gpus:
           description:
             - NVIDIA GPUs with C(device), C(index), C(model) and C(memory_mb) (MiB).

@@ -1,0 +1,197 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All files that a role writes to a node, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: config_files
+short_description: Write a role's files and directories in one call
+version_added: "0.1.0"
+description:
+  - Brings a list of directories and then a list of files to the wanted content, owner and mode.
+  - The whole list is checked before anything is written, and each file is replaced atomically.
+  - Takes the place of a task for each file, which costs a connection and a Python start each.
+options:
+  directories:
+    description:
+      - Directories, made in this order before the files. Missing parents are made with mode 0755.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: path, required: true}
+      owner: {description: Name or uid., type: str, default: root}
+      group: {description: Name or gid., type: str, default: root}
+      mode: {description: Quoted octal mode., type: raw, default: '0755'}
+      state:
+        description: With V(absent) the directory is removed with everything in it.
+        type: str
+        choices: [present, absent]
+        default: present
+  files:
+    description: Files, in this order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: path, required: true}
+      content: {description: Text of the file or of the block., type: str}
+      content_b64: {description: Content in base64., type: str}
+      link: {description: Make O(files[].path) a symbolic link to this., type: str}
+      state:
+        description: V(absent) removes the file, or with O(files[].block) the block.
+        type: str
+        choices: [present, absent]
+        default: present
+      owner:
+        description: Name or uid; default root. A file edited by O(files[].block) keeps its owner.
+        type: str
+      group:
+        description: Name or gid; default root. A file edited by O(files[].block) keeps its group.
+        type: str
+      mode:
+        description:
+          - Quoted octal mode; default 0644. A file edited by O(files[].block) keeps its mode.
+        type: raw
+      secret: {description: Keep the content out of the diff., type: bool, default: false}
+      validate:
+        description: Command that must accept the new file, C(%s), before it is put in place.
+        type: str
+      create:
+        description: Make a missing file that has a block or only attributes.
+        type: bool
+        default: false
+      block:
+        description:
+          - Manage only the lines between C(# BEGIN marker) and C(# END marker); the rest of the
+            file is left alone. A block that is there stays where it is.
+        type: dict
+        suboptions:
+          marker: {description: Text that names the block., type: str, required: true}
+          insertbefore:
+            description: Regular expression; a new block goes before the first match, or V(BOF).
+            type: str
+          insertafter:
+            description: Regular expression; a new block goes after the last match, or V(EOF).
+            type: str
+attributes:
+  check_mode:
+    description: >-
+      Full. Owners, parent directories and files for blocks that do not exist yet count as a
+      change, since what makes them did not run. O(files[].validate) is not run.
+    support: full
+  diff_mode:
+    description: One diff for each path.
+    support: full
+notes:
+  - Content is not hidden in the invocation; set C(no_log) on a task that carries secrets.
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Write the configuration of the node
+  trainwright.slurm.config_files:
+    directories:
+      - {path: /etc/slurm, mode: '0755'}
+    files:
+      - path: /etc/slurm/gres.conf
+        content: "AutoDetect=nvidia\n"
+        owner: slurm
+        group: slurm
+      - path: /etc/pam.d/sshd
+        content: "account required pam_slurm_adopt.so\n"
+        block: {marker: trainwright pam_slurm_adopt, insertbefore: '^account'}
+      - path: /etc/sudoers.d/cluster
+        content: "%cluster-admins ALL=(ALL) NOPASSWD: ALL\n"
+        mode: '0440'
+        validate: /usr/sbin/visudo -cf %s
+"""
+
+RETURN = r"""
+changed_paths:
+  description: Paths that were changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: str
+  sample: [/etc/slurm/gres.conf]
+"""
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible_collections.trainwright.slurm.plugins.module_utils import files  # noqa: E402
+
+STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
+DIRECTORY = {
+    "path": {"type": "path", "required": True},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "raw", "default": "0755"},
+    "state": STATE,
+}
+FILE = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str"},
+    "content_b64": {"type": "str"},
+    "link": {"type": "str"},
+    "state": STATE,
+    "owner": {"type": "str"},
+    "group": {"type": "str"},
+    "mode": {"type": "raw"},
+    "secret": {"type": "bool", "default": False, "no_log": False},
+    "validate": {"type": "str"},
+    "create": {"type": "bool", "default": False},
+    "block": {
+        "type": "dict",
+        "options": {
+            "marker": {"type": "str", "required": True},
+            "insertbefore": {"type": "str"},
+            "insertafter": {"type": "str"},
+        },
+        "mutually_exclusive": [("insertbefore", "insertafter")],
+    },
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "directories": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": DIRECTORY,
+            },
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": FILE,
+                "mutually_exclusive": [("content", "content_b64", "link"), ("link", "block")],
+            },
+        },
+        supports_check_mode=True,
+    )
+    changed: list[str] = []
+    try:
+        plan = files.plan_all(
+            module.params["directories"], module.params["files"], module.check_mode
+        )
+        for change in plan.changes:
+            if not module.check_mode:
+                files.apply(change)
+                if change.kind != "absent":
+                    module.set_default_selinux_context(change.path, False)
+            changed.append(change.path)
+    except files.FilesError as error:
+        module.fail_json(msg=str(error), changed_paths=changed, changed=bool(changed))
+    result = {"changed": bool(changed), "changed_paths": changed}
+    if module._diff:
+        result["diff"] = [change.diff() for change in plan.changes]
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
