@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One local cluster: create it, look into it, break parts of it, remove it.
+
+Everything it owns is named and labelled after it, and its state lies in .cluster/NAME, so two
+clusters stand side by side and a half-built one can be removed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from local import host as machine
+from local import image
+from local.layout import (
+    SHARED_PATH,
+    Host,
+    LocalError,
+    Spec,
+    free_subnet,
+    hosts_of,
+    inventory_text,
+    seed_text,
+    ssh_options,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+LABEL = "trainwright.cluster"
+READY_SECONDS = 60
+# podman's own locks leave nothing to gain from more.
+_THREADS = 2
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def parallel(function: Callable[[T], R], items: Sequence[T], threads: int = _THREADS) -> list[R]:
+    """function(item) for all items, in their order; the first exception is raised."""
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
+
+
+class Progress:
+    """Prints `[2/6] What is done ...  1.3 s` for each of `total` steps."""
+
+    def __init__(self, total: int, quiet: bool = False) -> None:
+        self.total = total
+        self.done = 0
+        self.quiet = quiet
+
+    @contextmanager
+    def step(self, text: str, streams: bool = False) -> Iterator[None]:
+        """One step; `streams` says that it prints output of its own."""
+        self.done += 1
+        self._write(f"[{self.done}/{self.total}] {text} ...{chr(10) if streams else ' '}")
+        start = time.monotonic()
+        yield
+        self._write(f" {time.monotonic() - start:.1f} s\n")
+
+    def _write(self, text: str) -> None:
+        if not self.quiet:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+class Cluster:
+    """A cluster by name. What stands is read from its state; create() makes it so."""
+
+    def __init__(self, name: str = "local", root: Path = ROOT) -> None:
+        Spec(name=name).check()
+        self.name = name
+        self.root = root
+        self.directory = root / ".cluster" / name
+        self.inventory = self.directory / "inventory"
+        self.key = self.directory / "ssh" / "id_ed25519"
+        self.known_hosts = self.directory / "ssh" / "known_hosts"
+        # Not below the directory: a socket's path may only be 108 bytes long.
+        self.control_dir = machine.RUN_DIR / "cp" / name
+        self._state_file = self.directory / "cluster.json"
+
+    # --- what stands -------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        return self._state_file.exists()
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(**self._state()["spec"])
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The cluster's hosts, controllers first."""
+        return hosts_of(self.spec, self._state()["subnet"])
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """IPv4 address of each host."""
+        return {host.name: host.address for host in self.hosts}
+
+    def container(self, host: str) -> str:
+        """The container's name of a host; LocalError where the cluster has no such host."""
+        if host not in self.addresses:
+            known = ", ".join(self.addresses)
+            raise LocalError(f"{host}: no host of cluster {self.name}; it has {known}")
+        return f"{self.name}-{host}"
+
+    def containers(self) -> dict[str, str]:
+        """State (running, exited ...) of each container that podman has, by container name."""
+        owner = f"--filter=label={LABEL}={self.name}"
+        listed = json.loads(machine.podman("ps", "--all", owner, "--format=json").stdout or "[]")
+        return {entry["Names"][0]: entry["State"] for entry in listed}
+
+    def _state(self) -> dict:  # type: ignore[type-arg]
+        if not self.exists:
+            raise LocalError(
+                f"no cluster named {self.name}; make one: make cluster NAME={self.name}"
+            )
+        return json.loads(self._state_file.read_text(encoding="utf-8"))
+
+    # --- making and removing -----------------------------------------------------------------
+
+    def create(
+        self,
+        os: str = "debian13",
+        compute: int = 2,
+        gpus: int = 0,
+        controllers: int = 1,
+        progress: Progress | None = None,
+    ) -> None:
+        """Containers and inventory, ready for Ansible. Made again, it starts or adds what lacks."""
+        spec = Spec(self.name, os, compute, gpus, controllers)
+        spec.check()
+        progress = progress or Progress(5, quiet=True)
+        machine.check_host()
+        self._check_growth(spec)
+        with progress.step(f"Preparing the {os} image (about 40 s when it is not there yet)"):
+            recipe = image.recipe_for(os)
+            image.build(recipe, self.root / ".cache" / "images")
+        with progress.step("Preparing network, shared directory and keys"):
+            self._prepare(spec)
+        missing = [h for h in self.hosts if f"{self.name}-{h.name}" not in self.containers()]
+        with progress.step(f"Starting {len(missing)} containers"):
+            parallel(lambda host: self._run_container(host, recipe.tag), missing)
+        with progress.step("Waiting for SSH"):
+            parallel(self.start, [host.name for host in self.hosts if host not in missing])
+            parallel(self.wait, [host.name for host in missing])
+        with progress.step(f"Writing {self.inventory.relative_to(self.root)}"):
+            self._write_inventory()
+
+    def add_compute(self, count: int, progress: Progress | None = None) -> None:
+        """Add `count` compute nodes and rewrite the inventory; nothing is converged."""
+        now = self.spec
+        if count < 1:
+            raise LocalError(f"add-compute {count}: nothing to add; use 1 or more")
+        self.create(now.os, now.compute + count, now.gpus, now.controllers, progress)
+
+    def destroy(self) -> None:
+        """Remove all that belongs to the cluster, however much of it there is."""
+        machine.check_host()
+        self._close_connections()
+        names = list(self.containers())
+        if names:
+            machine.podman("rm", "--force", "--time=0", *names)
+        machine.podman("network", "rm", "--force", self.name, check=False)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _check_growth(self, spec: Spec) -> None:
+        if not self.exists:
+            return
+        now = self.spec
+        same = (now.os, now.gpus, now.controllers) == (spec.os, spec.gpus, spec.controllers)
+        if not same or spec.compute < now.compute:
+            raise LocalError(
+                f"cluster {self.name} stands already with OS={now.os} COMPUTE={now.compute} "
+                f"GPUS={now.gpus} CONTROLLERS={now.controllers}; remove it first: make destroy "
+                f"NAME={self.name}, or choose another NAME"
+            )
+
+    def _prepare(self, spec: Spec) -> None:
+        if not self.exists and (strays := self.containers()):
+            raise LocalError(
+                f"containers {', '.join(strays)} are left of another cluster {self.name}; "
+                f"remove them: make destroy NAME={self.name}"
+            )
+        for path in (self.inventory, self.key.parent, self.directory / "seed"):
+            path.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o755)
+        (self.directory / "shared").mkdir(exist_ok=True)
+        self.control_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        subnet = self._state()["subnet"] if self.exists else self._make_network()
+        self._state_file.write_text(
+            json.dumps({"spec": spec.as_dict(), "subnet": subnet}, indent=2) + "\n",
+            encoding="utf-8",
+        )
+        if not self.key.exists():
+            _make_key(self.key, f"cluster {self.name}")
+        lines = [f"{host.address} {self._write_seed(host)}" for host in self.hosts]
+        self.known_hosts.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _make_network(self) -> str:
+        """Make the cluster's network and return its subnet."""
+        machine.podman("network", "rm", "--force", self.name, check=False)
+        with machine.locked("network"):
+            subnet = free_subnet(_taken_networks())
+            label = f"--label={LABEL}={self.name}"
+            machine.podman("network", "create", f"--subnet={subnet}", label, self.name)
+        return subnet
+
+    def _write_seed(self, host: Host) -> str:
+        """Write the file that gives a container its identity; return its public host key."""
+        key = self.key.parent / f"host_{host.name}"
+        if not key.exists():
+            _make_key(key, host.name)
+        public = key.with_suffix(".pub").read_text(encoding="utf-8")
+        seed = self.directory / "seed" / f"{host.name}.conf"
+        seed.touch(mode=0o600)
+        # Written in place: running containers hold this file as a bind mount.
+        seed.write_text(
+            seed_text(host, self.public_key, key.read_text(encoding="utf-8"), public),
+            encoding="utf-8",
+        )
+        return " ".join(public.split()[:2])
+
+    @property
+    def public_key(self) -> str:
+        return self.key.with_suffix(".pub").read_text(encoding="utf-8")
+
+    def _run_container(self, host: Host, tag: str) -> None:
+        machine.podman(
+            "run",
+            "--detach",
+            f"--name={self.name}-{host.name}",
+            f"--hostname={host.name}",
+            f"--label={LABEL}={self.name}",
+            f"--network={self.name}:ip={host.address},mac={host.mac},alias={host.name}",
+            "--systemd=always",
+            "--privileged",
+            "--pids-limit=-1",
+            *machine.ulimit_flags(),
+            f"--volume={self.directory}/shared:{SHARED_PATH}",
+            f"--volume={self.directory}/seed/{host.name}.conf:/etc/tmpfiles.d/local-cluster.conf:ro",
+            tag,
+            "/sbin/init",
+        )
+
+    def _write_inventory(self) -> None:
+        text = inventory_text(
+            self.spec,
+            self.hosts,
+            str(self.key),
+            str(self.known_hosts),
+            str(self.control_dir),
+            self.public_key,
+        )
+        (self.inventory / "hosts.yml").write_text(text, encoding="utf-8")
+        link = self.inventory / "group_vars"
+        if not link.is_symlink():
+            link.symlink_to(Path("../../../inventories/local/group_vars"))
+
+    # --- using it ----------------------------------------------------------------------------
+
+    def exec(
+        self,
+        host: str,
+        argv: Sequence[str],
+        check: bool = True,
+        input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a container as root, even where its sshd does not answer."""
+        flags = ["--interactive"] if input is not None else []
+        container = self.container(host)
+        return machine.podman(
+            "exec", *flags, container, *argv, check=check, input=input, timeout=timeout
+        )
+
+    def ssh_command(self, host: str, user: str = "root") -> list[str]:
+        """The ssh command line to a host, without a remote command."""
+        self.container(host)
+        options = ssh_options(str(self.known_hosts))
+        control = f"{self.control_dir}/%h-%r"
+        address = self.addresses[host]
+        return [
+            *("ssh", "-F", "none", "-i", str(self.key), *options, "-o", f"ControlPath={control}"),
+            f"{user}@{address}",
+        ]
+
+    def ssh(
+        self,
+        host: str,
+        command: str,
+        user: str = "root",
+        check: bool = True,
+        input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command by SSH; over a kept connection, so far cheaper than exec()."""
+        argv = [*self.ssh_command(host, user), "--", command]
+        return machine.run(argv, check=check, input=input, timeout=timeout)
+
+    def wait(self, host: str) -> None:
+        """Return once the host has booted and lets root in; LocalError after READY_SECONDS."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            # A refused connection costs nothing; a login that fails would be penalised.
+            ready = self.ssh(host, "systemctl is-system-running --wait", check=False)
+            if ready.returncode != 255:
+                return
+            if (state := self.containers().get(self.container(host))) != "running":
+                raise LocalError(
+                    f"{host} is {state or 'missing'} instead of running; look into it: "
+                    f"podman logs {self.container(host)}"
+                )
+            time.sleep(0.1)
+        raise LocalError(
+            f"{host} did not answer SSH within {READY_SECONDS} s: {ready.stderr.strip()}; "
+            f"look into it: python3 -m local exec --name {self.name} {host} journalctl -b"
+        )
+
+    def kill(self, host: str) -> None:
+        """Cut a host's power. Its connections are dropped, as they would be by a real one."""
+        self._close_connections(self.addresses[host])
+        machine.podman("kill", self.container(host))
+
+    def start(self, host: str) -> None:
+        """Start a stopped host and wait for SSH."""
+        machine.podman("start", self.container(host))
+        self.wait(host)
+
+    def pause(self, host: str) -> None:
+        """Freeze a host: it stays on the network and answers nothing."""
+        machine.podman("pause", self.container(host))
+
+    def unpause(self, host: str) -> None:
+        machine.podman("unpause", self.container(host))
+
+    def _close_connections(self, address: str = "") -> None:
+        for socket in self.control_dir.glob(f"{address}*"):
+            machine.run(["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "-"], check=False)
+            socket.unlink(missing_ok=True)
+
+
+def _make_key(path: Path, comment: str) -> None:
+    machine.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path])
+
+
+def _taken_networks() -> list[str]:
+    """IPv4 networks that this host routes to or that podman has given away."""
+    routes = json.loads(machine.run(["ip", "-json", "-4", "route"]).stdout or "[]")
+    names = machine.podman("network", "ls", "--quiet").stdout.split()
+    networks = json.loads(machine.podman("network", "inspect", *names).stdout) if names else []
+    subnets = [entry["subnet"] for net in networks for entry in net.get("subnets") or []]
+    return [
+        net
+        for net in [*(route["dst"] for route in routes), *subnets]
+        if net != "default" and ":" not in net
+    ]

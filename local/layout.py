@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a local cluster consists of: hosts, addresses, inventory. Pure; nothing here does I/O."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+SYSTEMS = {"debian12": "bookworm", "debian13": "trixie"}
+MAX_COMPUTE = 100
+MAX_GPUS = 16
+SHARED_PATH = "/srv/cluster"
+_NAME = re.compile(r"[a-z][a-z0-9]{0,19}")
+
+# Last octet of each role's first address; compute nodes have room for MAX_COMPUTE.
+_FIRST_OCTET = {"controller": 11, "login": 21, "compute": 101}
+
+
+class LocalError(Exception):
+    """Something a person can put right; the message is one line and names the remedy."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What was asked for. os is a key of SYSTEMS; gpus counts fake GPUs of each compute node."""
+
+    name: str = "local"
+    os: str = "debian13"
+    compute: int = 2
+    gpus: int = 0
+    controllers: int = 1
+
+    def check(self) -> None:
+        """Raise LocalError for the first value that cannot be built."""
+        if not _NAME.fullmatch(self.name):
+            raise LocalError(
+                f"NAME={self.name}: not a cluster name; use 1 to 20 lower-case letters and "
+                "digits, a letter first, for example NAME=dev"
+            )
+        if self.os not in SYSTEMS:
+            raise LocalError(
+                f"OS={self.os}: no image recipe of that name; use OS={' or OS='.join(SYSTEMS)}"
+            )
+        for label, value, low, high in (
+            ("COMPUTE", self.compute, 1, MAX_COMPUTE),
+            ("GPUS", self.gpus, 0, MAX_GPUS),
+            ("CONTROLLERS", self.controllers, 1, 2),
+        ):
+            if not low <= value <= high:
+                raise LocalError(f"{label}={value}: out of range; use {low} to {high}")
+
+    def as_dict(self) -> dict[str, str | int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One container. name is its host name and inventory name; address is fixed for its life."""
+
+    name: str
+    role: str
+    address: str
+    mac: str
+    gpus: int = 0
+
+
+def hosts_of(spec: Spec, subnet: str) -> list[Host]:
+    """The hosts of a cluster in `subnet` (a /24), controllers first.
+
+    MAC addresses are fixed too: a restarted node must not be unreachable until the others'
+    ARP entries have expired.
+    """
+    base = ipaddress.IPv4Network(subnet).network_address
+
+    def host(prefix: str, role: str, number: int, gpus: int = 0) -> Host:
+        address = base + _FIRST_OCTET[role] + number - 1
+        mac = "02:" + ":".join(f"{octet:02x}" for octet in (0x74, *address.packed))
+        return Host(f"{prefix}{number}", role, str(address), mac, gpus)
+
+    return [
+        *(host("ctl", "controller", n + 1) for n in range(spec.controllers)),
+        host("login", "login", 1),
+        *(host("c", "compute", n + 1, spec.gpus) for n in range(spec.compute)),
+    ]
+
+
+def free_subnet(taken: Iterable[str]) -> str:
+    """The first 10.89.x.0/24 that overlaps none of the networks (or addresses) in `taken`."""
+    used = [ipaddress.IPv4Network(net, strict=False) for net in taken]
+    for third in range(10, 255):
+        candidate = ipaddress.IPv4Network(f"10.89.{third}.0/24")
+        if not any(candidate.overlaps(net) for net in used):
+            return str(candidate)
+    raise LocalError(
+        "no free network between 10.89.10.0/24 and 10.89.254.0/24; "
+        "remove unused ones: podman network prune"
+    )
+
+
+def seed_text(host: Host, authorized_key: str, host_key: str, host_public_key: str) -> str:
+    """The tmpfiles.d file that gives a bare container its identity at every start.
+
+    systemd runs it before sshd, so the first login already finds the key: Debian 13's sshd
+    penalises failed ones. Device nodes are lost when a container stops and are made again here.
+    """
+
+    def file(path: str, mode: str, content: str) -> str:
+        encoded = base64.b64encode(content.encode()).decode()
+        return f"f~ {path} {mode} root root - {encoded}"
+
+    lines = [
+        "# Written by the local cluster tool; see local/layout.py.",
+        "z! /dev/fuse 0666 root root",
+        *(f"c! /dev/nvidia{n} 0666 root root - 195:{n}" for n in range(host.gpus)),
+        "d /root/.ssh 0700 root root",
+        file("/root/.ssh/authorized_keys", "0600", authorized_key),
+        file("/etc/ssh/ssh_host_ed25519_key", "0600", host_key),
+        file("/etc/ssh/ssh_host_ed25519_key.pub", "0644", host_public_key),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def inventory_text(
+    spec: Spec, hosts: list[Host], key: str, known_hosts: str, control_dir: str, public_key: str
+) -> str:
+    """hosts.yml. Scalars are written as JSON strings, which YAML reads as they are."""
+
+    def names(*roles: str) -> list[str]:
+        return [host.name for host in hosts if host.role in roles]
+
+    controllers = names("controller")
+    groups = {
+        "slurm_controller": controllers,
+        "slurm_database": controllers[:1],
+        "slurm_login": names("login"),
+        "slurm_compute": names("compute"),
+        "slurm_rest": controllers[:1],
+    }
+    variables = {
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_private_key_file": key,
+        "ansible_ssh_args": " ".join(ssh_options(known_hosts)),
+        "ansible_control_path_dir": control_dir,
+        # Python's % formatting turns %%h into ssh's %h.
+        "ansible_control_path": "%(directory)s/%%h-%%r",
+        "local_cluster_name": spec.name,
+        "local_cluster_ssh_public_key": public_key.strip(),
+    }
+    lines = ["# Written by the local cluster tool; changes are lost.", "all:", "  vars:"]
+    lines += [f"    {name}: {json.dumps(value)}" for name, value in variables.items()]
+    lines += ["  hosts:"]
+    lines += [f"    {host.name}: {{ansible_host: {host.address}}}" for host in hosts]
+    lines += ["  children:", "    slurm_cluster:", "      children:"]
+    for group, members in groups.items():
+        lines += [f"        {group}:", "          hosts:"]
+        lines += [f"            {name}:" for name in members]
+    return "\n".join(lines) + "\n"
+
+
+def ssh_options(known_hosts: str) -> list[str]:
+    """Options that Ansible and our own ssh share, so that both use one connection per host."""
+    options = {
+        "ControlMaster": "auto",
+        "ControlPersist": "120s",
+        "PreferredAuthentications": "publickey",
+        "IdentitiesOnly": "yes",
+        "UserKnownHostsFile": known_hosts,
+        "StrictHostKeyChecking": "yes",
+        "ConnectTimeout": "5",
+        "ServerAliveInterval": "10",
+        "LogLevel": "ERROR",
+    }
+    return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+
+def table(rows: list[list[str]]) -> str:
+    """Rows of cells, the first row the headings, as aligned text."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
