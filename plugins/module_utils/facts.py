@@ -9,6 +9,7 @@ Every reader takes the root of the file system, so that recorded trees can stand
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import glob
 import grp
@@ -412,10 +413,8 @@ def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
             groups[name] = None
     holders = {}
     for uid in uids:
-        try:
+        with contextlib.suppress(KeyError):
             holders[str(uid)] = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            pass
     return {"users": users, "groups": groups, "uids": holders}
 
 
@@ -539,7 +538,7 @@ class Commands:
     def start(self, key: str, argv: list[str]) -> None:
         if shutil.which(argv[0], path=COMMAND_ENV["PATH"]) is None:
             return
-        self.running[key] = subprocess.Popen(  # noqa: S603 (fixed argument lists)
+        self.running[key] = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

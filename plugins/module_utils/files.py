@@ -396,9 +396,7 @@ def run_validate(path: str, command: str, temporary: str) -> None:
         raise FilesError("%s: validate %r has no %%s for the file to check" % (path, command))
     argv = [word.replace("%s", temporary) for word in shlex.split(command)]
     try:
-        done = subprocess.run(  # noqa: S603 (the playbook's own command, no shell)
-            argv, capture_output=True, text=True, errors="replace", check=False
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         raise FilesError("%s: validate could not run %s: %s" % (path, argv[0], error)) from error
     if done.returncode != 0:
@@ -410,7 +408,7 @@ def run_validate(path: str, command: str, temporary: str) -> None:
 
 
 def _apply_link(change: Change) -> None:
-    temporary = tempfile.mktemp(  # noqa: S306 (symlink fails if the name is taken)
+    temporary = tempfile.mktemp(  # symlink fails if the name is taken
         prefix=".trainwright-", dir=os.path.dirname(change.path)
     )
     os.symlink(change.target, temporary)

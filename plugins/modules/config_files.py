@@ -120,8 +120,8 @@ changed_paths:
   sample: [/etc/slurm/gres.conf]
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.trainwright.slurm.plugins.module_utils import files  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils import files
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {

@@ -168,10 +168,10 @@ ansible_facts:
           returned: always
 """
 
-import time  # noqa: E402
+import time
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.trainwright.slurm.plugins.module_utils import facts  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils import facts
 
 
 def main() -> None:

@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All systemd units of a role, in one call that restarts only what must be."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: services
+short_description: Enable, start, restart and await systemd units in one call
+version_added: "0.1.0"
+description:
+  - Brings a list of systemd units to their wanted state, in the order given, and waits until each
+    is ready.
+  - A running unit is restarted if O(units[].restart) is set, if O(units[].stamp) differs from the
+    one recorded when this module last started it (or none is recorded), or if a path in
+    O(units[].watch) changed after it started. What was recorded lies in
+    C(/var/lib/trainwright/stamps), so that an interrupted run loses no restart.
+  - Failed units are reset before they are started.
+options:
+  daemon_reload:
+    description:
+      - Reload systemd's unit files first. Done by itself where systemd knows that they changed.
+    type: bool
+    default: false
+  units:
+    description: Units, in the order in which they are treated.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name: {description: Unit name; C(.service) may be left out., type: str, required: true}
+      enabled: {description: Whether it starts at boot; left alone if omitted., type: bool}
+      state:
+        description: Wanted state; left alone if omitted.
+        type: str
+        choices: [started, stopped]
+      stamp:
+        description: Digest of everything the unit reads only when it starts; not used if empty.
+        type: str
+        default: ''
+      restart: {description: Restart it if it runs., type: bool, default: false}
+      reload:
+        description: Reload it if it runs and is not restarted.
+        type: bool
+        default: false
+      watch:
+        description: Paths whose change after the unit's start makes a restart necessary.
+        type: list
+        elements: path
+        default: []
+      ready:
+        description:
+          - What shows that a started unit can be used. All that are given must hold.
+          - Ports and sockets are looked up in C(/proc) and not connected to.
+        type: dict
+        suboptions:
+          port: {description: TCP port that is listened on., type: int}
+          socket: {description: Unix socket that is listened on., type: path}
+          command: {description: Command that ends with 0; no shell., type: str}
+          timeout: {description: Seconds to wait., type: float, default: 30}
+attributes:
+  check_mode:
+    description: >-
+      Gives the same verdict as the real run. A unit that does not exist yet counts as a change,
+      since the package that brings it was not installed.
+    support: full
+  diff_mode:
+    description: States before and after.
+    support: full
+notes:
+  - A masked unit is an error, unless it is to be stopped or disabled.
+  - The error for a unit that does not start carries the last 15 lines of its journal.
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Run the controller
+  trainwright.slurm.services:
+    units:
+      - name: munge
+        enabled: true
+        state: started
+        watch: [/etc/munge/munge.key]
+        ready: {socket: /run/munge/munge.socket.2}
+      - name: slurmctld
+        enabled: true
+        state: started
+        stamp: "{{ slurm_model.slurmd_digest }}"
+        ready: {port: 6817}
+
+- name: Stop the node daemon of a login node
+  trainwright.slurm.services:
+    units:
+      - {name: slurmd, enabled: false, state: stopped}
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    unit: {description: Unit name., type: str, returned: always}
+    action:
+      description: C(enable), C(disable), C(start), C(stop), C(restart) or C(reload).
+      type: str
+      returned: always
+    why: {description: Reason., type: str, returned: always}
+  sample: [{unit: slurmd.service, action: restart, why: what it runs with has changed}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.facts import parse_show
+from ansible_collections.trainwright.slurm.plugins.module_utils.services import (
+    Services,
+    ServicesError,
+)
+
+READY = {
+    "port": {"type": "int"},
+    "socket": {"type": "path"},
+    "command": {"type": "str"},
+    "timeout": {"type": "float", "default": 30},
+}
+UNIT = {
+    "name": {"type": "str", "required": True},
+    "enabled": {"type": "bool"},
+    "state": {"type": "str", "choices": ["started", "stopped"]},
+    "stamp": {"type": "str", "default": ""},
+    "restart": {"type": "bool", "default": False},
+    "reload": {"type": "bool", "default": False},
+    "watch": {"type": "list", "elements": "path", "default": []},
+    "ready": {"type": "dict", "options": READY},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "daemon_reload": {"type": "bool", "default": False},
+            "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
+        },
+        supports_check_mode=True,
+    )
+    services, actions = Services(module.params["units"], parse_show), []
+    try:
+        if module.params["daemon_reload"] and not module.check_mode:
+            services.daemon_reload()
+        services.load()
+        actions = services.plan(module.check_mode)
+        if not module.check_mode:
+            if services.needs_reload:
+                services.daemon_reload()
+            services.apply(actions)
+    except ServicesError as error:
+        module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
+    result = {"changed": bool(actions), "actions": [action.as_dict() for action in actions]}
+    if module._diff:
+        result["diff"] = {
+            "before": "".join("%s %s\n" % (a.unit, a.why) for a in actions),
+            "after": "".join("%s: %s\n" % (a.unit, a.action) for a in actions),
+        }
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
