@@ -243,6 +243,9 @@ class Cluster:
             f"--hostname={host.name}",
             f"--label={LABEL}={self.name}",
             f"--network={self.name}:ip={host.address},mac={host.mac},alias={host.name}",
+            # podman's own /etc/hosts is a mount that it rewrites at every start, with this
+            # machine's names in it; a node's is an ordinary file.
+            "--no-hosts",
             "--systemd=always",
             "--privileged",
             "--pids-limit=-1",

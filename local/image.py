@@ -49,10 +49,10 @@ _MASKED = (
     "apt-daily-upgrade.timer",
 )
 
-# Host keys belong to a container, not to the image. An empty machine-id is filled at each
+# Host keys and /etc/hosts belong to a container, not to the image. An empty machine-id is filled at each
 # container's first start and, unlike a missing one, does not enable every unit.
 _HOOKS = (
-    'rm -f "$1"/etc/ssh/ssh_host_*',
+    'rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hosts',
     ': > "$1"/etc/machine-id',
     f'chroot "$1" systemctl mask --quiet {" ".join(_MASKED)}',
 )

@@ -117,6 +117,7 @@ def seed_text(host: Host, authorized_key: str, host_key: str, host_public_key: s
         "# Written by the local cluster tool; see local/layout.py.",
         "z! /dev/fuse 0666 root root",
         *(f"c! /dev/nvidia{n} 0666 root root - 195:{n}" for n in range(host.gpus)),
+        file("/etc/hosts", "0644", f"127.0.0.1 localhost\n{host.address} {host.name}\n"),
         "d /root/.ssh 0700 root root",
         file("/root/.ssh/authorized_keys", "0600", authorized_key),
         file("/etc/ssh/ssh_host_ed25519_key", "0600", host_key),
