@@ -23,7 +23,6 @@ options:
   json_path:
     description: File for the JSON summary. Empty writes none.
     type: path
-    default: ""
     env:
       - name: TRAINWRIGHT_RUN_JSON
     ini:
