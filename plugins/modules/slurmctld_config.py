@@ -1,0 +1,203 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Bring slurmctld to run with the wanted configuration files."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurmctld_config
+short_description: Bring slurmctld to run with the wanted configuration
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Writes the configuration files of a controller and does the least that makes slurmctld run
+    with them, which is nothing, C(scontrol reconfigure), or a restart; decided by parameter and
+    Slurm version from the table in C(plugins/module_utils/slurm_conf_data.py).
+  - What is compared is what slurmctld was last given, kept in O(applied_dir) and written only
+    after slurmctld took it. An interrupted run thus still reconfigures or restarts.
+  - Comments and blanks are written and tell slurmctld nothing.
+  - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
+  - A file that slurmctld refuses is taken back, and slurmctld goes on with the old one.
+options:
+  files:
+    description:
+      - The files. C(*.conf), C(*.yaml) and C(*.lua) are what slurmctld reads; others (a
+        C(record.json)) are only written.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path: {type: path, required: true, description: Where the file is.}
+      content: {type: str, description: Its text; not needed with O(files[].state=absent).}
+      mode: {type: str, default: "0644", description: Its mode as octal text.}
+      owner: {type: str, default: root, description: Its owner.}
+      group: {type: str, default: root, description: Its group.}
+      state:
+        description: Whether the file is there.
+        type: str
+        choices: [present, absent]
+        default: present
+      secret:
+        description: Keep the content out of the diff, and only its digest in O(applied_dir).
+        type: bool
+        default: false
+  version:
+    description: The Slurm version that runs here, such as V(24.11).
+    type: str
+    required: true
+  role:
+    description: Which controller this host is.
+    type: str
+    choices: [primary, backup]
+    default: primary
+  allow_refused:
+    description:
+      - Make changes that lose jobs on a live cluster (AuthType, SelectType, StateSaveLocation
+        and the like) and restart slurmctld, instead of failing.
+    type: bool
+    default: false
+  service:
+    description: The systemd unit of slurmctld.
+    type: str
+    default: slurmctld
+  enabled:
+    description: Start slurmctld at boot.
+    type: bool
+    default: true
+  bin_dir:
+    description: Directory of scontrol.
+    type: path
+    default: /usr/bin
+  applied_dir:
+    description: Where copies of what slurmctld was last given are kept.
+    type: path
+    default: /var/lib/trainwright/applied
+  timeout:
+    description: Seconds to wait until slurmctld answers.
+    type: int
+    default: 60
+attributes:
+  check_mode:
+    support: full
+    description: Returns the action and the reasons that a run would have.
+  diff_mode:
+    support: full
+    description: Shows each file and what is done to slurmctld.
+seealso:
+  - module: trainwright.slurm.config_files
+notes:
+  - Fails, with nothing written, for options that this Slurm does not have, for text that its
+    parser refuses, and for changes that O(allow_refused) has to allow.
+  - Fails, with the old files put back and slurmctld running with them, when slurmctld refuses the
+    new files; the message carries slurmctld's own.
+  - A reconfigure follows a restart in one case only, to hand the configuration to the nodes of a
+    configless cluster, which a restarted slurmctld does not do.
+"""
+
+EXAMPLES = r"""
+- name: Bring slurmctld to run with its configuration
+  trainwright.slurm.slurmctld_config:
+    version: "24.11"
+    files:
+      - path: /etc/slurm/slurm.conf
+        content: "{{ lookup('ansible.builtin.template', 'slurm.conf.j2') }}"
+      - path: /etc/slurm/cgroup.conf
+        content: "CgroupPlugin=autodetect\n"
+      - path: /etc/slurm/gres.conf
+        state: absent
+
+- name: Move StateSaveLocation while no job is left
+  trainwright.slurm.slurmctld_config:
+    version: "24.11"
+    allow_refused: true
+    files:
+      - path: /etc/slurm/slurm.conf
+        content: "{{ slurm_conf_text }}"
+"""
+
+RETURN = r"""
+action:
+  description: What was done to slurmctld, or would be in check mode.
+  returned: always
+  type: str
+  choices: [none, reconfigure, restart, start]
+  sample: reconfigure
+reasons:
+  description: The differences that called for it, one line each.
+  returned: always
+  type: list
+  elements: str
+  sample: ["SlurmctldTimeout: 120 -> 300 (reconfigure)", "NodeName=c3: absent -> present (reconfigure)"]
+slurmd_restart:
+  description: Whether the differences need every slurmd restarted as well.
+  returned: always
+  type: bool
+  sample: false
+pushed:
+  description: Whether the nodes were handed the configuration after a restart of slurmctld.
+  returned: always
+  type: bool
+  sample: false
+changed_paths:
+  description: The files that were written or removed.
+  returned: always
+  type: list
+  elements: str
+  sample: [/etc/slurm/slurm.conf]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.files import FilesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurmctld_config import (
+    ApplyError,
+    Controller,
+    Settings,
+    apply,
+    file_specs,
+    plan,
+    report,
+)
+
+FILE = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str"},
+    "mode": {"type": "str", "default": "0644"},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "secret": {"type": "bool", "default": False, "no_log": False},
+}
+
+
+def main() -> None:
+    """Read the arguments, plan, apply unless in check mode, say what was done."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "required": True, "options": FILE},
+            "version": {"type": "str", "required": True},
+            "role": {"type": "str", "choices": ["primary", "backup"], "default": "primary"},
+            "allow_refused": {"type": "bool", "default": False},
+            "service": {"type": "str", "default": "slurmctld"},
+            "enabled": {"type": "bool", "default": True},
+            "bin_dir": {"type": "path", "default": "/usr/bin"},
+            "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    arguments = dict(module.params)
+    specs = file_specs(arguments.pop("files"))
+    settings = Settings(**arguments)
+    controller = Controller.of(settings, module.run_command, specs)
+    try:
+        wanted = plan(specs, settings, controller, module.check_mode)
+        if not module.check_mode:
+            apply(wanted, settings, controller)
+    except (ApplyError, FilesError, OSError) as error:
+        module.fail_json(msg=f"slurmctld_config: {error}")
+    module.exit_json(**report(wanted, module._diff))
+
+
+if __name__ == "__main__":
+    main()
