@@ -8,10 +8,11 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from local.cluster import ROOT, Cluster, Progress, parallel
-from local.layout import SYSTEMS, LocalError, table
+from local.layout import SYSTEMS, Host, LocalError, table
 
 PLAYBOOKS = ("site.yml", "first_job.yml")
 SERVICES = "slurmctld slurmdbd mariadb slurmd slurmrestd sackd munge"
@@ -70,7 +71,7 @@ def overview(cluster: Cluster) -> str:
     """Table of nodes and services, and how to log in."""
     states = cluster.containers()
 
-    def row(host) -> list[str]:  # type: ignore[no-untyped-def]
+    def row(host: Host) -> list[str]:
         state = states.get(cluster.container(host.name), "missing")
         services = _services(cluster, host.name) if state == "running" else ""
         return [host.name, host.role, host.address, state, services]
@@ -127,7 +128,12 @@ def parser() -> argparse.ArgumentParser:
     size.add_argument("--controllers", type=int, default=1, help="1, or 2 for failover (1)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name, function, text, *parents):  # type: ignore[no-untyped-def]
+    def command(
+        name: str,
+        function: Callable[[argparse.Namespace], int | None],
+        text: str,
+        *parents: argparse.ArgumentParser,
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, parents=[common, *parents])
         sub.set_defaults(function=function)
         return sub

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from local import host as machine
 from local import image
@@ -116,11 +116,9 @@ class Cluster:
 
     def containers(self) -> dict[str, str]:
         """State (running, exited ...) of each container that podman has, by container name."""
-        owner = f"--filter=label={LABEL}={self.name}"
-        listed = json.loads(machine.podman("ps", "--all", owner, "--format=json").stdout or "[]")
-        return {entry["Names"][0]: entry["State"] for entry in listed}
+        return _containers(f"{LABEL}={self.name}")
 
-    def _state(self) -> dict:  # type: ignore[type-arg]
+    def _state(self) -> dict[str, Any]:
         if not self.exists:
             raise LocalError(
                 f"no cluster named {self.name}; make one: make cluster NAME={self.name}"
@@ -148,6 +146,7 @@ class Cluster:
             image.build(recipe, self.root / ".cache" / "images")
         with progress.step("Preparing network, shared directory and keys"):
             self._prepare(spec)
+            machine.allow_containers(len(_containers(LABEL)) + len(self.hosts))
         missing = [h for h in self.hosts if f"{self.name}-{h.name}" not in self.containers()]
         with progress.step(f"Starting {len(missing)} containers"):
             parallel(lambda host: self._run_container(host, recipe.tag), missing)
@@ -277,7 +276,7 @@ class Cluster:
         host: str,
         argv: Sequence[str],
         check: bool = True,
-        input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+        input: str | None = None,
         timeout: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a container as root, even where its sshd does not answer."""
@@ -304,7 +303,7 @@ class Cluster:
         command: str,
         user: str = "root",
         check: bool = True,
-        input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+        input: str | None = None,
         timeout: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command by SSH; over a kept connection, so far cheaper than exec()."""
@@ -351,6 +350,12 @@ class Cluster:
         for socket in self.control_dir.glob(f"{address}*"):
             machine.run(["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "-"], check=False)
             socket.unlink(missing_ok=True)
+
+
+def _containers(label: str) -> dict[str, str]:
+    """State of each container that carries a label, by container name."""
+    listed = machine.podman("ps", "--all", f"--filter=label={label}", "--format=json").stdout
+    return {entry["Names"][0]: entry["State"] for entry in json.loads(listed or "[]")}
 
 
 def _make_key(path: Path, comment: str) -> None:

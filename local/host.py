@@ -21,13 +21,15 @@ NAMESPACE = RUN_DIR / "ns" / "mnt"
 _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
 _WANTED_LIMIT = 1048576  # podman's own default, which it insists on unless told otherwise
 _PID_MAX = Path("/proc/sys/kernel/pid_max")
+_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+_INOTIFY_PER_CONTAINER = 12  # systemd, journald, logind, dbus and cron; 6 to 9 were counted
 _TOOLS = ("podman", "crun", "nsenter", "unshare", "ssh", "ssh-keygen", "ip", "prlimit")
 
 
 def run(
     argv: Sequence[str | Path],
     check: bool = True,
-    input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+    input: str | None = None,
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command and capture its output as text; LocalError when it fails and `check` is set."""
@@ -37,9 +39,7 @@ def run(
     )
     if check and result.returncode:
         said = (result.stderr or result.stdout).strip().splitlines()[-1:]
-        raise LocalError(
-            f"`{' '.join(command)}` ended with {result.returncode}: {''.join(said)}"
-        )
+        raise LocalError(f"`{' '.join(command)}` ended with {result.returncode}: {''.join(said)}")
     return result
 
 
@@ -109,7 +109,7 @@ def _make_namespace() -> None:
 def podman(
     *argv: str | Path,
     check: bool = True,
-    input: str | None = None,  # noqa: A002 - the name subprocess.run uses
+    input: str | None = None,
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run podman with absolute paths only: entering the namespace leaves the working directory."""
@@ -129,3 +129,21 @@ def ulimit_flags() -> list[str]:
                 limit = min(limit, int(_PID_MAX.read_text(encoding="utf-8")))
             flags.append(f"--ulimit={name}={limit}:{limit}")
     return flags
+
+
+def allow_containers(count: int) -> None:
+    """Have room for `count` system containers in the kernel's table of inotify instances.
+
+    The default of 128 is used up by about 20; further ones would start without their journal.
+    The setting is only ever raised, and is back at its default after the next boot.
+    """
+    needed = 64 + count * _INOTIFY_PER_CONTAINER
+    if int(_INOTIFY.read_text(encoding="utf-8")) >= needed:
+        return
+    try:
+        _INOTIFY.write_text(f"{needed}\n", encoding="utf-8")
+    except OSError as error:
+        raise LocalError(
+            f"{count} containers need fs.inotify.max_user_instances={needed}, which cannot be set "
+            f"here ({error.strerror}); use a smaller COMPUTE, or set it by sysctl"
+        ) from error

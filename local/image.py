@@ -18,9 +18,18 @@ from local.layout import SYSTEMS
 ARCHIVE = "http://deb.debian.org/debian"
 SECURITY = "http://deb.debian.org/debian-security"
 PACKAGES = (
-    "systemd systemd-sysv dbus python3 python3-apt iproute2 sudo openssh-server "
-    "ca-certificates iputils-ping procps"
-).split()
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "python3",
+    "python3-apt",
+    "iproute2",
+    "sudo",
+    "openssh-server",
+    "ca-certificates",
+    "iputils-ping",
+    "procps",
+)
 
 # The host's settings that reach the image: without them it might not reach the archive at all,
 # or refuse a frozen mirror that the host accepts.
@@ -49,8 +58,8 @@ _MASKED = (
     "apt-daily-upgrade.timer",
 )
 
-# Host keys and /etc/hosts belong to a container, not to the image. An empty machine-id is filled at each
-# container's first start and, unlike a missing one, does not enable every unit.
+# Host keys and /etc/hosts belong to a container, not to the image. An empty machine-id is filled
+# at each container's first start and, unlike a missing one, does not enable every unit.
 _HOOKS = (
     'rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hosts',
     ': > "$1"/etc/machine-id',
@@ -66,7 +75,7 @@ class Recipe:
     archive: str = ARCHIVE
     security: str = SECURITY
     apt_options: tuple[str, ...] = ()
-    packages: tuple[str, ...] = tuple(PACKAGES)
+    packages: tuple[str, ...] = PACKAGES
     dpkg_options: tuple[str, ...] = _DPKG_OPTIONS
     hooks: tuple[str, ...] = field(default=_HOOKS)
 

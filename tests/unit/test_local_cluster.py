@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The local cluster tool, as far as it needs no container: input, layout, texts, detection."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from local.__main__ import parser
+from local.cluster import Cluster
+from local.host import has_pure_cgroup2, is_namespace_mounted
+from local.image import ARCHIVE, SECURITY, Recipe, apt_options, debian_mirrors
+from local.layout import (
+    MAX_COMPUTE,
+    LocalError,
+    Spec,
+    free_subnet,
+    hosts_of,
+    inventory_text,
+    seed_text,
+    table,
+)
+
+SUBNET = "10.89.10.0/24"
+HYBRID = """\
+25 20 0:22 / /sys rw,nosuid - sysfs sysfs rw
+30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
+39 30 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+"""
+PURE = "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (Spec(os="ubuntu"), "OS=ubuntu: .* use OS=debian12 or OS=debian13"),
+        (Spec(compute=0), "COMPUTE=0: out of range; use 1 to"),
+        (Spec(compute=MAX_COMPUTE + 1), "COMPUTE=101"),
+        (Spec(gpus=-1), "GPUS=-1: out of range; use 0 to"),
+        (Spec(controllers=3), "CONTROLLERS=3: out of range; use 1 to 2"),
+        (Spec(name="../x"), "NAME=../x: not a cluster name"),
+        (Spec(name=""), "NAME=: not a cluster name"),
+        (Spec(name="My"), "NAME=My"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_with_its_remedy(spec: Spec, said: str) -> None:
+    with pytest.raises(LocalError, match=said) as caught:
+        spec.check()
+    assert "use " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_defaults_and_limits_are_accepted() -> None:
+    Spec().check()
+    Spec("a1", "debian12", MAX_COMPUTE, 16, 2).check()
+
+
+def test_every_subcommand_takes_a_name() -> None:
+    for words in ("up", "create", "down", "status", "shell", "kill c1", "add-compute 2"):
+        args = parser().parse_args([*words.split(), "--name", "dev"])
+        assert args.name == "dev"
+    args = parser().parse_args(["exec", "--name", "dev", "c1", "ls", "-l"])
+    assert (args.host, args.command) == ("c1", ["ls", "-l"])
+
+
+def test_largest_cluster_has_distinct_addresses_within_its_subnet() -> None:
+    hosts = hosts_of(Spec(compute=MAX_COMPUTE, controllers=2), SUBNET)
+    assert len({h.address for h in hosts}) == len({h.mac for h in hosts}) == len(hosts) == 103
+    assert all(h.address.startswith("10.89.10.") for h in hosts)
+    assert [h.name for h in hosts[:4]] == ["ctl1", "ctl2", "login1", "c1"]
+
+
+def test_adding_nodes_keeps_the_addresses_of_those_that_stand() -> None:
+    small, large = (hosts_of(Spec(compute=n), SUBNET) for n in (2, 5))
+    assert large[: len(small)] == small
+
+
+def test_only_compute_nodes_have_gpus() -> None:
+    assert {h.role: h.gpus for h in hosts_of(Spec(gpus=8), SUBNET)} == {
+        "controller": 0,
+        "login": 0,
+        "compute": 8,
+    }
+
+
+def test_free_subnet_avoids_what_overlaps() -> None:
+    assert free_subnet([]) == SUBNET
+    assert free_subnet([SUBNET, "10.89.11.7", "192.168.0.0/16"]) == "10.89.12.0/24"
+    assert free_subnet(["10.89.0.0/20"]) == "10.89.16.0/24"
+    with pytest.raises(LocalError, match="no free network"):
+        free_subnet(["10.0.0.0/8"])
+
+
+def test_inventory_has_the_groups_and_keeps_host_key_checking() -> None:
+    spec = Spec(compute=2, controllers=2)
+    hosts = hosts_of(spec, SUBNET)
+    text = inventory_text(spec, hosts, "/k", "/known", "/run/cp", "ssh-ed25519 AAAA x\n")
+    everything = yaml.safe_load(text)["all"]
+    assert everything["hosts"]["c2"] == {"ansible_host": "10.89.10.102"}
+    groups = everything["children"]["slurm_cluster"]["children"]
+    assert {name: list(group["hosts"]) for name, group in groups.items()} == {
+        "slurm_controller": ["ctl1", "ctl2"],
+        "slurm_database": ["ctl1"],
+        "slurm_login": ["login1"],
+        "slurm_compute": ["c1", "c2"],
+        "slurm_rest": ["ctl1"],
+    }
+    variables = everything["vars"]
+    assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_args"]
+    assert "UserKnownHostsFile=/known" in variables["ansible_ssh_args"]
+    assert variables["local_cluster_ssh_public_key"] == "ssh-ed25519 AAAA x"
+
+
+def test_seed_makes_devices_and_keys_at_every_start() -> None:
+    host = hosts_of(Spec(compute=1, gpus=2), SUBNET)[-1]
+    lines = seed_text(host, "public\n", "secret\nkey\n", "host public\n").splitlines()
+    assert "c! /dev/nvidia1 0666 root root - 195:1" in lines
+    assert not any("/dev/nvidia2" in line for line in lines)
+    private = next(line for line in lines if "ssh_host_ed25519_key " in line)
+    assert private.split()[2] == "0600"
+    assert base64.b64decode(private.split()[-1]) == b"secret\nkey\n"
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "pure"),
+    [(HYBRID, False), (PURE, True), (HYBRID + PURE, True), ("", False)],
+    ids=["hybrid", "v2", "v2 over hybrid", "nothing mounted"],
+)
+def test_cgroup_detection(mountinfo: str, pure: bool) -> None:
+    assert has_pure_cgroup2(mountinfo) is pure
+
+
+def test_namespace_file_counts_only_when_a_namespace_is_pinned_there() -> None:
+    pinned = "70 69 0:4 mnt:[4026532177] /run/trainwright/ns/mnt rw - nsfs nsfs rw\n"
+    path = Path("/run/trainwright/ns/mnt")
+    assert is_namespace_mounted(HYBRID + pinned, path)
+    assert not is_namespace_mounted(HYBRID, path)
+
+
+def test_mirrors_come_from_the_hosts_sources_in_both_formats() -> None:
+    deb822 = (
+        "Types: deb\n# URIs: http://old/debian\nURIs: http://mirror/debian/\n"
+        "Suites: bookworm bookworm-updates\nComponents: main\n\n"
+        "Types: deb\nURIs: http://mirror/security\nSuites: bookworm-security\n"
+    )
+    assert debian_mirrors([deb822]) == ("http://mirror/debian", "http://mirror/security")
+    one_line = (
+        "deb [signed-by=/k] https://m/debian trixie main\ndeb http://x/sec trixie-security main"
+    )
+    assert debian_mirrors([one_line]) == ("https://m/debian", "http://x/sec")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "deb cdrom:[x]/ bookworm main",
+        "deb http://archive.ubuntu.com/ubuntu noble main",
+        "# deb http://mirror/debian trixie main",
+        "Types: deb\nEnabled: no\nURIs: http://mirror/debian\nSuites: trixie\n",
+    ],
+)
+def test_debians_own_archive_stands_in_where_the_host_names_none(text: str) -> None:
+    assert debian_mirrors([text]) == (ARCHIVE, SECURITY)
+
+
+def test_apt_settings_are_taken_over_but_no_proxy_on_loopback() -> None:
+    dump = (
+        'Acquire::http::Proxy "http://proxy:3142";\nAcquire::https::Proxy "http://127.0.0.1:3142";\n'
+        'Acquire::Check-Date "false";\nAcquire::Languages:: "de";\n'
+    )
+    assert apt_options(dump) == (
+        'Acquire::http::Proxy "http://proxy:3142";',
+        'Acquire::Check-Date "false";',
+        'Acquire::Languages "none";',
+    )
+
+
+def test_an_image_is_reused_only_for_the_same_recipe() -> None:
+    recipe = Recipe("debian13")
+    assert recipe.name == Recipe("debian13").name
+    assert recipe.name != Recipe("debian13", archive="http://mirror/debian").name
+    assert recipe.name != Recipe("debian12").name
+    assert not any("slurm" in word for word in recipe.mmdebstrap(Path("/x.tar")))
+
+
+def test_asking_for_a_cluster_that_is_not_there_names_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="make one: make cluster NAME=none"):
+        Cluster("none", root=tmp_path).addresses  # noqa: B018
+
+
+def test_an_unknown_host_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    cluster = Cluster("some", root=tmp_path)
+    cluster.directory.mkdir(parents=True)
+    (cluster.directory / "cluster.json").write_text(
+        '{"spec": {"name": "some", "compute": 1}, "subnet": "10.89.10.0/24"}', encoding="utf-8"
+    )
+    assert cluster.container("c1") == "some-c1"
+    with pytest.raises(LocalError, match="c9: no host of cluster some; it has ctl1, login1, c1"):
+        cluster.container("c9")
+
+
+def test_table_aligns_columns() -> None:
+    assert table([["A", "B"], ["long", "x"]]) == "A     B\nlong  x"
