@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Host lists as slurm.conf writes them: ``c[1-2,7]``. For the control node; needs ClusterShell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+try:
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+except ImportError:  # pragma: no cover - said once, with the remedy, by require_clustershell()
+    NodeSet = None
+
+_TRAILING_NUMBER = re.compile(r"^(.*?)(\d+)$")
+
+
+class HostlistError(ValueError):
+    """A host list that cannot be read, or ClusterShell is missing. The message is for people."""
+
+
+def require_clustershell() -> None:
+    """Raise HostlistError, with the remedy, where ClusterShell is missing."""
+    if NodeSet is None:
+        raise HostlistError(
+            "the control node's Python lacks ClusterShell, which folds node names"
+            " -> pip install ClusterShell (into the environment that runs ansible-playbook)"
+        )
+
+
+def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
+    """Sort key under which c2 comes before c10."""
+    parts = [
+        (0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part
+    ]
+    return parts, name
+
+
+def expand(hostlist: str) -> list[str]:
+    """Return the names in ``c[1-2],login1``, sorted. Raises HostlistError for a malformed list."""
+    require_clustershell()
+    try:
+        return sorted(NodeSet(hostlist, resolver=RESOLVER_NOGROUP), key=natural_key)
+    except NodeSetParseError as error:
+        raise HostlistError(str(error)) from error
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return the shortest list that Slurm reads, names in natural order.
+
+    Slurm wants a range at the end of a name (slurm.conf(5), NodeName: "unit[0-31]rack is invalid"),
+    so only the last number is folded, and only where nothing follows it.
+    """
+    require_clustershell()
+    foldable: dict[str, list[str]] = {}
+    for name in sorted(set(names), key=natural_key):
+        match = _TRAILING_NUMBER.match(name)
+        foldable.setdefault(match.group(1) if match else name, []).append(name)
+    parts = []
+    for members in foldable.values():
+        if len(members) == 1:
+            parts.append(members[0])
+            continue
+        nodes = NodeSet(resolver=RESOLVER_NOGROUP)
+        nodes.fold_axis = (-1,)
+        nodes.updaten(members)
+        parts.append(str(nodes))
+    return ",".join(parts)
+
+
+def fold_in_order(values: Sequence[str]) -> str:
+    """Fold neighbours only, so that the n-th value stays the n-th: for NodeAddr and NodeHostname.
+
+    ``10.0.0.9, 10.0.0.10, 10.0.0.4`` becomes ``10.0.0.[9-10],10.0.0.4``.
+    """
+    runs: list[tuple[str, int, int, int]] = []  # prefix, width (0: not padded), first, last
+    for value in values:
+        match = _TRAILING_NUMBER.match(value)
+        if not match:
+            runs.append((value, -1, 0, 0))
+            continue
+        prefix, digits = match.groups()
+        number, width = (
+            int(digits),
+            len(digits) if digits.startswith("0") and len(digits) > 1 else 0,
+        )
+        if runs:
+            last_prefix, last_width, first, last = runs[-1]
+            padded = last_width if last_width > 0 and len(digits) == last_width else width
+            if (
+                last_prefix == prefix
+                and last_width >= 0
+                and padded == last_width
+                and number == last + 1
+            ):
+                runs[-1] = (prefix, last_width, first, number)
+                continue
+        runs.append((prefix, width, number, number))
+    parts = []
+    for prefix, width, first, last in runs:
+        if width < 0:
+            parts.append(prefix)
+        elif first == last:
+            parts.append(f"{prefix}{first:0{width}d}" if width else f"{prefix}{first}")
+        elif width:
+            parts.append(f"{prefix}[{first:0{width}d}-{last:0{width}d}]")
+        else:
+            parts.append(f"{prefix}[{first}-{last}]")
+    return ",".join(parts)
