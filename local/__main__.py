@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,7 +53,14 @@ def status(args: argparse.Namespace) -> None:
 
 def shell(args: argparse.Namespace) -> None:
     cluster = Cluster(args.name)
-    command = cluster.ssh_command(args.host, "root" if args.root else args.user)
+    user = "root" if args.root else args.user
+    # Asked first, since a login that must fail is penalised by sshd.
+    if cluster.ssh(args.host, f"id {shlex.quote(user)}", check=False).returncode:
+        raise LocalError(
+            f"{args.host} is down or has no user {user}; see python3 -m local status, make users "
+            "by make cluster, or log in with --root"
+        )
+    command = cluster.ssh_command(args.host, user)
     os.execvp(command[0], command)
 
 
@@ -170,6 +178,8 @@ def main() -> int:
         return args.function(args) or 0
     except LocalError as error:
         print(f"\nerror: {error}", file=sys.stderr)
+    except BrokenPipeError:  # as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print("\nInterrupted; `make cluster` goes on, `make destroy` cleans up.", file=sys.stderr)
     return 1

@@ -170,7 +170,7 @@ class Cluster:
         names = list(self.containers())
         if names:
             machine.podman("rm", "--force", "--time=0", *names)
-        machine.podman("network", "rm", "--force", self.name, check=False)
+        self._remove_network()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _check_growth(self, spec: Spec) -> None:
@@ -208,12 +208,18 @@ class Cluster:
 
     def _make_network(self) -> str:
         """Make the cluster's network and return its subnet."""
-        machine.podman("network", "rm", "--force", self.name, check=False)
+        self._remove_network()
         with machine.locked("network"):
             subnet = free_subnet(_taken_networks())
             label = f"--label={LABEL}={self.name}"
             machine.podman("network", "create", f"--subnet={subnet}", label, self.name)
         return subnet
+
+    def _remove_network(self) -> None:
+        # By label: a cluster may be called what another's network is called.
+        mine = f"--filter=label={LABEL}={self.name}"
+        for name in machine.podman("network", "ls", mine, "--format={{.Name}}").stdout.split():
+            machine.podman("network", "rm", "--force", name)
 
     def _write_seed(self, host: Host) -> str:
         """Write the file that gives a container its identity; return its public host key."""

@@ -175,6 +175,8 @@ def build(recipe: Recipe, cache: Path) -> None:
             cache.mkdir(parents=True, exist_ok=True)
             part = tar.with_name(f"{recipe.name}.part.tar")
             run(["env", "LC_ALL=C.UTF-8", *recipe.mmdebstrap(part)])
+            for outdated in set(cache.glob(f"{recipe.os}-*.tar")) - {part}:
+                outdated.unlink()
             os.replace(part, tar)
         podman(
             "import",

@@ -153,9 +153,8 @@ def test_mirrors_come_from_the_hosts_sources_in_both_formats() -> None:
         "Types: deb\nURIs: http://mirror/security\nSuites: bookworm-security\n"
     )
     assert debian_mirrors([deb822]) == ("http://mirror/debian", "http://mirror/security")
-    one_line = (
-        "deb [signed-by=/k] https://m/debian trixie main\ndeb http://x/sec trixie-security main"
-    )
+    one_line = "deb [signed-by=/k] https://m/debian trixie main\n"
+    one_line += "deb http://x/sec trixie-security main\n"
     assert debian_mirrors([one_line]) == ("https://m/debian", "http://x/sec")
 
 
