@@ -16,8 +16,8 @@ description:
     drained it. One that Slurm drained because slurmd reports less than its definition is not ready.
   - Sets a node that is DOWN to work again only when Slurm itself had written one of the reasons in
     O(resume), or the reason is of O(owner); never one that is drained or does not answer.
-  - Does not fail for nodes that are not ready, so that one node does not stop the others. The
-    caller looks at RV(not_ready).
+  - Fails at the end of O(timeout) with one line for each node that is not ready, unless
+    O(required=false); RV(not_ready) has the lines either way.
   - Run it on a controller. In check mode it looks once and resumes nothing.
 options:
   nodes:
@@ -47,6 +47,10 @@ options:
     type: str
     choices: ["", health, hook, reboot, validate, remove, replace]
     default: ""
+  required:
+    description: Whether nodes that are not ready are a failure; never in check mode.
+    type: bool
+    default: true
   config:
     description: Whether to return the running configuration.
     type: bool
@@ -67,7 +71,7 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description: The given nodes that slurmctld knows, by name.
-  returned: success
+  returned: always
   type: dict
   contains:
     state: {description: State with its flags., type: str, returned: always, sample: IDLE+DRAIN}
@@ -77,20 +81,20 @@ nodes:
     gres: {description: Generic resources., type: str, returned: always, sample: "gpu:h100:8"}
 not_ready:
   description: Why a node is not ready and what to do, by name, in one line.
-  returned: success
+  returned: always
   type: dict
 drained:
   description: Reasons of the nodes that are drained and otherwise ready, by name.
-  returned: success
+  returned: always
   type: dict
 resumed:
   description: Nodes that were resumed.
-  returned: success
+  returned: always
   type: list
   elements: str
 waited:
   description: Seconds until the answer.
-  returned: success
+  returned: always
   type: float
 effective:
   description: Running configuration as C(scontrol show config) prints it; (null) becomes "".
@@ -203,6 +207,7 @@ def main() -> None:
                 "default": ["not_responding"],
             },
             "owner": {"type": "str", "choices": owners, "default": ""},
+            "required": {"type": "bool", "default": True},
             "config": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -212,6 +217,13 @@ def main() -> None:
     if module.params["config"]:
         config = pure.parse_config(controller.run("show", "config")[1])
         result["effective"], result["effective_sections"] = config
+    lines = [f"{name}: {why}" for name, why in result["not_ready"].items()]
+    if lines and module.params["required"] and not module.check_mode:
+        total = len({*result["nodes"], *result["not_ready"]})
+        head = f"{len(lines)} of {total} nodes are not ready"
+        module.fail_json(
+            msg=f"{head} after {result['waited']:.0f} s: " + "; ".join(lines), **result
+        )
     module.exit_json(**result)
 
 
