@@ -194,7 +194,8 @@ class Cluster:
         for path in (self.inventory, self.key.parent, self.directory / "seed"):
             path.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o755)
-        (self.directory / "shared").mkdir(exist_ok=True)
+        for name in ("home", "shared"):  # what the inventory mounts from the shared volume
+            (self.directory / "shared" / name).mkdir(parents=True, exist_ok=True)
         self.control_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         subnet = self._state()["subnet"] if self.exists else self._make_network()
         self._state_file.write_text(
