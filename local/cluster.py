@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,6 +163,18 @@ class Cluster:
         if count < 1:
             raise LocalError(f"add-compute {count}: nothing to add; use 1 or more")
         self.create(now.os, now.compute + count, now.gpus, now.controllers, progress)
+
+    def remove_compute(self) -> str:
+        """Remove the last compute node, rewrite the inventory, and return the node's name."""
+        now, last = self.spec, self.hosts[-1]
+        if now.compute < 2:
+            raise LocalError(f"{last.name} is the only compute node; use make destroy")
+        self._close_connections(last.address)
+        machine.podman("rm", "--force", "--time=0", self.container(last.name), check=False)
+        state = {**self._state(), "spec": replace(now, compute=now.compute - 1).as_dict()}
+        self._state_file.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+        self._write_inventory()
+        return last.name
 
     def destroy(self) -> None:
         """Remove all that belongs to the cluster, however much of it there is."""
