@@ -566,30 +566,29 @@ def start_version_query(commands: Commands, like: str, places: dict[str, str]) -
         daemons = [os.path.join(places["sbin"], name) for name in ("slurmd", "slurmctld")]
         present = [path for path in daemons if os.path.exists(path)]
         commands.start("daemon", [*(present or [places["prefix"] + "/bin/sinfo"])[:1], "-V"])
-    elif like == "debian" and glob.glob("/var/lib/apt/lists/*_Packages*"):
-        commands.start("apt", ["apt-cache", "policy", *DEB_PACKAGES])
     elif like == "debian":
         form = "${db:Status-Status} ${Version}\n"
-        commands.start("dpkg", ["dpkg-query", "-W", "-f", form, *DEB_PACKAGES])
+        commands.start("packages", ["dpkg-query", "-W", "-f", form, *DEB_PACKAGES])
     elif like == "rhel":
-        commands.start("rpm", ["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\n", *RPM_PACKAGES])
+        commands.start("packages", ["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\n", *RPM_PACKAGES])
 
 
-def slurm_version(commands: Commands, places: dict[str, str]) -> dict[str, str]:
-    """Installed version and the one the package manager would install."""
-    installed, candidate = parse_apt_policy(commands.output("apt"))
-    installed = (
-        installed
-        or parse_dpkg_query(commands.output("dpkg"))
-        or parse_rpm_query(commands.output("rpm"))
-    )
+def slurm_version(commands: Commands, like: str, places: dict[str, str]) -> dict[str, str]:
+    """Installed version, and the packaged one that an installation would leave."""
+    packages = commands.output("packages")
+    installed = parse_dpkg_query(packages) if like == "debian" else parse_rpm_query(packages)
+    candidate = installed.partition(":")[2] or installed
+    if not installed and like == "debian" and glob.glob("/var/lib/apt/lists/*_Packages*"):
+        # Costs half a second of CPU, so it is asked only before the installation.
+        commands.start("apt", ["apt-cache", "policy", *DEB_PACKAGES])
+        candidate = parse_apt_policy(commands.output("apt"))[1].rpartition(":")[2]
     daemon = os.path.join(places["sbin"], "slurmd")
     if not installed and places["prefix"] == "/usr" and os.path.exists(daemon):
         commands.start("daemon", [daemon, "-V"])  # in /usr, but no package: a site's own build
     match = re.search(r"slurm(?:-wlm)? (\d\S*)", commands.output("daemon"))
     if match:
         installed = match.group(1)
-    return {"version": upstream_version(installed), "candidate": candidate.rpartition(":")[2]}
+    return {"version": upstream_version(installed), "candidate": candidate}
 
 
 def gather(
@@ -641,7 +640,7 @@ def gather(
             read(os.path.join(places["config_dir"], "slurm.conf"))
         ),
     }
-    facts["slurm"] = {**slurm_version(commands, places), **places}
+    facts["slurm"] = {**slurm_version(commands, release["like"], places), **places}
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["reach"] = probes.collect()

@@ -191,8 +191,8 @@ def _headers(change: Change, info: os.stat_result | None) -> None:
     )
 
 
-def _same_attributes(change: Change, info: os.stat_result) -> bool:
-    return (
+def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
+    return info is not None and (
         change.uid in (None, info.st_uid)
         and change.gid in (None, info.st_gid)
         and change.mode in (None, stat.S_IMODE(info.st_mode))
@@ -232,7 +232,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
         while made not in ("", "/"):  # missing parents are made too
             plan.made.add(made)
             made = os.path.dirname(made)
-    if info is None or not _same_attributes(change, info):
+    if not _same_attributes(change, info):
         _headers(change, info)
         plan.changes.append(change)
 
@@ -314,7 +314,7 @@ def _wanted_content(path: str, spec: dict, current: bytes | None, check: bool) -
             )
         if content is None and spec["state"] != "absent":
             raise FilesError("%s: a block needs `content`" % path)
-        body = None if spec["state"] == "absent" else content.decode("utf-8")
+        body = None if spec["state"] == "absent" else (content or b"").decode("utf-8")
         text = (current or b"").decode("utf-8", errors="surrogateescape")
         try:
             return edit_block(text, body, block).encode("utf-8", errors="surrogateescape")

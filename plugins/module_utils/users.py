@@ -21,7 +21,7 @@ import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import Callable
+from typing import Any, Callable
 
 HOME_MODE = 0o700
 KEY_MARKER = "trainwright: key of this cluster"
@@ -436,7 +436,7 @@ def _write(path: str, text: str, mode: int = 0o600) -> None:
     os.replace(temporary, path)
 
 
-def as_user(name: str, uid: int, gid: int, call: Callable[[], object]) -> object:
+def as_user(name: str, uid: int, gid: int, call: Callable[[], Any]) -> Any:
     """Result of a function that runs in a child process with this user's rights only."""
     reader, writer = os.pipe()
     child = os.fork()

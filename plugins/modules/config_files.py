@@ -40,7 +40,9 @@ options:
       path: {description: Absolute path., type: path, required: true}
       content: {description: Text of the file or of the block., type: str}
       content_b64: {description: Content in base64., type: str}
-      link: {description: Make O(files[].path) a symbolic link to this., type: str}
+      link:
+        description: Make O(files[].path) a symbolic link to this.
+        type: str
       state:
         description: V(absent) removes the file, or with O(files[].block) the block.
         type: str

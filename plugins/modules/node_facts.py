@@ -13,7 +13,8 @@ version_added: "0.1.0"
 description:
   - Returns hardware, operating system, accounts, Slurm installation and services of a node, and
     on request who listens on ports, what it can reach over TCP and how much room paths have.
-  - Reads C(/proc) and C(/sys); starts at most three commands, at the same time.
+  - Reads C(/proc) and C(/sys); starts at most three commands at the same time, and a fourth
+    where Slurm is not installed yet.
   - Takes the place of fact gathering for the collection, at a fraction of its time.
 options:
   ports:
@@ -123,8 +124,8 @@ ansible_facts:
           returned: always
         slurm:
           description:
-            - C(version) installed, C(candidate) the package manager would install (both may be
-              empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir).
+            - C(version) installed, C(candidate) the package version that is or would be installed
+              (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir).
           type: dict
           returned: always
         users:
