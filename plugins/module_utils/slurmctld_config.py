@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -115,6 +116,12 @@ def check_options(specs: list[dict], version: str) -> None:
         )
 
 
+def _plain(lines: list[str]) -> list[str]:
+    """Return log lines without time stamps and program names, each once."""
+    bare = (re.sub(r"^(\[[^\]]*\]\s*)?(\w+: (?=error|fatal))?", "", line) for line in lines)
+    return list(dict.fromkeys(line.strip() for line in bare if line.strip()))
+
+
 class Controller:
     """slurmctld of this host, as systemd and scontrol show it."""
 
@@ -183,8 +190,30 @@ class Controller:
         said = (err or out).strip()
         return rc == 0 and self.wait_up(), said
 
+    def syntax_error(self, specs: list[dict]) -> str:
+        """Return what Slurm's own parser says against the wanted slurm.conf, "" for nothing.
+
+        scontrol reads the whole file before it does anything, and ends with the parser's message
+        at a value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no
+        daemon. What only slurmctld can judge (plugins, nodes of partitions) is not seen.
+        """
+        spec = _slurm_conf(specs)
+        scontrol = os.path.join(self.settings.bin_dir, "scontrol")
+        if not spec or not os.access(scontrol, os.X_OK):
+            return ""
+        if slurm_conf.parse(_content(spec)).includes:
+            return ""  # what is included lies beside the real file
+        with tempfile.TemporaryDirectory() as scratch:
+            path = os.path.join(scratch, "slurm.conf")
+            with open(path, "w", encoding="utf-8") as handle:
+                handle.write(_content(spec))
+            rc, _out, err = self._run(
+                ["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"]
+            )
+        return "; ".join(_plain(err.splitlines())[-4:]) if rc else ""
+
     def news(self, since: float, log_offset: int) -> str:
-        """Return what slurmctld said since: its log file, else the journal; errors first."""
+        """Return the last that slurmctld said since: errors of its log file, else the journal."""
         lines: list[str] = []
         log = self.log_file()
         if log:
@@ -196,9 +225,9 @@ class Controller:
                 ["journalctl", "-u", self.settings.service, "--no-pager", "-o", "cat"]
                 + ["--since", f"@{int(since)}"]
             )[1].splitlines()
-        bad = list(dict.fromkeys(line.strip() for line in lines if _NEWS.search(line)))
-        # A fatal line is the reason; what stands before it leads there.
-        return " | ".join((bad or lines)[-8:]) or "no message in the log or the journal"
+        bad = _plain([line for line in lines if _NEWS.search(line)])
+        # The last line is the reason; what stands before it leads there.
+        return "; ".join((bad or _plain(lines))[-5:]) or "nothing in its log or the journal"
 
     def log_file(self) -> str:
         text = _read(self.conf_path)
@@ -216,6 +245,12 @@ def plan(
 ) -> Wanted:
     """Return what has to be done. Reads only; raises ApplyError for what is refused."""
     check_options(specs, settings.version)
+    said = controller.syntax_error(specs)
+    if said:
+        raise ApplyError(
+            f"nothing was written; Slurm cannot read the wanted slurm.conf: {said}. Remedy: "
+            "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
+        )
     running = controller.active()
     changes = files.plan_all([], specs, check).changes
     reasons: list[str] = []
@@ -250,8 +285,9 @@ def plan(
         reasons.append(f"{settings.service} is not running -> start")
     records = [] if check else _records(specs, settings)
     # A restarted slurmctld does not hand its configuration to the nodes that run: only
-    # reconfigure does (before 23.11 and since), or the start of a slurmd. This is the one case
-    # in which a reconfigure follows a restart, and it serves the nodes, not slurmctld.
+    # reconfigure does, or the start of a slurmd (seen with 22.05 and 24.11: after a restart the
+    # cached slurm.conf of slurmd is the old one). This is the one case in which a reconfigure
+    # follows a restart, and it serves the nodes, not slurmctld.
     push = (
         action in ("restart", "start")
         and settings.role == "primary"
@@ -428,7 +464,7 @@ def _back_after_reconfigure(
             controller.reconfigure()
     raise ApplyError(
         f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
-        f"said: {said or 'nothing'}; slurmctld said: {news}. Remedy: correct the value that it "
+        f"said: {'; '.join(_plain(said.splitlines())) or 'nothing'}; slurmctld said: {news}. Remedy: correct the value that it "
         "names (slurm_conf, slurm_node, slurm_partitions) and run again"
     )
 

@@ -87,8 +87,9 @@ attributes:
 seealso:
   - module: trainwright.slurm.config_files
 notes:
-  - Fails, with nothing written, for options that this Slurm does not have, for text that its
-    parser refuses, and for changes that O(allow_refused) has to allow.
+  - Fails, with nothing written and in check mode too, for options that this Slurm does not have,
+    for values that its parser refuses (where scontrol is installed), and for changes that
+    O(allow_refused) has to allow.
   - Fails, with the old files put back and slurmctld running with them, when slurmctld refuses the
     new files; the message carries slurmctld's own.
   - A reconfigure follows a restart in one case only, to hand the configuration to the nodes of a
