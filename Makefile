@@ -34,3 +34,30 @@ shell: ## Log in to the local cluster as alice: NAME=local
 .PHONY: status
 status: ## Nodes and services of the local cluster: NAME=local
 	@$(LOCAL) status --name '$(NAME)'
+
+PYTEST := .venv/bin/python -m pytest
+
+.PHONY: test
+test: ## Every test, as CI runs them: ARGS='-k word'
+	@local/bootstrap --dev
+	@$(SUDO) $(PYTEST) tests $(ARGS)
+
+.PHONY: unit
+unit: ## The unit tests, in seconds: ARGS='-k word'
+	@local/bootstrap --dev
+	@$(PYTEST) tests/unit $(ARGS)
+
+.PHONY: lint
+lint: ## ansible-lint, yamllint, ruff and mypy
+	@local/bootstrap --dev
+	@$(PYTEST) tests/lint $(ARGS)
+
+.PHONY: soak
+soak: ## Every test with its full number of samples; takes hours: ARGS='-k word'
+	@local/bootstrap --dev
+	@$(SUDO) env TRAINWRIGHT_SOAK=1 $(PYTEST) tests $(ARGS)
+
+.PHONY: docs
+docs: ## Write docs/reference and the roles' READMEs from their documentation
+	@local/bootstrap --dev
+	@.venv/bin/python -m docs.generate

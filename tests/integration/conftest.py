@@ -1,38 +1,28 @@
 """One real cluster an operating system, made once, for all scenarios.
 
-Debian 12 has one controller and munge; Debian 13 has two controllers and auth/slurm: between them they
-cover both ways of each. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run, and to use them again.
+Debian 12 has one controller and munge; Debian 13 has two controllers and auth/slurm: between them
+they cover both ways of each. Which cluster, with which variables, is in the Molecule scenario of the
+system's name: cluster.yml and site.yml. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run,
+and to use them again.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
-from .site import ROOT, Run, Site
-
-sys.path.insert(0, str(ROOT))
-from local.cluster import Cluster  # noqa: E402
+from .site import ROOT, SCENARIOS, VENV_BIN, Nodes, Run, Site, read_report, tail
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
-
-SHAPES = {
-    "debian12": {"controllers": 1, "compute": 2, "gpus": 8, "vars": {}},
-    "debian13": {
-        "controllers": 2,
-        "compute": 3,
-        "gpus": 8,
-        "vars": {
-            "slurm_auth_type": "slurm",
-            "slurm_state_save_location": "/shared/slurmctld",
-        },
-    },
-}
+SYSTEMS = ("debian12", "debian13")
 
 
 @dataclass
@@ -44,25 +34,53 @@ class Converged(Site):
     first: Run | None = None
 
 
+def molecule(scenario: str, command: str) -> Run:
+    """Run `molecule COMMAND -s SCENARIO`, as a person does, and fail with its output."""
+    path = f"{VENV_BIN}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "run.json"
+        environment = {
+            **os.environ,
+            "PATH": path,
+            "NO_COLOR": "1",
+            "ANSIBLE_NOCOLOR": "1",
+            "TRAINWRIGHT_RUN_JSON": str(report),
+        }
+        started = time.monotonic()
+        done = subprocess.run(
+            ["molecule", command, "-s", scenario],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        run = Run(done.returncode, done.stdout, read_report(report), time.monotonic() - started)
+    assert run.rc == 0, f"molecule {command} -s {scenario}: {run.rc}:\n{tail(run.output, 80)}"
+    return run
+
+
 @pytest.fixture(scope="session")
 def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
     """A converged cluster of the operating system that the test names."""
-    os_name = request.param
-    shape = SHAPES[os_name]
-    cluster = Cluster(
-        name=f"t{os_name[-2:]}", os=os_name, compute=shape["compute"], gpus=shape["gpus"], controllers=shape["controllers"]
-    )
-    standing = KEEP and Path(cluster.inventory).exists()
-    if not standing:
-        cluster.destroy()
-        cluster.create()
-    made = Converged(cluster=cluster, extra_vars=dict(shape["vars"]), os=os_name)
-    if not standing:
+    scenario = SCENARIOS / request.param
+    shape = yaml.safe_load((scenario / "cluster.yml").read_text())["cluster"]
+    variables = yaml.safe_load((scenario / "site.yml").read_text())
+    cluster = Nodes(shape.pop("name"))
+    made = Converged(cluster=cluster, extra_vars=variables, os=shape["os"])
+    if KEEP and cluster.local.exists:
+        made.first = made.play("site.yml")
+    else:
+        cluster.local.destroy()
+        cluster.local.create(**shape)
         made.first_check = made.play("site.yml", "--check")
-    made.first = made.play("site.yml")
+        # Its create step finds the containers standing; so both of its playbooks are run here.
+        made.first = molecule(request.param, "converge")
     yield made
     if not KEEP:
-        cluster.destroy()
+        molecule(request.param, "destroy")
 
 
 @pytest.fixture
@@ -77,5 +95,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests that ask for a site run on both systems, unless marked with ``systems``."""
     if "site" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("systems")
-        names = list(marker.args) if marker else list(SHAPES)
+        names = list(marker.args) if marker else list(SYSTEMS)
         metafunc.parametrize("site", names, indirect=True, scope="session")

@@ -18,7 +18,9 @@ FRESH_EXCEPTIONS: set[str] = set()
 
 
 def compute_nodes(site: Converged) -> list[str]:
-    return [host for host in site.cluster.hosts if host.startswith("c") and not host.startswith("ctl")]
+    return [
+        host for host in site.cluster.hosts if host.startswith("c") and not host.startswith("ctl")
+    ]
 
 
 def assert_check_tells_the_truth(site: Converged, **extra: object) -> Run:
@@ -36,8 +38,11 @@ def test_check_of_a_fresh_cluster_exits_zero_and_names_what_changes(site: Conver
     assert site.first_check.rc == 0
     assert site.first is not None
     difference = site.first_check.changed ^ site.first.changed
-    unexplained = {(host, task) for host, task in difference
-                   if not any(name in task for name in FRESH_EXCEPTIONS)}
+    unexplained = {
+        (host, task)
+        for host, task in difference
+        if not any(name in task for name in FRESH_EXCEPTIONS)
+    }
     assert not unexplained
 
 
@@ -64,7 +69,10 @@ def test_check_equals_the_real_run_on_a_finished_cluster(site: Converged) -> Non
 def test_check_equals_the_real_run_on_a_half_done_cluster(site: Converged, damage: str) -> None:
     node = compute_nodes(site)[0]
     if damage == "files":
-        site.run(node, "rm /etc/sysctl.d/90-slurm.conf /etc/default/slurmd; sed -i '/pam_slurm_adopt/d' /etc/pam.d/sshd")
+        site.run(
+            node,
+            "rm /etc/sysctl.d/90-slurm.conf /etc/default/slurmd; sed -i '/pam_slurm_adopt/d' /etc/pam.d/sshd",
+        )
         site.run("ctl1", "echo '# a stray line' >>/etc/slurm/cgroup.conf")
         site.run("login1", "chmod 600 /etc/ssh/sshd_config.d/50-login-limits.conf")
     elif damage == "services":
@@ -72,10 +80,14 @@ def test_check_equals_the_real_run_on_a_half_done_cluster(site: Converged, damag
         site.run("ctl1", "systemctl stop slurmrestd slurmctld")
         site.run("login1", "systemctl stop munge")
     elif damage == "packages":
-        site.run(node, "DEBIAN_FRONTEND=noninteractive apt-get remove -y -q slurmd libpam-slurm-adopt")
+        site.run(
+            node, "DEBIAN_FRONTEND=noninteractive apt-get remove -y -q slurmd libpam-slurm-adopt"
+        )
         site.run("ctl1", "DEBIAN_FRONTEND=noninteractive apt-get remove -y -q slurmrestd")
     else:
-        site.run(node, "head -c 1024 /dev/urandom >/etc/munge/munge.key; rm -f /etc/ssh/ssh_known_hosts")
+        site.run(
+            node, "head -c 1024 /dev/urandom >/etc/munge/munge.key; rm -f /etc/ssh/ssh_known_hosts"
+        )
         site.run("ctl1", "rm /etc/slurm/jwt_hs256.key")
     real = assert_check_tells_the_truth(site)
     assert {host for host, _task in real.changed} >= {node, "ctl1"}
@@ -88,8 +100,10 @@ def test_interrupted_run_converges_on_the_next(site: Converged, attempt: int) ->
     """Something must change, the run is killed at a random point, and the next run brings it home."""
     seed = int(time.time()) * 10 + attempt
     chance = random.Random(seed)
-    extra = {"slurm_conf": {"MessageTimeout": 20 + attempt, "KillWait": 31 + attempt},
-             "node_base_sysctl": {"net.core.somaxconn": 65000 + attempt}}
+    extra = {
+        "slurm_conf": {"MessageTimeout": 20 + attempt, "KillWait": 31 + attempt},
+        "node_base_sysctl": {"net.core.somaxconn": 65000 + attempt},
+    }
     process = site.start_playbook("site.yml", **extra)
     time.sleep(chance.uniform(1, 14))
     process.send_signal(signal.SIGINT if attempt % 2 else signal.SIGKILL)
@@ -112,7 +126,9 @@ def test_a_setting_that_slurm_reads_again_restarts_nothing(quiet_site: Converged
     site.wait_job(job, ["RUNNING"])
     before = site.pids()
     run = assert_check_tells_the_truth(site, slurm_conf={"MinJobAge": 600})
-    assert {host for host, _ in run.changed} == {h for h in site.cluster.hosts if h.startswith("ctl")}
+    assert {host for host, _ in run.changed} == {
+        h for h in site.cluster.hosts if h.startswith("ctl")
+    }
     assert site.pids() == before
     assert "MinJobAge               = 600 sec" in site.run("ctl1", "scontrol show config")
     site.play("site.yml")
@@ -139,7 +155,9 @@ def test_the_report_of_a_run_is_json_with_every_host(site: Converged) -> None:
     assert set(site.cluster.hosts) <= set(json.loads(json.dumps(site.first.report))["hosts"])
 
 
-def test_summary_names_a_dead_node_in_one_line_and_the_others_are_done(quiet_site: Converged) -> None:
+def test_summary_names_a_dead_node_in_one_line_and_the_others_are_done(
+    quiet_site: Converged,
+) -> None:
     site = quiet_site
     victim = compute_nodes(site)[-1]
     others = [node for node in compute_nodes(site) if node != victim]
@@ -154,7 +172,10 @@ def test_summary_names_a_dead_node_in_one_line_and_the_others_are_done(quiet_sit
         assert "rotate 31" in site.run(node, "cat /etc/logrotate.d/trainwright-slurm")
         assert not [line for line in output.splitlines() if line.startswith(f"{node}: ")]
     site.cluster.start(victim)
-    poll("sshd of the victim", lambda: site.run(victim, "systemctl is-active ssh", check=False) == "active")
+    poll(
+        "sshd of the victim",
+        lambda: site.run(victim, "systemctl is-active ssh", check=False) == "active",
+    )
     site.play("site.yml")
     site.wait_node(victim, "idle")
     assert site.play("site.yml").changed == set()

@@ -16,12 +16,33 @@ def test_second_controller_takes_over_and_gives_back(quiet_site: Converged) -> N
     start = site.job(job)["StartTime"]
     site.run("ctl1", "systemctl stop slurmctld")
     site.run("ctl2", "scontrol takeover", check=False)
-    poll("the backup to answer", lambda: "UP" in next(
-        (line for line in site.run("ctl2", "scontrol ping", check=False).splitlines() if "backup" in line), ""), 60)
+    poll(
+        "the backup to answer",
+        lambda: (
+            "UP"
+            in next(
+                (
+                    line
+                    for line in site.run("ctl2", "scontrol ping", check=False).splitlines()
+                    if "backup" in line
+                ),
+                "",
+            )
+        ),
+        60,
+    )
     other = site.as_user("alice", "sbatch --parsable -w c3 --wrap hostname")
-    poll("a job to run under the backup", lambda: "COMPLETED" in site.run("ctl2", f"scontrol show job {other}", check=False), 40)
+    poll(
+        "a job to run under the backup",
+        lambda: "COMPLETED" in site.run("ctl2", f"scontrol show job {other}", check=False),
+        40,
+    )
     site.run("ctl1", "systemctl start slurmctld")
-    poll("the primary to take over again", lambda: "UP" in site.run("ctl1", "scontrol ping | grep primary", check=False), 60)
+    poll(
+        "the primary to take over again",
+        lambda: "UP" in site.run("ctl1", "scontrol ping | grep primary", check=False),
+        60,
+    )
     info = poll("the job's record", lambda: site.job(job), 30)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
     assert site.play("site.yml").changed == set()
@@ -38,4 +59,11 @@ def test_jobs_that_end_while_the_database_is_down_are_in_sacct(quiet_site: Conve
     finally:
         site.run("ctl1", "systemctl start mariadb")
     for job in jobs:
-        poll(f"job {job} in sacct", lambda job=job: site.run("ctl1", f"sacct -nPX -j {job} -o State", check=False) == "COMPLETED", 120, 1)
+        poll(
+            f"job {job} in sacct",
+            lambda job=job: (
+                site.run("ctl1", f"sacct -nPX -j {job} -o State", check=False) == "COMPLETED"
+            ),
+            120,
+            1,
+        )

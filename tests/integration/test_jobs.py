@@ -21,7 +21,9 @@ def test_a_user_without_an_account_is_refused(site: Converged) -> None:
 
 
 @pytest.mark.parametrize("shares", [(4, 4), (2, 3, 3)])
-def test_gpu_jobs_without_memory_share_one_node(quiet_site: Converged, shares: tuple[int, ...]) -> None:
+def test_gpu_jobs_without_memory_share_one_node(
+    quiet_site: Converged, shares: tuple[int, ...]
+) -> None:
     site = quiet_site
     jobs = [site.sbatch("sleep 60", f"-N1 -w c1 --gres=gpu:{count}") for count in shares]
     infos = [site.wait_job(job, ["RUNNING"], 20) for job in jobs]
@@ -32,7 +34,9 @@ def test_gpu_jobs_without_memory_share_one_node(quiet_site: Converged, shares: t
 
 
 def test_a_job_sees_only_its_gpus(quiet_site: Converged) -> None:
-    out = quiet_site.as_user("alice", "srun -N1 -w c1 --gres=gpu:3 sh -c 'echo $CUDA_VISIBLE_DEVICES'")
+    out = quiet_site.as_user(
+        "alice", "srun -N1 -w c1 --gres=gpu:3 sh -c 'echo $CUDA_VISIBLE_DEVICES'"
+    )
     assert len(out.splitlines()[-1].split(",")) == 3
 
 
@@ -55,23 +59,31 @@ def test_stable_work_preempts_opportunistic_work(quiet_site: Converged) -> None:
 
 def test_ssh_between_the_nodes_of_a_job_and_nowhere_else(quiet_site: Converged) -> None:
     site = quiet_site
-    job = site.sbatch('ssh -o BatchMode=yes c2 hostname; srun sleep 60', "-N2 -w c1,c2 -o ssh.out")
+    job = site.sbatch("ssh -o BatchMode=yes c2 hostname; srun sleep 60", "-N2 -w c1,c2 -o ssh.out")
     site.wait_job(job, ["RUNNING"])
-    poll("ssh to the job's other node", lambda: site.run("login1", "cat /home/alice/ssh.out", check=False) == "c2", 15)
+    poll(
+        "ssh to the job's other node",
+        lambda: site.run("login1", "cat /home/alice/ssh.out", check=False) == "c2",
+        15,
+    )
     denied = site.as_user("bob", "ssh -o BatchMode=yes c2 hostname", check=False)
     assert "no active jobs" in denied.lower() or "access denied" in denied.lower(), denied
     assert site.as_user("alice", "ssh -o BatchMode=yes c1 hostname") == "c1"
 
 
 def test_no_host_key_question_anywhere(site: Converged) -> None:
-    output = site.as_user("alice", "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes c1 true", check=False)
+    output = site.as_user(
+        "alice", "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes c1 true", check=False
+    )
     assert "Host key verification failed" not in output
 
 
 def test_configuration_comes_from_the_controller(site: Converged) -> None:
     for host in site.cluster.hosts:
         if not host.startswith("ctl"):
-            assert site.run(host, "ls /etc/slurm/slurm.conf", check=False).endswith("No such file or directory")
+            assert site.run(host, "ls /etc/slurm/slurm.conf", check=False).endswith(
+                "No such file or directory"
+            )
     assert "c1" in site.as_user("alice", "sinfo -hN -o %N")
 
 
@@ -97,14 +109,26 @@ def test_a_plain_srun_runs_an_mpi_program_across_nodes(quiet_site: Converged) ->
     hosts = ["login1", "c1", "c2"]
     for host in hosts:
         package = "gcc libc6-dev libopenmpi-dev" if host == "login1" else "openmpi-bin"
-        site.run(host, f"DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends {package} >/dev/null 2>&1")
-    site.run("login1", f"cat >/shared/mpi.c <<'EOF'\n{MPI_PROGRAM}\nEOF\nmpicc -o /shared/mpi /shared/mpi.c")
+        site.run(
+            host,
+            f"DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends {package} >/dev/null 2>&1",
+        )
+    site.run(
+        "login1",
+        f"cat >/shared/mpi.c <<'EOF'\n{MPI_PROGRAM}\nEOF\nmpicc -o /shared/mpi /shared/mpi.c",
+    )
     environment = "OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self"
-    output = site.as_user("alice", f"cd /shared && {environment} srun -N2 -w c1,c2 --ntasks-per-node=2 --mem=200 /shared/mpi")
+    output = site.as_user(
+        "alice",
+        f"cd /shared && {environment} srun -N2 -w c1,c2 --ntasks-per-node=2 --mem=200 /shared/mpi",
+    )
     lines = sorted(line for line in output.splitlines() if line.startswith("rank"))
     assert len(lines) == 4 and all("of 4" in line and "sum 6" in line for line in lines), output
     assert {line.split(" on ")[1].split()[0] for line in lines} == {"c1", "c2"}
     # Launchers that use SSH must work inside a job as well.
-    job = site.sbatch(f"export {environment}\nmpirun --host c1,c2 -n 2 /shared/mpi", "-N2 -w c1,c2 -n2 -o mpirun.out")
+    job = site.sbatch(
+        f"export {environment}\nmpirun --host c1,c2 -n 2 /shared/mpi",
+        "-N2 -w c1,c2 -n2 -o mpirun.out",
+    )
     site.wait_job(job, timeout=60)
     assert "of 2" in site.run("login1", "cat /home/alice/mpirun.out")

@@ -41,7 +41,9 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         info = site.job(job)
         assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
         # The other nodes know the newcomer: a job spans it and a node that this run did not visit.
-        spare = [h for h in site.cluster.hosts if re.fullmatch(r"c\d+", h) and h not in ("c1", "c2", new)]
+        spare = [
+            h for h in site.cluster.hosts if re.fullmatch(r"c\d+", h) and h not in ("c1", "c2", new)
+        ]
         if spare:
             both = site.sbatch("srun hostname", f"-N2 -w {spare[0]},{new}")
             site.wait_job(both, timeout=40)
@@ -70,10 +72,17 @@ def test_a_node_killed_in_a_job_fails_the_job_and_comes_back(quiet_site: Converg
     job = site.sbatch("srun sleep 600", "-N1 -w c2 --requeue")
     site.wait_job(job, ["RUNNING"])
     site.cluster.kill("c2")
-    site.run("ctl1", "scontrol update nodename=c2 state=down reason='tw:validate:test: killed -> start it'")
+    site.run(
+        "ctl1",
+        "scontrol update nodename=c2 state=down reason='tw:validate:test: killed -> start it'",
+    )
     site.wait_job(job, ["PENDING"], 30)
     site.cluster.start("c2")
-    poll("slurmd of c2", lambda: site.run("c2", "systemctl is-active slurmd", check=False) == "active", 60)
+    poll(
+        "slurmd of c2",
+        lambda: site.run("c2", "systemctl is-active slurmd", check=False) == "active",
+        60,
+    )
     site.run("ctl1", "scontrol update nodename=c2 state=resume")
     site.wait_node("c2", "idle", "mixed", "allocated")
 

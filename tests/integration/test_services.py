@@ -10,8 +10,16 @@ from .conftest import Converged
 
 
 def test_daemons_run_enabled_and_as_their_users(site: Converged) -> None:
-    expected = {"ctl1": {"slurmctld": "slurm", "slurmdbd": "slurm", "mariadb": "mysql", "munge": "munge",
-                         "slurmrestd": "slurmrestd"}, "c1": {"slurmd": "root", "munge": "munge"}}
+    expected = {
+        "ctl1": {
+            "slurmctld": "slurm",
+            "slurmdbd": "slurm",
+            "mariadb": "mysql",
+            "munge": "munge",
+            "slurmrestd": "slurmrestd",
+        },
+        "c1": {"slurmd": "root", "munge": "munge"},
+    }
     for name, units in expected.items():
         host = site.testinfra(name)
         for unit, user in units.items():
@@ -22,9 +30,15 @@ def test_daemons_run_enabled_and_as_their_users(site: Converged) -> None:
 
 
 def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:
-    files = {"ctl1": {"/etc/munge/munge.key": "munge 400", "/etc/slurm/slurmdbd.conf": "slurm 600",
-                      "/etc/slurm/jwt_hs256.key": "slurm 400", "/var/lib/trainwright/secrets": "root 700"},
-             "c1": {"/etc/munge/munge.key": "munge 400"}}
+    files = {
+        "ctl1": {
+            "/etc/munge/munge.key": "munge 400",
+            "/etc/slurm/slurmdbd.conf": "slurm 600",
+            "/etc/slurm/jwt_hs256.key": "slurm 400",
+            "/var/lib/trainwright/secrets": "root 700",
+        },
+        "c1": {"/etc/munge/munge.key": "munge 400"},
+    }
     if site.extra_vars.get("slurm_auth_type") == "slurm":
         files["c1"]["/etc/slurm/slurm.key"] = "slurm 400"
     for host, modes in files.items():
@@ -41,21 +55,33 @@ def test_no_secret_in_the_output_of_a_verbose_run(site: Converged) -> None:
         assert secret not in run.output
 
 
-def rest(site: Converged, path: str, headers: str = "", where: str = "--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost") -> tuple[int, str]:
+def rest(
+    site: Converged,
+    path: str,
+    headers: str = "",
+    where: str = "--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost",
+) -> tuple[int, str]:
     site.run("ctl1", "command -v curl >/dev/null || apt-get install -y -q curl >/dev/null 2>&1")
     output = site.run("ctl1", f"curl -s -w '\\n%{{http_code}}' {headers} {where}{path}")
     body, _, code = output.rpartition("\n")
     return int(code), body
 
 
-@pytest.mark.parametrize("where", ["--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost", "http://ctl1:6820"])
+@pytest.mark.parametrize(
+    "where",
+    ["--unix-socket /run/slurmrestd/slurmrestd.socket http://localhost", "http://ctl1:6820"],
+)
 def test_rest_answers_with_a_token_and_never_without(site: Converged, where: str) -> None:
     version = "v0.0.38" if site.os == "debian12" else "v0.0.42"
     path = f"/slurm/{version}/nodes"
     assert rest(site, path, where=where)[0] == 401
-    assert rest(site, path, "-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: bad'", where)[0] in (401, 500, 511)
+    assert rest(site, path, "-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: bad'", where)[
+        0
+    ] in (401, 500, 511)
     token = site.run("ctl1", "scontrol token username=alice lifespan=60").split("=", 1)[1]
-    code, body = rest(site, path, f"-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: {token}'", where)
+    code, body = rest(
+        site, path, f"-H 'X-SLURM-USER-NAME: alice' -H 'X-SLURM-USER-TOKEN: {token}'", where
+    )
     assert code == 200
     assert {node["name"] for node in json.loads(body)["nodes"]} >= {"c1", "c2"}
 
@@ -69,7 +95,9 @@ def test_no_hook_or_unit_failed(site: Converged) -> None:
 def test_effective_configuration(site: Converged) -> None:
     shown = dict(
         (part.strip() for part in line.split("=", 1))
-        for line in site.run("ctl1", "scontrol show config").splitlines() if "=" in line)
+        for line in site.run("ctl1", "scontrol show config").splitlines()
+        if "=" in line
+    )
     assert shown["SelectType"] == "select/cons_tres"
     assert shown["SelectTypeParameters"] == "CR_CORE_MEMORY"
     assert shown["AccountingStorageEnforce"].split(",")[:1] == ["associations"]
@@ -80,9 +108,16 @@ def test_effective_configuration(site: Converged) -> None:
 
 
 def test_innodb_is_tuned(site: Converged) -> None:
-    shown = site.run("ctl1", "mariadb -N -e \"show variables where variable_name in ('innodb_lock_wait_timeout', 'innodb_buffer_pool_size', 'max_allowed_packet')\"")
+    expected = {
+        "innodb_lock_wait_timeout": 900,
+        "innodb_buffer_pool_size": 128 << 20,
+        "max_allowed_packet": 16 << 20,
+    }
+    names = "', '".join(expected)
+    query = f"show variables where variable_name in ('{names}')"
+    shown = site.run("ctl1", f'mariadb -N -e "{query}"')
     values = dict(line.split("\t") for line in shown.splitlines())
-    assert values == {"innodb_lock_wait_timeout": "900", "innodb_buffer_pool_size": str(128 << 20), "max_allowed_packet": str(16 << 20)}
+    assert values == {name: str(value) for name, value in expected.items()}
 
 
 def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
@@ -90,6 +125,7 @@ def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
     archives = list(tmp_path.glob("*.tar.gz"))
     assert len(archives) == 1
     import tarfile
+
     password = site.run("ctl1", "grep -oP 'StoragePass=\\K.*' /etc/slurm/slurmdbd.conf")
     with tarfile.open(archives[0]) as tar:
         names = tar.getnames()
