@@ -298,6 +298,10 @@ class Services:
             unit = full_name(spec["name"])
             verbs = [a.action for a in actions if a.unit == unit and a.action in VERBS]
             for verb in verbs:
+                if verb == "stop" or (spec["stamp"] and verb != "reload"):
+                    # Forgotten first: whoever interrupts this run leaves a unit that is restarted.
+                    # A caller without a stamp says nothing about what the unit runs with.
+                    self.stamps.forget(unit)
                 self._do(unit, verb)
             if spec["state"] == "started":
                 self._wait_ready(unit, spec.get("ready"), bool(verbs))
@@ -305,9 +309,6 @@ class Services:
                 self.stamps.write(unit, spec["stamp"])
 
     def _do(self, unit: str, verb: str) -> None:
-        if verb in ("start", "restart", "stop"):
-            # Forgotten first: whoever interrupts this run leaves a unit that is restarted.
-            self.stamps.forget(unit)
         if verb in ("start", "restart"):
             run(["systemctl", "reset-failed", unit])
         done = run(["systemctl", verb, unit])
