@@ -44,6 +44,10 @@ _FAILED: tuple[tuple[str, str], ...] = (
         r"Missing sudo password|sudo: a password is required|Incorrect sudo password",
         "run with --ask-become-pass, or give the user a NOPASSWD rule in sudoers",
     ),
+    (
+        r"sudo: unknown user|su: user .* does not exist",
+        "add the user to cluster_users and run site.yml, or name another one",
+    ),
     (r"is not in the sudoers file", "give ansible_user sudo rights on the host, or use root"),
     (
         r"No start of json char found|/python[0-9.]*: (not found|No such file)"
@@ -93,7 +97,7 @@ def _why(result: t.Mapping[str, t.Any]) -> str:
     if not said and result.get("rc"):
         said = str(result.get("stdout") or result.get("module_stdout") or "").strip()
     # "non-zero return code" alone helps nobody: what the command said last does.
-    if said and (not why or "return code" in why or "MODULE FAILURE" in why):
+    if said and (not why or re.search("return code|MODULE FAILURE|deserialization", why)):
         last = one_line(said.splitlines()[-1])
         why = f"{why} {result.get('rc', '')}: {last}".replace(" : ", ": ") if why else last
     return one_line(why or "no message")
