@@ -61,3 +61,10 @@ soak: ## Every test with its full number of samples; takes hours: ARGS='-k word'
 docs: ## Write docs/reference and the roles' READMEs from their documentation
 	@local/bootstrap --dev
 	@.venv/bin/python -m docs.generate
+
+SCALE ?= 2
+
+.PHONY: bench
+bench: ## Time site.yml against a shell script on fresh clusters: SCALE='2 4 8' OS=debian13
+	@local/bootstrap
+	@$(SUDO) .venv/bin/python tests/benchmarks/bench.py --scale $(SCALE) --os '$(OS)' $(ARGS)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape.
+
+Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from local.cluster import Cluster
+from local.host import podman
+from local.layout import SYSTEMS, LocalError
+from tests.benchmarks.figures import Measurement, Run, busy_share, marks, misses, render, report
+
+YARDSTICK = ROOT / "tests" / "benchmarks" / "yardstick.sh"
+SITE = ROOT / "playbooks" / "site.yml"
+FIRST_JOB = ROOT / "playbooks" / "first_job.yml"
+RESULTS = ROOT / ".cache" / "bench"
+TIMEOUT = 1800
+
+
+class Bench:
+    """One benchmark: where its logs go, and on which clusters it runs."""
+
+    def __init__(self, name: str, system: str, keep: bool) -> None:
+        self.cluster = Cluster(name)
+        self.system = system
+        self.keep = keep
+        self.stamp = datetime.now().strftime("%Y-%m-%dT%H%M%S")
+        self.logs = RESULTS / self.stamp
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.slurm_version = ""
+
+    def measure(self, compute: int, yardstick_only: bool) -> Measurement:
+        """Both ways on a fresh cluster each, twice in a row."""
+        with self._fresh(compute):
+            yardstick = (self._yardstick(compute, "first"), self._yardstick(compute, "second"))
+            roles = {host.name: host.role for host in self.cluster.hosts}
+        if yardstick_only:
+            return Measurement(compute, roles, yardstick)
+        with self._fresh(compute):
+            site = (self._site(compute, "first"), self._site(compute, "second"))
+            mitogen = self._mitogen(compute)
+        return Measurement(compute, roles, yardstick, site, mitogen)
+
+    def warm_up(self, compute: int) -> None:
+        """Fill what a network keeps of packages, so that whoever runs first does not pay for it."""
+        with self._fresh(compute):
+            self._yardstick(compute, "warm-up")
+
+    @contextmanager
+    def _fresh(self, compute: int) -> Iterator[None]:
+        self.cluster.destroy()
+        self.cluster.create(self.system, compute)
+        try:
+            yield
+            query = "dpkg-query -W -f '${Version}' slurmctld"
+            self.slurm_version = self.cluster.ssh("ctl1", query, check=False).stdout.strip()
+        finally:
+            if not self.keep:
+                self.cluster.destroy()
+
+    def _yardstick(self, compute: int, which: str) -> Run:
+        busy = _busy()
+        hosts = [f"{host.name}={host.address}" for host in self.cluster.hosts]
+        command = [str(YARDSTICK), str(self.cluster.key), str(self.cluster.known_hosts), *hosts]
+        reached = marks(self._run(command, f"yardstick-{compute}-{which}", {})[0])
+        return Run(reached["stands"], busy, round(reached["job"] - reached["stands"], 2), {}, {})
+
+    def _site(self, compute: int, which: str) -> Run:
+        busy = _busy()
+        name = f"site-{compute}-{which}"
+        summary = self.logs / f"{name}.json"
+        seconds = self._play(SITE, name, {"TRAINWRIGHT_RUN_JSON": str(summary)})
+        hosts = json.loads(summary.read_text(encoding="utf-8"))["hosts"]
+        job_seconds = None
+        if which == "first" and FIRST_JOB.exists():
+            job_seconds = self._play(FIRST_JOB, f"first_job-{compute}", {})
+        return Run(
+            seconds,
+            busy,
+            job_seconds,
+            {host: counts["executions"] for host, counts in hosts.items()},
+            {host: counts["changed"] for host, counts in hosts.items()},
+        )
+
+    def _mitogen(self, compute: int) -> float | None:
+        spec = importlib.util.find_spec("ansible_mitogen")
+        if spec is None or spec.origin is None:
+            return None
+        plugins = Path(spec.origin).parent / "plugins" / "strategy"
+        settings = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(plugins)}
+        return self._play(SITE, f"site-{compute}-mitogen", settings)
+
+    def _play(self, playbook: Path, name: str, settings: Mapping[str, str]) -> float:
+        ansible = Path(sys.executable).with_name("ansible-playbook")
+        command = [str(ansible), "-i", str(self.cluster.inventory), str(playbook)]
+        return self._run(command, name, settings)[1]
+
+    def _run(self, command: list[str], name: str, settings: Mapping[str, str]) -> tuple[str, float]:
+        """Run a command with its output in a log; return the output and the seconds it took."""
+        log = self.logs / f"{name}.log"
+        print(f"{name} ... ", end="", flush=True)
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            **settings,
+        }
+        with log.open("w", encoding="utf-8") as stream:
+            began = time.monotonic()
+            code = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                timeout=TIMEOUT,
+                check=False,
+            ).returncode
+            seconds = round(time.monotonic() - began, 2)
+        output = log.read_text(encoding="utf-8")
+        print(f"{seconds:.1f} s", flush=True)
+        if code:
+            tail = "\n".join(output.splitlines()[-25:])
+            raise LocalError(f"{name} ended with {code}; its output is in {log}, and ends:\n{tail}")
+        return output, seconds
+
+    def machine(self) -> dict[str, object]:
+        """What the figures depend on besides the code."""
+        git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+        return {
+            "date": self.stamp,
+            "commit": commit,
+            "cores": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "ansible_core": version("ansible-core"),
+            "podman": podman("version", "--format={{.Client.Version}}").stdout.strip(),
+            "os": self.system,
+            "slurm": self.slurm_version,
+        }
+
+
+def _busy() -> float:
+    stat = Path("/proc/stat")
+    before = stat.read_text(encoding="ascii")
+    time.sleep(1)
+    return busy_share(before, stat.read_text(encoding="ascii"))
+
+
+def parser() -> argparse.ArgumentParser:
+    arguments = argparse.ArgumentParser(prog="bench.py", description=__doc__)
+    arguments.add_argument(
+        "--scale", type=int, nargs="+", default=[2], metavar="COMPUTE", help="compute nodes (2)"
+    )
+    arguments.add_argument("--os", choices=SYSTEMS, default="debian13")
+    arguments.add_argument("--name", default="bench", help="the cluster it makes anew (bench)")
+    arguments.add_argument("--yardstick-only", action="store_true", help="leave site.yml out")
+    arguments.add_argument("--warm-up", action="store_true", help="one run before, not measured")
+    arguments.add_argument("--keep", action="store_true", help="leave the last cluster standing")
+    return arguments
+
+
+def main() -> int:
+    args = parser().parse_args()
+    try:
+        bench = Bench(args.name, args.os, args.keep)
+        if args.warm_up:
+            bench.warm_up(args.scale[0])
+        measurements = [bench.measure(compute, args.yardstick_only) for compute in args.scale]
+    except (LocalError, subprocess.TimeoutExpired) as error:
+        print(f"\nerror: {error}", file=sys.stderr)
+        return 2
+    result = RESULTS / f"{bench.stamp}.json"
+    text = json.dumps(report(measurements, bench.machine()), indent=2)
+    result.write_text(text + "\n", encoding="utf-8")
+    print(f"\n{render(measurements)}\n\nKept in {result.relative_to(ROOT)}")
+    missed = misses(measurements)
+    for line in missed:
+        print(f"MISSED: {line}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
