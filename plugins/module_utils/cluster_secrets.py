@@ -38,12 +38,12 @@ class SecretError(Exception):
 
 def make(secret: str) -> bytes:
     """Return a fresh value of `secret` (never of the SSH CA, which ssh-keygen makes)."""
-    if secret == "database_password":  # noqa: S105  (a name, not a password)
+    if secret == "database_password":
         # Hexadecimal, so that it needs no quoting in slurmdbd.conf, SQL or a URL.
         return os.urandom(16).hex().encode()
-    # munge and auth/slurm take a key of any length from 32 bytes; 1024 is what mungekey's
-    # predecessor and Slurm's own guide make.
-    return os.urandom(32 if secret == "jwt_key" else 1024)  # noqa: S105
+    # munge and auth/slurm take keys of any length from 32 bytes; 1024 is what create-munge-key
+    # and Slurm's guide make.
+    return os.urandom(32 if secret == "jwt_key" else 1024)
 
 
 def parse_host_keys(host_keys: list[dict]) -> list[dict]:
@@ -52,10 +52,10 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
     Returns [{name, principals: sorted unique list, key: "type base64"}].
     Raises SecretError for a name, a principal or a key that ssh-keygen could misread.
     """
-    out = []
+    out: list[dict] = []
     for position, item in enumerate(host_keys):
-        where = f"host_keys[{position}] ({item.get('name')})"
         name = str(item.get("name") or "")
+        where = f"host_keys[{position}] ({name})"
         if not _NAME.fullmatch(name):
             raise SecretError(
                 f"{where}: name {name!r} is not a host name; use letters, digits, '.', '_', '-'"
@@ -79,8 +79,8 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
                 "/etc/ssh/ssh_host_ed25519_key.pub of that host"
             )
         out.append({"name": name, "principals": principals, "key": " ".join(words[:2])})
-    names = [item["name"] for item in out]
-    for name in names:
+    names = [str(item["name"]) for item in out]
+    for name in set(names):
         if names.count(name) > 1:
             raise SecretError(f"host_keys: {name} is given twice; name every host once")
     return out
@@ -241,8 +241,8 @@ class SecretStore:
 
 def _ssh_keygen(arguments: list[str]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603
-            ["ssh-keygen", *arguments],  # noqa: S607
+        done = subprocess.run(
+            ["ssh-keygen", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

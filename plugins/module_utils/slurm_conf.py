@@ -120,9 +120,7 @@ def unknown_options(
     """
     wanted = version_key(version)
     newer = wanted > version_key(data.VERSIONS[-1])
-    spelling = {
-        name.lower(): name for name in (*data.ALWAYS[file], *data.SOME.get(file, {}))
-    }
+    spelling = {name.lower(): name for name in (*data.ALWAYS[file], *data.SOME.get(file, {}))}
     out = []
     for given in names:
         name = spelling.get(given.lower())
@@ -132,9 +130,11 @@ def unknown_options(
             close = difflib.get_close_matches(given.lower(), list(spelling), 3, 0.7)
             hints = [_with_lifetime(spelling[item], file) for item in close]
             elsewhere = [
-                other for other in data.ALWAYS
-                if other != file and given.lower() in
-                {item.lower() for item in (*data.ALWAYS[other], *data.SOME.get(other, {}))}
+                other
+                for other in data.ALWAYS
+                if other != file
+                and given.lower()
+                in {item.lower() for item in (*data.ALWAYS[other], *data.SOME.get(other, {}))}
             ]
             reason = f"no release of Slurm from {data.VERSIONS[0]} on has it in {file}"
             if elsewhere:
@@ -279,7 +279,9 @@ def _add_nodes(conf: Conf, pairs: dict[str, str], defaults: dict[str, str], numb
             lists[key] = values
     for index, name in enumerate(expanded):
         conf.nodes[name] = {
-            **defaults, **pairs, **{key: values[index] for key, values in lists.items()}
+            **defaults,
+            **pairs,
+            **{key: values[index] for key, values in lists.items()},
         }
 
 

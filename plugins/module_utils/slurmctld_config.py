@@ -110,7 +110,10 @@ def check_options(specs: list[dict], version: str) -> None:
             problems.append(f"{spec['path']}: {option}: {reason}")
     if problems:
         raise ApplyError(
-            "nothing was written; Slurm " + version + " would refuse: " + "; ".join(problems)
+            "nothing was written; Slurm "
+            + version
+            + " would refuse: "
+            + "; ".join(problems)
             + ". Remedy: correct or remove these options where they are set (slurm_conf, "
             "slurm_cgroup_conf, slurm_node, slurm_partitions)"
         )
@@ -161,9 +164,7 @@ class Controller:
         if self.settings.role == "primary":
             return any(line.startswith("Slurmctld(primary)") for line in lines)
         name = os.uname().nodename.split(".")[0]
-        return any(
-            line.startswith("Slurmctld(backup") and f" at {name}" in line for line in lines
-        )
+        return any(line.startswith("Slurmctld(backup") and f" at {name}" in line for line in lines)
 
     def wait_up(self) -> bool:
         """Wait until this controller answers; False when it died or the time is over."""
@@ -240,9 +241,7 @@ class Controller:
         return 0
 
 
-def plan(
-    specs: list[dict], settings: Settings, controller: Controller, check: bool
-) -> Wanted:
+def plan(specs: list[dict], settings: Settings, controller: Controller, check: bool) -> Wanted:
     """Return what has to be done. Reads only; raises ApplyError for what is refused."""
     check_options(specs, settings.version)
     said = controller.syntax_error(specs)
@@ -297,7 +296,12 @@ def plan(
         and _configless(specs)
     )
     return Wanted(
-        changes, records, action, reasons, slurmd_restart, push,
+        changes,
+        records,
+        action,
+        reasons,
+        slurmd_restart,
+        push,
         enable=settings.enabled and not controller.enabled(),
     )
 
@@ -348,7 +352,8 @@ def _allowed(refused: list[str], settings: Settings) -> str:
 
 
 def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
-    common = {"owner": "root", "group": "root", "mode": "0600", "secret": True, "create": True}
+    owner = {"owner": str(os.geteuid()), "group": str(os.getegid())}
+    common = {**owner, "mode": "0600", "secret": True, "create": True}
     wanted = []
     for spec in specs:
         if not slurm_conf.read_by_slurmctld(spec["path"]):
@@ -357,15 +362,18 @@ def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
         text = None if spec["state"] == "absent" else _recorded(spec)
         wanted.append({**common, "path": path, "state": spec["state"], "content": text})
     directories = [
-        {"path": os.path.dirname(settings.applied_dir), "state": "directory", "mode": "0755"},
-        {"path": settings.applied_dir, "state": "directory", "mode": "0700"},
+        {**owner, "path": path, "state": "directory", "mode": mode}
+        for path, mode in (
+            (os.path.dirname(settings.applied_dir), "0755"),
+            (settings.applied_dir, "0700"),
+        )
     ]
     return files.plan_all(directories, wanted, False).changes
 
 
 def report(wanted: Wanted, diff: bool) -> dict:
     """Return the module's result."""
-    result = {
+    result: dict = {
         "changed": wanted.changed,
         "action": wanted.action,
         "reasons": wanted.reasons,
@@ -396,7 +404,11 @@ class _Snapshot:
                     content = handle.read()
                 self._saved.append(
                     files.Change(
-                        change.path, "file", content, uid=info.st_uid, gid=info.st_gid,
+                        change.path,
+                        "file",
+                        content,
+                        uid=info.st_uid,
+                        gid=info.st_gid,
                         mode=info.st_mode & 0o7777,
                     )
                 )
@@ -448,24 +460,28 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
 
 
 def _back_after_reconfigure(
-    snapshot: _Snapshot, settings: Settings, controller: Controller, said: str,
-    since: float, offset: int,
+    snapshot: _Snapshot,
+    settings: Settings,
+    controller: Controller,
+    said: str,
+    since: float,
+    offset: int,
 ) -> None:
     news = controller.news(since, offset)
+    said = "; ".join(_plain(said.splitlines())) or "nothing"
     snapshot.restore()
     if not controller.active():
         # Before 23.11, or run in the foreground, slurmctld ends at a file it cannot read.
-        state = "ended; it was started with the old files" if controller.start("start") else (
-            "ended and does not start with the old files either"
-        )
+        back = controller.start("start")
+        state = "ended; it was started again" if back else "ended and does not start again"
     else:
         state = "kept its old configuration"
         if slurm_conf.version_key(settings.version) < (23, 11):
             controller.reconfigure()
     raise ApplyError(
         f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
-        f"said: {'; '.join(_plain(said.splitlines())) or 'nothing'}; slurmctld said: {news}. Remedy: correct the value that it "
-        "names (slurm_conf, slurm_node, slurm_partitions) and run again"
+        f"said: {said}; slurmctld said: {news}. Remedy: correct the value that "
+        "it names (slurm_conf, slurm_node, slurm_partitions) and run again"
     )
 
 
@@ -481,9 +497,8 @@ def _back_after_start(
             f"{controller.settings.service}`, and run again"
         )
     snapshot.restore()
-    state = "runs with them again" if controller.start("restart") else (
-        "does not start with them either"
-    )
+    back = controller.start("restart")
+    state = "runs with them again" if back else "does not start with them either"
     raise ApplyError(
         f"{controller.settings.service} does not start with the new configuration; the old files "
         f"are back and it {state}. It said: {news}. Remedy: correct the value that it names "
