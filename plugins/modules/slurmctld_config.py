@@ -28,11 +28,25 @@ options:
     elements: dict
     required: true
     suboptions:
-      path: {type: path, required: true, description: Where the file is.}
-      content: {type: str, description: Its text; not needed with O(files[].state=absent).}
-      mode: {type: str, default: "0644", description: Its mode as octal text.}
-      owner: {type: str, default: root, description: Its owner.}
-      group: {type: str, default: root, description: Its group.}
+      path:
+        description: Where the file is.
+        type: path
+        required: true
+      content:
+        description: Its text; not needed with O(files[].state=absent).
+        type: str
+      mode:
+        description: Its mode as octal text.
+        type: str
+        default: "0644"
+      owner:
+        description: Its owner.
+        type: str
+        default: root
+      group:
+        description: Its group.
+        type: str
+        default: root
       state:
         description: Whether the file is there.
         type: str
