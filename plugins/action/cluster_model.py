@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
-        """Return ansible_facts.slurm_model; raise AnsibleActionFail naming every problem."""
+        """Return the model as the result; raise AnsibleActionFail naming every problem."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _, options = self.validate_argument_spec(
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
                 + "\n".join(str(item) for item in found)
             )
         result["changed"] = False
-        result["ansible_facts"] = {"slurm_model": model}
+        result.update(model)
         return result
 
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:

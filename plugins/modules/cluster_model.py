@@ -18,6 +18,9 @@ description:
     delegated, it reads the record C(/var/lib/trainwright/record.json). It changes nothing.
   - A run that sees only some of the nodes takes the others from the record. A node that the
     inventory no longer lists stays until O(remove) names it.
+  - The result is the model itself; register it as C(slurm_model), the name all roles read. It is no
+    fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
+    model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
 options:
   settings:
@@ -67,6 +70,7 @@ EXAMPLES = r"""
         - {name: opportunistic, groups: [slurm_compute], options: {PriorityTier: 1}}
   delegate_to: "{{ groups['slurm_controller'][0] }}"
   run_once: true
+  register: slurm_model
 
 - name: Show the node lines of slurm.conf
   ansible.builtin.debug:
@@ -75,332 +79,367 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-ansible_facts:
-  description: The cluster model, as a fact of the host that ran the task (of all hosts with
-    C(run_once)).
+cluster:
+  description: ClusterName.
+  type: str
+  sample: atlas
   returned: success
-  type: complex
-  contains:
-    slurm_model:
-      description: The cluster model.
-      type: complex
-      contains:
-        cluster:
-          description: ClusterName.
-          type: str
-          sample: atlas
-        version:
-          description: Major version of Slurm after this run.
-          type: list
-          elements: int
-          sample:
-            - 24
-            - 11
-        version_string:
-          description: The same as text.
-          type: str
-          sample: '24.11'
-        installed_version:
-          description: Version installed on a controller now; empty on a new one.
-          type: str
-          sample: 24.11.5
-        install_method:
-          description: C(distribution) or C(repository) or C(source).
-          type: str
-          sample: distribution
+version:
+  description: Major version of Slurm after this run.
+  type: list
+  elements: int
+  sample:
+    - 24
+    - 11
+  returned: success
+version_string:
+  description: The same as text.
+  type: str
+  sample: '24.11'
+  returned: success
+installed_version:
+  description: Version installed on a controller now; empty on a new one.
+  type: str
+  sample: 24.11.5
+  returned: success
+install_method:
+  description: C(distribution) or C(repository) or C(source).
+  type: str
+  sample: distribution
+  returned: success
+controllers:
+  description: Hosts of slurmctld, primary first. C(name) is what the host calls itself.
+  type: list
+  elements: dict
+  sample:
+    - host: ctl
+      name: ctl
+      address: 10.0.0.2
+  returned: success
+database:
+  description: Host of slurmdbd; null without accounting. C(external) says that MariaDB is elsewhere.
+  type: dict
+  sample:
+    host: ctl
+    name: ctl
+    address: 10.0.0.2
+    external: false
+  returned: success
+login:
+  description: Login hosts. C(client) says that slurmd keeps its configuration current, for
+    want of sackd.
+  type: list
+  elements: dict
+  sample:
+    - host: login1
+      name: login1
+      address: 10.0.0.3
+      client: false
+  returned: success
+rest:
+  description: Hosts of slurmrestd.
+  type: list
+  elements: dict
+  sample: []
+  returned: success
+compute_hosts:
+  description: Inventory names of compute hosts that answered.
+  type: list
+  elements: str
+  sample:
+    - c1
+    - c2
+  returned: success
+client_hosts:
+  description: Inventory names of login hosts with slurmd that answered.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+hosts:
+  description: All hosts of the cluster, for /etc/hosts.
+  type: list
+  elements: dict
+  sample:
+    - host: c1
+      address: 10.0.0.11
+      names:
+        - c1
+        - c1.example.org
+  returned: success
+host_keys:
+  description: SSH host keys seen in this run, to be signed.
+  type: list
+  elements: dict
+  sample:
+    - name: c1
+      key: ssh-ed25519 AAAA
+      principals:
+        - c1
+        - 10.0.0.11
+  returned: success
+sshd_digests:
+  description: By host
+  the digest whose change makes sshd reload its certificate.: null
+  type: dict
+  sample: {}
+  returned: success
+prefix:
+  description: Installation prefix of Slurm.
+  type: str
+  sample: /usr
+  returned: success
+config_dir:
+  description: Directory of slurm.conf.
+  type: str
+  sample: /etc/slurm
+  returned: success
+sbin:
+  description: Directory of the daemons.
+  type: str
+  sample: /usr/sbin
+  returned: success
+plugin_dir:
+  description: Directory of Slurm's plugins; empty when unknown.
+  type: str
+  sample: /usr/lib/x86_64-linux-gnu/slurm-wlm
+  returned: success
+state_dir:
+  description: StateSaveLocation.
+  type: str
+  sample: /var/spool/slurmctld
+  returned: success
+spool_dir:
+  description: SlurmdSpoolDir.
+  type: str
+  sample: /var/spool/slurmd
+  returned: success
+ports:
+  description: Ports of the daemons.
+  type: dict
+  sample:
+    slurmctld: 6817
+    slurmd: 6818
+    slurmdbd: 6819
+  returned: success
+rest_port:
+  description: TCP port of slurmrestd; 0 means its socket only.
+  type: int
+  sample: 0
+  returned: success
+auth_type:
+  description: C(munge) or C(slurm).
+  type: str
+  sample: munge
+  returned: success
+slurm_user:
+  description: Ids of the user slurm.
+  type: dict
+  sample:
+    uid: 64030
+    gid: 64030
+  returned: success
+sackd:
+  description: Whether this Slurm has sackd (23.11).
+  type: bool
+  sample: true
+  returned: success
+reconfigure_adds_nodes:
+  description: Whether C(scontrol reconfigure) is enough for new nodes (23.11).
+  type: bool
+  sample: true
+  returned: success
+cgroup:
+  description: How jobs are confined, and why.
+  type: dict
+  sample:
+    plugin: cgroup/v2
+    constrain: true
+    why: every node has pure cgroup v2
+    proctrack: proctrack/cgroup
+    task: task/affinity,task/cgroup
+    jobacct: jobacct_gather/cgroup
+    overridden: []
+  returned: success
+nodes:
+  description: All nodes, from the record and this run. C(memory_mb) is RealMemory in MB.
+  type: list
+  elements: dict
+  sample:
+    - name: c1
+      host: c1
+      address: 10.0.0.11
+      hostname: c1
+      cpus: 2
+      boards: 1
+      sockets: 1
+      cores_per_socket: 2
+      threads_per_core: 1
+      real_cpus: 2
+      memory_mb: 3800
+      gres:
+        - name: gpu
+          type: h100
+          count: 8
+          file: /dev/nvidia[0-7]
+      features: []
+      weight: null
+      options: {}
+      client: false
+      listed: true
+      cgroup:
+        mode: v2
         controllers:
-          description: Hosts of slurmctld, primary first. C(name) is what the host calls itself.
-          type: list
-          elements: dict
-          sample:
-            - host: ctl
-              name: ctl
-              address: 10.0.0.2
-        database:
-          description: Host of slurmdbd; null without accounting. C(external) says that MariaDB
-            is elsewhere.
-          type: dict
-          sample:
-            host: ctl
-            name: ctl
-            address: 10.0.0.2
-            external: false
-        login:
-          description: Login hosts. C(client) says that slurmd keeps its configuration current,
-            for want of sackd.
-          type: list
-          elements: dict
-          sample:
-            - host: login1
-              name: login1
-              address: 10.0.0.3
-              client: false
-        rest:
-          description: Hosts of slurmrestd.
-          type: list
-          elements: dict
-          sample: []
-        compute_hosts:
-          description: Inventory names of compute hosts that answered.
-          type: list
-          elements: str
-          sample:
-            - c1
-            - c2
-        client_hosts:
-          description: Inventory names of login hosts with slurmd that answered.
-          type: list
-          elements: str
-          sample: []
-        hosts:
-          description: All hosts of the cluster, for /etc/hosts.
-          type: list
-          elements: dict
-          sample:
-            - host: c1
-              address: 10.0.0.11
-              names:
-                - c1
-                - c1.example.org
-        host_keys:
-          description: SSH host keys seen in this run, to be signed.
-          type: list
-          elements: dict
-          sample:
-            - name: c1
-              key: ssh-ed25519 AAAA
-              principals:
-                - c1
-                - 10.0.0.11
-        sshd_digests:
-          description: By host
-          the digest whose change makes sshd reload its certificate.: null
-          type: dict
-          sample: {}
-        prefix:
-          description: Installation prefix of Slurm.
-          type: str
-          sample: /usr
-        config_dir:
-          description: Directory of slurm.conf.
-          type: str
-          sample: /etc/slurm
-        sbin:
-          description: Directory of the daemons.
-          type: str
-          sample: /usr/sbin
-        plugin_dir:
-          description: Directory of Slurm's plugins; empty when unknown.
-          type: str
-          sample: /usr/lib/x86_64-linux-gnu/slurm-wlm
-        state_dir:
-          description: StateSaveLocation.
-          type: str
-          sample: /var/spool/slurmctld
-        spool_dir:
-          description: SlurmdSpoolDir.
-          type: str
-          sample: /var/spool/slurmd
-        ports:
-          description: Ports of the daemons.
-          type: dict
-          sample:
-            slurmctld: 6817
-            slurmd: 6818
-            slurmdbd: 6819
-        rest_port:
-          description: TCP port of slurmrestd; 0 means its socket only.
-          type: int
-          sample: 0
-        auth_type:
-          description: C(munge) or C(slurm).
-          type: str
-          sample: munge
-        slurm_user:
-          description: Ids of the user slurm.
-          type: dict
-          sample:
-            uid: 64030
-            gid: 64030
-        sackd:
-          description: Whether this Slurm has sackd (23.11).
-          type: bool
-          sample: true
-        reconfigure_adds_nodes:
-          description: Whether C(scontrol reconfigure) is enough for new nodes (23.11).
-          type: bool
-          sample: true
-        cgroup:
-          description: How jobs are confined, and why.
-          type: dict
-          sample:
-            plugin: cgroup/v2
-            constrain: true
-            why: every node has pure cgroup v2
-            proctrack: proctrack/cgroup
-            task: task/affinity,task/cgroup
-            jobacct: jobacct_gather/cgroup
-            overridden: []
-        nodes:
-          description: All nodes, from the record and this run. C(memory_mb) is RealMemory in
-            MB.
-          type: list
-          elements: dict
-          sample:
-            - name: c1
-              host: c1
-              address: 10.0.0.11
-              hostname: c1
-              cpus: 2
-              boards: 1
-              sockets: 1
-              cores_per_socket: 2
-              threads_per_core: 1
-              real_cpus: 2
-              memory_mb: 3800
-              gres:
-                - name: gpu
-                  type: h100
-                  count: 8
-                  file: /dev/nvidia[0-7]
-              features: []
-              weight: null
-              options: {}
-              client: false
-              listed: true
-              cgroup:
-                mode: v2
-                controllers:
-                  - cpu
-                  - cpuset
-                  - memory
-              groups:
-                - slurm_cluster
-                - slurm_compute
-        unlisted:
-          description: Names of nodes that are on record but not in the inventory.
-          type: list
-          elements: str
-          sample: []
-        new_nodes:
-          description: Names of nodes that the record did not have.
-          type: list
-          elements: str
-          sample:
-            - c2
-        removed_nodes:
-          description: Names of nodes taken out of the record.
-          type: list
-          elements: str
-          sample: []
-        partitions:
-          description: Partitions with their folded node lists.
-          type: list
-          elements: dict
-          sample:
-            - name: batch
-              nodes: c[1-2]
-              default: true
-              options: {}
-        slurm_conf:
-          description: Scalar settings of slurm.conf in order.
-          type: list
-          elements: list
-          sample:
-            - - ClusterName
-              - atlas
-        node_lines:
-          description: NodeName lines.
-          type: list
-          elements: str
-          sample:
-            - NodeName=c[1-2] NodeAddr=10.0.0.[11-12] CPUs=2
-        node_set_lines:
-          description: NodeSet lines.
-          type: list
-          elements: str
-          sample: []
-        partition_lines:
-          description: PartitionName lines.
-          type: list
-          elements: str
-          sample:
-            - PartitionName=batch Nodes=c[1-2] Default=YES
-        gres_lines:
-          description: Lines of gres.conf.
-          type: list
-          elements: str
-          sample:
-            - NodeName=c1 Name=gpu File=/dev/nvidia[0-7]
-        cgroup_conf:
-          description: Settings of cgroup.conf.
-          type: list
-          elements: list
-          sample:
-            - - CgroupPlugin
-              - cgroup/v2
-        slurmdbd_conf:
-          description: Settings of slurmdbd.conf without the password.
-          type: list
-          elements: list
-          sample:
-            - - DbdHost
-              - ctl
-        plugstack:
-          description: Lines of plugstack.conf.
-          type: list
-          elements: str
-          sample: []
-        slurmd_digest:
-          description: SHA-256 over what makes every slurmd restart when it changes.
-          type: str
-          sample: 9f86d0
-        slurmd_digests:
-          description: By host
-          the same with what concerns only that node.: null
-          type: dict
-          sample:
-            c1: 2c26b4
-        record:
-          description: The record to write to the controllers.
-          type: dict
-          sample:
-            format: 1
-            nodes: {}
-        mounts:
-          description: C(cluster_mounts) with every key present, parents first.
-          type: list
-          elements: dict
-          sample:
-            - path: /home
-              source: nas:/home
-              fstype: nfs4
-              options: defaults
-              purpose: home
-              directories: []
-        users:
-          description: C(cluster_users) with every key present.
-          type: list
-          elements: dict
-          sample:
-            - name: ada
-              uid: 2001
-              gid: 2001
-              groups: []
-              shell: /bin/bash
-              home: /home/ada
-              ssh_authorized_keys: []
-              state: present
-        groups:
-          description: Groups to make.
-          type: list
-          elements: dict
-          sample:
-            - name: ada
-              gid: 2001
-        messages:
-          description: What a person should know, such as why cgroups are off.
-          type: list
-          elements: str
-          sample: []
+          - cpu
+          - cpuset
+          - memory
+      groups:
+        - slurm_cluster
+        - slurm_compute
+  returned: success
+unlisted:
+  description: Names of nodes that are on record but not in the inventory.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+new_nodes:
+  description: Names of nodes that the record did not have.
+  type: list
+  elements: str
+  sample:
+    - c2
+  returned: success
+removed_nodes:
+  description: Names of nodes taken out of the record.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+partitions:
+  description: Partitions with their folded node lists.
+  type: list
+  elements: dict
+  sample:
+    - name: batch
+      nodes: c[1-2]
+      default: true
+      options: {}
+  returned: success
+slurm_conf:
+  description: Scalar settings of slurm.conf in order.
+  type: list
+  elements: list
+  sample:
+    - - ClusterName
+      - atlas
+  returned: success
+node_lines:
+  description: NodeName lines.
+  type: list
+  elements: str
+  sample:
+    - NodeName=c[1-2] NodeAddr=10.0.0.[11-12] CPUs=2
+  returned: success
+node_set_lines:
+  description: NodeSet lines.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+partition_lines:
+  description: PartitionName lines.
+  type: list
+  elements: str
+  sample:
+    - PartitionName=batch Nodes=c[1-2] Default=YES
+  returned: success
+gres_lines:
+  description: Lines of gres.conf.
+  type: list
+  elements: str
+  sample:
+    - NodeName=c1 Name=gpu File=/dev/nvidia[0-7]
+  returned: success
+cgroup_conf:
+  description: Settings of cgroup.conf.
+  type: list
+  elements: list
+  sample:
+    - - CgroupPlugin
+      - cgroup/v2
+  returned: success
+slurmdbd_conf:
+  description: Settings of slurmdbd.conf without the password.
+  type: list
+  elements: list
+  sample:
+    - - DbdHost
+      - ctl
+  returned: success
+plugstack:
+  description: Lines of plugstack.conf.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+slurmd_digest:
+  description: SHA-256 over what makes every slurmd restart when it changes.
+  type: str
+  sample: 9f86d0
+  returned: success
+slurmd_digests:
+  description: By host
+  the same with what concerns only that node.: null
+  type: dict
+  sample:
+    c1: 2c26b4
+  returned: success
+record:
+  description: The record to write to the controllers.
+  type: dict
+  sample:
+    format: 1
+    nodes: {}
+  returned: success
+mounts:
+  description: C(cluster_mounts) with every key present, parents first.
+  type: list
+  elements: dict
+  sample:
+    - path: /home
+      source: nas:/home
+      fstype: nfs4
+      options: defaults
+      purpose: home
+      directories: []
+  returned: success
+users:
+  description: C(cluster_users) with every key present.
+  type: list
+  elements: dict
+  sample:
+    - name: ada
+      uid: 2001
+      gid: 2001
+      groups: []
+      shell: /bin/bash
+      home: /home/ada
+      ssh_authorized_keys: []
+      state: present
+  returned: success
+groups:
+  description: Groups to make.
+  type: list
+  elements: dict
+  sample:
+    - name: ada
+      gid: 2001
+  returned: success
+messages:
+  description: What a person should know, such as why cgroups are off.
+  type: list
+  elements: str
+  sample: []
+  returned: success
 """
