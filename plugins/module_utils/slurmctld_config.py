@@ -160,11 +160,14 @@ class Controller:
         A line reads ``Slurmctld(primary) at ctl1 is UP``; every host but the first is a backup.
         """
         _rc, out, _err = self.scontrol("ping")
-        lines = [line for line in out.splitlines() if line.endswith(" is UP")]
-        if self.settings.role == "primary":
-            return any(line.startswith("Slurmctld(primary)") for line in lines)
+        lines = [line for line in out.splitlines() if line.startswith("Slurmctld(")]
+        lines = [
+            line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
+        ]
+        # Of several backups ours is the one with our name, where SlurmctldHost uses it.
         name = os.uname().nodename.split(".")[0]
-        return any(line.startswith("Slurmctld(backup") and f" at {name}" in line for line in lines)
+        ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
+        return any(line.rstrip().endswith(" is UP") for line in ours)
 
     def wait_up(self) -> bool:
         """Wait until this controller answers; False when it died or the time is over."""
