@@ -60,7 +60,7 @@ soak: ## Every test with its full number of samples; takes hours: ARGS='-k word'
 .PHONY: docs
 docs: ## Write docs/reference and the roles' READMEs from their documentation
 	@local/bootstrap --dev
-	@.venv/bin/python -m docs.generate
+	@.venv/bin/python docs/generate.py
 
 SCALE ?= 2
 

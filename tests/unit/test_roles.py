@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What every role keeps to: specs agree with defaults, and the house's rules for tasks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
+TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")])
+# Where a checkout may lie that also stands in files for what it is on a node.
+USUAL = {"/home", "/root", "/srv", "/tmp", "/opt", "/var", "/usr", "/mnt", "/data", "/builds"}
+
+
+def load(path: Path) -> t.Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def specs(role: str) -> dict[str, t.Any]:
+    return load(ROOT / "roles" / role / "meta" / "argument_specs.yml")["argument_specs"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_argument_specs_and_defaults_agree(role: str) -> None:
+    defaults = load(ROOT / "roles" / role / "defaults" / "main.yml") or {}
+    documented: dict[str, t.Any] = {}
+    for entry, spec in specs(role).items():
+        for name, option in (spec.get("options") or {}).items():
+            assert option == documented.setdefault(name, option), f"{name} differs in {entry}"
+    assert set(documented) == set(defaults)
+    wrong = {
+        name: (option.get("default"), defaults[name])
+        for name, option in documented.items()
+        if option.get("default") != defaults[name]
+    }
+    assert not wrong, f"(in meta/argument_specs.yml, in defaults/main.yml): {wrong}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_defaults_are_literals_and_carry_the_roles_prefix(role: str) -> None:
+    text = (ROOT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8")
+    assert "{{" not in text, "what is derived belongs in vars/"
+    assert all(name.startswith(f"{role}_") for name in yaml.safe_load(text) or {})
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_private_variables_are_marked(role: str) -> None:
+    for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
+        names = load(path) or {}
+        assert all(name.startswith(f"__{role}_") for name in names), path
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_entry_point_is_a_task_file_and_described(role: str) -> None:
+    for entry, spec in specs(role).items():
+        assert (ROOT / "roles" / role / "tasks" / f"{entry}.yml").is_file()
+        assert spec["short_description"] and spec["description"] and spec["version_added"]
+
+
+def tasks(path: Path) -> t.Iterator[dict[str, t.Any]]:
+    """All tasks of a file, those in blocks and plays included."""
+
+    def walk(entries: list[dict[str, t.Any]] | None) -> t.Iterator[dict[str, t.Any]]:
+        for entry in entries or []:
+            yield entry
+            for key in (
+                "block",
+                "rescue",
+                "always",
+                "tasks",
+                "pre_tasks",
+                "post_tasks",
+                "handlers",
+            ):
+                yield from walk(entry.get(key))
+
+    yield from walk(load(path))
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tasks_keep_to_the_rules(path: Path) -> None:
+    for task in tasks(path):
+        name = task.get("name", "")
+        assert not {"shell", "ansible.builtin.shell", "raw", "ansible.builtin.raw"} & set(task), (
+            name
+        )
+        assert "ignore_errors" not in task, name
+        assert "{{" not in name, f"{name}: a name that can be searched for"
+        if "ansible.builtin.command" in task:
+            assert "changed_when" in task, f"{name}: a command says when it changed something"
+        plain = {key for key in task if key in ("command", "copy", "template", "apt", "service")}
+        assert not plain, f"{name}: FQCN instead of {plain}"
+
+
+def test_no_file_names_the_place_of_this_checkout() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    top = f"/{ROOT.parts[1]}"
+    place = re.escape(str(ROOT) if top in USUAL else top)
+    pattern = re.compile(rf"(?<![\w.]){place}(?=[/\s'\"]|$)", re.MULTILINE)
+    found = []
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if path.is_file() and not path.is_symlink():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            found += [f"{name}: {match.group()}" for match in pattern.finditer(text)]
+    assert not found
