@@ -604,9 +604,10 @@ def choose_version(inputs: Inputs, controllers: Sequence[str]) -> tuple[str, str
     # A controller that this run does not see is described by what it recorded.
     if not seen and inputs["record"].get("slurm_version"):
         return str(inputs["record"]["slurm_version"]), ""
-    if settings.get("slurm_version"):
+    distribution = settings["slurm_install_method"] == "distribution"
+    if settings.get("slurm_version") and not distribution:
         return str(settings["slurm_version"]), ""
-    if settings["slurm_install_method"] == "distribution":
+    if distribution:
         for node in seen + others:
             candidate = str((node.get("slurm") or {}).get("candidate") or "")
             if parse_version(candidate) != (0, 0):
@@ -897,6 +898,11 @@ def build_model(inputs: Inputs) -> Model:
     if installed and wanted and parse_version(wanted) != parse_version(installed):
         messages.append(
             f"Slurm {installed} is installed and stays; slurm_version {wanted} takes an upgrade"
+        )
+    elif wanted and version != (0, 0) and parse_version(wanted) != version:
+        messages.append(
+            f"slurm_version {wanted} is not what the distribution has; Slurm {version_string} is"
+            " installed (slurm_install_method repository or source gives another)"
         )
     unlisted = [node["name"] for node in nodes if not node["listed"]]
     if unlisted:

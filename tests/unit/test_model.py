@@ -490,6 +490,7 @@ def test_a_new_node_restarts_no_other() -> None:
         ("", "", "", "distribution", "24.11"),  # the table, before package lists were fetched
         ("", "24.11.5", "25.05.3", "repository", "25.05"),
         ("24.11.5", "", "25.05.3", "repository", "24.11"),
+        ("", "24.11.5", "20.11.3", "distribution", "24.11"),  # DeepOps sets what it builds
     ],
 )
 def test_version(installed: str, candidate: str, wanted: str, method: str, expected: str) -> None:
