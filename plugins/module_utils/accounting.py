@@ -281,7 +281,7 @@ def wanted_from(params: t.Mapping[str, t.Any]) -> Wanted:
             "settings": _merged(f"user {name}", named, entry.get("options")),
         }
     for user, accounts in members.items():
-        blank = {"accounts": [], "default": None, "admin": None, "settings": {}}
+        blank: dict[str, t.Any] = {"accounts": [], "default": None, "admin": None, "settings": {}}
         wanted.users.setdefault(user, blank)["accounts"] += accounts
     for entry in wanted.users.values():
         entry["accounts"] = list(dict.fromkeys(entry["accounts"]))

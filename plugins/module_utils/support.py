@@ -8,6 +8,7 @@ Runs on nodes: Python 3.9, standard library only.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
 import typing as t
@@ -166,7 +167,7 @@ def redact(text: str, secrets: t.Iterable[str] = ()) -> str:
     for secret in sorted({secret for secret in secrets if len(secret) >= 6}, key=len, reverse=True):
         text = text.replace(secret, MASK)
     for pattern, mask in _RULES:
-        text = pattern.sub(lambda match, mask=mask: _masked(match, mask), text)
+        text = pattern.sub(functools.partial(_masked, mask=mask), text)
     return text
 
 
