@@ -122,7 +122,7 @@ controller_facts() {
 
 # What every node has.
 node() {
-    local user extra=()
+    local user lib extra=()
     mkdir -p /var/lib/yardstick
     account slurm 64030 system; account munge 64031 system; account slurmrestd 64032 system
     for user in $users; do account "${user%:*}" "${user#*:}"; done
@@ -132,6 +132,10 @@ node() {
         login) extra=(slurm-client openssh-client git jq less vim-tiny tmux rsync python3-venv "$client_daemon") ;;
     esac
     packages munge libpmix2 logrotate openssh-server ca-certificates "${extra[@]}"
+    # mpi/pmix of Debian 12 opens libpmix.so, which otherwise comes with libpmix-dev and its compilers only.
+    for lib in /usr/lib/*/pmix2/lib/libpmix.so.2; do
+        [ ! -e "$lib" ] || [ -e "${lib%.2}" ] || ln -s libpmix.so.2 "${lib%.2}"
+    done
 
     put 0644 root:root /etc/hosts <<<"127.0.0.1 localhost"$'\n'"$hosts_file"
     put 0644 root:root /etc/ssh/ssh_known_hosts <<<"$known_hosts_file"
@@ -418,7 +422,7 @@ job() {
     id=${out%%;*}
     poll 60 "job $id to be COMPLETED in sacct" completed "$id" || { sacct -X -j "$id"; return 1; }
     hosts=$(wc -l <"/home/alice/job-$id.out")
-    [ "$hosts" -eq 2 ] || { echo "job $id ran on $hosts nodes, not 2" >&2; return 1; }
+    [ "$hosts" -eq 2 ] || { echo "job $id did not run on 2 nodes:" >&2; cat "/home/alice/job-$id.out" >&2; return 1; }
 }
 
 # --- here ------------------------------------------------------------------------------------------------
