@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
         """Return the model as the result; raise AnsibleActionFail naming every problem."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        _, options = self.validate_argument_spec(
+        validated, options = self.validate_argument_spec(
             argument_spec={
                 "settings": {"type": "dict", "default": {}},
                 "remove": {"type": "list", "elements": "str", "default": []},

@@ -408,11 +408,14 @@ def run_validate(path: str, command: str, temporary: str) -> None:
 
 
 def _apply_link(change: Change) -> None:
-    temporary = tempfile.mktemp(  # symlink fails if the name is taken
-        prefix=".trainwright-", dir=os.path.dirname(change.path)
-    )
-    os.symlink(change.target, temporary)
-    os.replace(temporary, change.path)
+    # Made in a directory of its own, so that nobody can take the name first, then moved over.
+    holder = tempfile.mkdtemp(prefix=".trainwright-", dir=os.path.dirname(change.path))
+    try:
+        temporary = os.path.join(holder, "link")
+        os.symlink(change.target, temporary)
+        os.replace(temporary, change.path)
+    finally:
+        shutil.rmtree(holder)
 
 
 def _apply_absent(change: Change) -> None:

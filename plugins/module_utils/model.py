@@ -542,7 +542,7 @@ def choose_cgroup(
         plugin = "disabled" if version >= (24, 5) else "cgroup/v1"
         why = (
             "; ".join(
-                f"{fold(name for name, _ in members)} {reason}"
+                f"{fold(member[0] for member in members)} {reason}"
                 for reason, members in _folded(unable, lambda item: item[1])
             )
             or f"Slurm {version[0]}.{version[1]:02d} has no cgroup/v2"
@@ -911,8 +911,7 @@ def build_model(inputs: Inputs) -> Model:
         )
 
     rows = [
-        os_row(inputs["supported_os"], node.get("os") or {}) or {}
-        for _, node in sorted(facts.items())
+        os_row(inputs["supported_os"], facts[host].get("os") or {}) or {} for host in sorted(facts)
     ]
     pmix = (
         bool(rows)

@@ -164,7 +164,7 @@ def group_specs(groups: list[dict], users: list[dict], accounts: Accounts) -> li
             continue
         if user["gid"] is not None and accounts.group_of(user["gid"]) not in (None, user["name"]):
             continue  # a shared group that is there, such as users
-        if any(spec["gid"] == user["gid"] is not None for spec in specs):
+        if user["gid"] is not None and any(spec["gid"] == user["gid"] for spec in specs):
             continue  # a group of this very list
         gid = user["gid"] if user["gid"] is not None else user["uid"]
         if user["gid"] is None and user["name"] in accounts.users:

@@ -179,8 +179,7 @@ host_keys:
         - 10.0.0.11
   returned: success
 sshd_digests:
-  description: By host
-  the digest whose change makes sshd reload its certificate.: null
+  description: By host, the digest whose change makes sshd reload its certificate.
   type: dict
   sample: {}
   returned: success
@@ -389,8 +388,7 @@ slurmd_digest:
   sample: 9f86d0
   returned: success
 slurmd_digests:
-  description: By host
-  the same with what concerns only that node.: null
+  description: By host, the same with what concerns only that node.
   type: dict
   sample:
     c1: 2c26b4

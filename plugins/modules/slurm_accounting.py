@@ -34,7 +34,7 @@ options:
         type: str
       description: {description: What it is for. Slurm keeps it in lower case, type: str}
       organization: {description: Whom it belongs to. Slurm keeps it in lower case, type: str}
-      fairshare: {description: Share of the cluster, a number or V(parent), type: str}
+      fairshare: {description: "Share of the cluster, a number or V(parent)", type: str}
       options:
         description: Other options of C(sacctmgr), such as C(GrpTRES); null clears a limit.
         type: dict

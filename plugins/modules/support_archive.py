@@ -43,7 +43,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path: {description: The archive, type: path, returned: success}
+path: {description: The archive, type: str, returned: success}
 size: {description: Its size in bytes, type: int, returned: success}
 missing: {description: Hosts without a part, type: list, elements: str, returned: success}
 """

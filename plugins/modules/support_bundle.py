@@ -58,7 +58,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path: {description: The archive on the node, type: path, returned: success}
+path: {description: The archive on the node, type: str, returned: success}
 size: {description: Its size in bytes, type: int, returned: success}
 members: {description: Names of what is in it, type: list, elements: str, returned: success}
 incomplete:

@@ -66,7 +66,7 @@ _FAILED: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Failed to fetch|Temporary failure resolving|Could not resolve|Failed to download"
-        r"|Cannot download|Connection timed out|urlopen error",
+        r"|Cannot download|Connection timed out|<url[o]pen error",
         "give the host a way to the package or download server: proxy_env, a mirror, or DNS",
     ),
     (r"is undefined|has no attribute", "set the variable that the message names in the inventory"),

@@ -2,7 +2,7 @@
 
 Debian 12 has one controller and munge; Debian 13 has two controllers and auth/slurm: between them
 they cover both ways of each. Which cluster, with which variables, is in the Molecule scenario of the
-system's name: cluster.yml and site.yml. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run,
+system's name: vars/cluster.yml and vars/site.yml. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run,
 and to use them again.
 """
 
@@ -66,8 +66,8 @@ def molecule(scenario: str, command: str) -> Run:
 def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
     """A converged cluster of the operating system that the test names."""
     scenario = SCENARIOS / request.param
-    shape = yaml.safe_load((scenario / "cluster.yml").read_text())["cluster"]
-    variables = yaml.safe_load((scenario / "site.yml").read_text())
+    shape = yaml.safe_load((scenario / "vars" / "cluster.yml").read_text())["cluster"]
+    variables = yaml.safe_load((scenario / "vars" / "site.yml").read_text())
     cluster = Nodes(shape.pop("name"))
     made = Converged(cluster=cluster, extra_vars=variables, os=shape["os"])
     if KEEP and cluster.local.exists:
