@@ -121,7 +121,9 @@ def _build(out: Path) -> None:
             *(f"--aptopt={option}" for option in recipe.apt_options),
             *(f"--dpkgopt={option}" for option in _DPKG_OPTIONS),
             *(f"--essential-hook={hook}" for hook in accounts),
-            *(SYSTEMS[SYSTEM], root, *recipe.sources()),
+            SYSTEMS[SYSTEM],
+            root,
+            *recipe.sources(),
         ]
     )
     shutil.copytree(FILES, root, dirs_exist_ok=True)
