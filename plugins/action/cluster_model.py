@@ -57,11 +57,8 @@ class ActionModule(ActionBase):
         inputs = self._collect(options, task_vars)
         try:
             found = problems(inputs)
-            if not found:
-                model = build_model(inputs)
-                found = problems(inputs, model)
         except HostlistError as error:
-            raise AnsibleActionFail(f"{error}") from error
+            raise AnsibleActionFail(f"control node: {error}") from error
         if found:
             noun = "problem" if len(found) == 1 else "problems"
             raise AnsibleActionFail(
@@ -69,7 +66,7 @@ class ActionModule(ActionBase):
                 + "\n".join(str(item) for item in found)
             )
         result["changed"] = False
-        result.update(model)
+        result.update(build_model(inputs))
         return result
 
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:
@@ -106,6 +103,9 @@ class ActionModule(ActionBase):
             "remove": options["remove"],
             "supported_os": table["__slurm_supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
+            "variables": sorted(
+                name for name in task_vars if name.startswith(("slurm_", "cluster_"))
+            ),
             "limit_command": options["limit_command"],
         }
 

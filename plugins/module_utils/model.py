@@ -47,6 +47,7 @@ class Inputs(t.TypedDict):
     remove: list[str]  # names of nodes to take out
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # roles/slurm/vars/os.yml
     limit: str  # ansible_limit, "" without one
+    variables: list[str]  # names of variables that look like this collection's
     limit_command: str  # the playbook to name in the command that a person should type
 
 

@@ -102,5 +102,6 @@ def inputs(compute: int = 2, *, node: dict[str, t.Any] | None = None, **settings
         "remove": [],
         "supported_os": SUPPORTED_OS,
         "limit": "",
+        "variables": [],
         "limit_command": "",
     }
