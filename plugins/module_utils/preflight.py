@@ -59,6 +59,8 @@ RELEASES = ("20.11 21.08 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05 26.11 2
 LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "vfat")
 PURPOSES = ("home", "shared", "scratch", "containers", "data", "checkpoints", "logs")
 RESERVED_USERS = ("root", "slurm", "munge", "slurmrestd", "nobody", "mysql", "sshd", "daemon")
+# Variables of DeepOps that look like misspelt ones of ours; its inventories are used as they are.
+FOREIGN = ("slurm_ha_state_save_location",)
 # Settings of slurm.conf that have a variable, or follow from the inventory.
 OWNED = {
     "clustername": "slurm_cluster_name",
@@ -173,7 +175,7 @@ _KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "mariadb_external": {"host": str, "port": int, "user": str, "password": str, "database": str},
     "slurm_ports": {"slurmctld": int, "slurmd": int, "slurmdbd": int},
     "slurm_repository": {"url": str, "suite": str, "components": list, "key_url": str, "key_checksum": str,
-                         "trusted": bool},
+                         "trusted": bool, "package_names": str},
 }  # fmt: skip
 _REQUIRED = {
     "slurm_partitions": ("name",),
@@ -329,8 +331,9 @@ def _version_of(inputs: Inputs, facts: Mapping[str, t.Any]) -> str:
     slurm = facts.get("slurm") or {}
     if slurm.get("version"):
         return str(slurm["version"])
-    if inputs["settings"].get("slurm_version"):
-        return str(inputs["settings"]["slurm_version"])
+    settings = inputs["settings"]
+    if settings.get("slurm_version") and settings["slurm_install_method"] != "distribution":
+        return str(settings["slurm_version"])
     row = os_row(inputs["supported_os"], facts.get("os") or {}) or {}
     return str(slurm.get("candidate") or row.get("slurm") or "")
 
@@ -413,7 +416,7 @@ def misspelt_variables(inputs: Inputs) -> Iterator[Problem]:
         "slurm_remove_nodes",
     ]
     for name in inputs.get("variables", []):
-        close = [] if name in known else difflib.get_close_matches(name, known, 1, 0.93)
+        close = [] if name in (*known, *FOREIGN) else difflib.get_close_matches(name, known, 1, 0.93)
         if close:
             yield Problem(CLUSTER, name, "is no variable of this collection", f"write {close[0]}")
 
@@ -942,8 +945,10 @@ def installation(inputs: Inputs) -> Iterator[Problem]:
             f"is empty, and slurm_install_method is {method}",
             'write the version, such as "24.11.5"',
         )
+    # A distribution's Slurm is what it is: DeepOps inventories name the one that they used to build.
     if version and (
-        not re.fullmatch(r"\d\d\.\d\d(\.\d+)?(-\S+)?", version) or parse_version(version) < (21, 8)
+        not re.fullmatch(r"\d\d\.\d\d(\.\d+)?(-\S+)?", version)
+        or (method != "distribution" and parse_version(version) < (21, 8))
     ):
         yield Problem(
             CLUSTER,
@@ -1127,7 +1132,7 @@ def ways(inputs: Inputs) -> Iterator[Problem]:
     """The hosts reach each other where Slurm needs it."""
     for host, facts in _seen(inputs):
         for target, state in (facts.get("reach") or {}).items():
-            name, _, port = target.rpartition(":")
+            name, _sep, port = target.rpartition(":")
             if str(state).startswith("filtered"):
                 yield Problem(
                     host,

@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
+from cluster import DEFAULTS, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -206,6 +209,20 @@ def test_variables_of_deepops_pass_the_argument_specs(tmp_path: Path) -> None:
     done = play(tmp_path, EXAMPLE, "--limit", "mgmt02", more=[check])
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("(item=") >= len(specs)
+
+
+@pytest.mark.parametrize("version", ["20.11.3", "26.05.1"])
+def test_preflight_takes_the_variables_and_groups_of_deepops(version: str) -> None:
+    """What DeepOps would build is not what the distribution has; it is said, and refuses nothing."""
+    shared = {name: VARIABLES[name] for name in VARIABLES if name in DEFAULTS}
+    given = inputs(2, **{**shared, "slurm_version": version})
+    given["variables"] = sorted(name for name in VARIABLES if name.startswith("slurm_"))
+    compute = given["groups"]["slurm_compute"]
+    given["groups"] |= {"slurm-node": compute, "slurm-nfs": ["nfs01"], "slurm-metric": ["ctl"]}
+    assert problems(given) == []
+    model = build_model(given)
+    assert model["version_string"] == "24.11"
+    assert any(f"slurm_version {version}" in message for message in model["messages"])
 
 
 def test_names_that_both_use_are_in_the_guide() -> None:
