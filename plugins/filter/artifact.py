@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One download of the artifact table: its address, its checksum, and who vouches for it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: artifact
+short_description: Look up a download with its checksum
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Looks an entry up in a table of artifacts, and says where its file is to be had and which SHA-256
+    it must have.
+  - Fails when no checksum is known. Nothing is ever downloaded on trust.
+positional: name
+options:
+  _input:
+    description:
+      - The table, a list of entries with C(name), C(version), C(url), C(sha256) and C(source).
+      - C({version}) in a C(url) is replaced; an entry without a version says where the versions lie
+        that the table does not have.
+    type: list
+    elements: dict
+    required: true
+  name:
+    description: Name of the artifact.
+    type: str
+    required: true
+  version:
+    description:
+      - Version, whole (V(24.11.5)) or its beginning (V(24.11)); of the latter, the newest in the table.
+    type: str
+    required: true
+  url:
+    description: Take the file from here instead.
+    type: str
+    default: ""
+  sha256:
+    description: The checksum to hold the file to, instead of the table's.
+    type: str
+    default: ""
+  mirror:
+    description: Directory on the control node, or URL, that has the file by its base name.
+    type: str
+    default: ""
+  stand_in:
+    description:
+      - Directory on the control node with files and a C(SHA256SUMS) of its own, which replaces the
+        checksums of the table.
+    type: str
+    default: ""
+  option:
+    description: Name of the variable that gives a checksum, for the error message.
+    type: str
+    default: sha256
+"""
+
+EXAMPLES = r"""
+- name: Show where Slurm's source comes from
+  ansible.builtin.debug:
+    msg: "{{ table | trainwright.slurm.artifact('slurm', '24.11') }}"
+  vars:
+    table:
+      - name: slurm
+        version: 24.11.5
+        url: https://github.com/SchedMD/slurm/archive/slurm-24-11-5-1.tar.gz
+        sha256: e1a5547edd212c38b5e3230a284133f777b32746551f094aaa81cc4af375e332
+        source: aws-parallelcluster-cookbook
+"""
+
+RETURN = r"""
+_value:
+  description: >-
+    C(version); C(file), the base name; C(url), where it comes from in this run; C(sha256); C(source),
+    who vouches for the checksum.
+  type: dict
+"""
+
+import re
+import typing as t
+from pathlib import Path
+
+from ansible.errors import AnsibleFilterError
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, for comparing: "24.11.5" -> (24, 11, 5)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def newest(table: list[dict[str, t.Any]], name: str, version: str) -> str:
+    """Return the newest version in the table that begins with `version`; itself when it is whole."""
+    known = [str(row["version"]) for row in table if row["name"] == name and row.get("version")]
+    if version in known or len(number(version)) > 2:
+        return version
+    fitting = [item for item in known if item.startswith(f"{version}.")]
+    if not fitting:
+        raise AnsibleFilterError(
+            f"{name} {version or '(no version)'}: not in the table, which has {', '.join(known)}"
+            f" -> give the whole version, such as {known[-1] if known else '1.2.3'}"
+        )
+    return max(fitting, key=number)
+
+
+def sums(directory: str) -> dict[str, str]:
+    """Return the checksums of a directory's SHA256SUMS by base name."""
+    path = Path(directory) / "SHA256SUMS"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise AnsibleFilterError(
+            f"{path}: {error.strerror} -> make it: cd {directory} && sha256sum * > SHA256SUMS"
+        ) from error
+    lines = re.findall(r"^([0-9a-fA-F]{64}) [ *](.+)$", text, re.MULTILINE)
+    return {Path(found).name: value.lower() for value, found in lines}
+
+
+def artifact(
+    table: list[dict[str, t.Any]],
+    name: str,
+    version: str,
+    url: str = "",
+    sha256: str = "",
+    mirror: str = "",
+    stand_in: str = "",
+    option: str = "sha256",
+) -> dict[str, str]:
+    """Return version, file, url, sha256 and source; raise when there is no checksum."""
+    version = newest(table, name, str(version))
+    rows = [row for row in table if row["name"] == name]
+    row = next((row for row in rows if str(row.get("version")) == version), {})
+    default = next((row for row in rows if not row.get("version")), {})
+    address = (url or row.get("url") or default.get("url") or "").replace("{version}", version)
+    file = address.rpartition("/")[2]
+    own = {} if url and url != row.get("url") else row
+    checksum, source = sha256 or own.get("sha256") or "", own.get("source") or ""
+    if sha256:
+        source = f"the variable {option}"
+    if stand_in:
+        checksum, source = sums(stand_in).get(file, ""), f"{stand_in}/SHA256SUMS"
+    if not re.fullmatch(r"[0-9a-f]{64}", checksum.lower()):
+        where = f"{stand_in}/SHA256SUMS has none for {file}" if stand_in else "none is known here"
+        raise AnsibleFilterError(
+            f"{name} {version}: no SHA-256 to hold {address or 'the file'} to ({where}) -> set"
+            f" {option} to what `sha256sum {file}` says of a file that you trust"
+        )
+    place = stand_in or mirror
+    if place:
+        place = place if "://" in place else Path(place).expanduser().resolve().as_uri()
+        address = f"{place.rstrip('/')}/{file}"
+    return {
+        "version": version,
+        "file": file,
+        "url": address,
+        "sha256": checksum.lower(),
+        "source": source,
+    }
+
+
+class FilterModule:
+    """The filters of this file, for Ansible."""
+
+    def filters(self) -> dict[str, t.Any]:
+        return {"artifact": artifact, "artifact_version": newest}
