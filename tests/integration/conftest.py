@@ -85,10 +85,10 @@ def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
 
 @pytest.fixture
 def quiet_site(site: Converged) -> Iterator[Converged]:
-    """The site without jobs before and after the test, all compute nodes up."""
-    site.run("ctl1", "scancel -f --user=alice,bob 2>/dev/null || true")
+    """The site without jobs before and after the test."""
+    site.end_all_jobs()
     yield site
-    site.run("ctl1", "scancel -f --user=alice,bob 2>/dev/null || true")
+    site.end_all_jobs()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -252,6 +252,11 @@ class Site:
             f"job {job} to be {'/'.join(wanted)} ({self.job(job).get('Reason')})", look, timeout
         )
 
+    def end_all_jobs(self) -> None:
+        """Cancel every job and wait until no node is busy with one."""
+        self.run("ctl1", "scancel -f --user=alice,bob", check=False)
+        poll("all jobs to end", lambda: not self.run("ctl1", "squeue -h"), 90)
+
     def sacct(self, job: str, fields: str = "State") -> str:
         """The fields of a job's allocation line in sacct."""
         return self.run("ctl1", f"sacct -nPX -j {job} -o {fields}")

@@ -26,7 +26,7 @@ def test_gpu_jobs_without_memory_share_one_node(
 ) -> None:
     site = quiet_site
     jobs = [site.sbatch("sleep 60", f"-N1 -w c1 --gres=gpu:{count}") for count in shares]
-    infos = [site.wait_job(job, ["RUNNING"], 20) for job in jobs]
+    infos = [site.wait_job(job, ["RUNNING"], 40) for job in jobs]
     assert {info["NodeList"] for info in infos} == {"c1"}
     assert "gres/gpu=8" in site.run("ctl1", "scontrol show node c1 | grep AllocTRES")
     extra = site.sbatch("sleep 1", "-N1 -w c1 --gres=gpu:1")
@@ -35,9 +35,10 @@ def test_gpu_jobs_without_memory_share_one_node(
 
 def test_a_job_sees_only_its_gpus(quiet_site: Converged) -> None:
     out = quiet_site.as_user(
-        "alice", "srun -N1 -w c1 --gres=gpu:3 sh -c 'echo $CUDA_VISIBLE_DEVICES'"
+        "alice", "srun -Q -N1 -w c1 --gres=gpu:3 sh -c 'echo gpus $CUDA_VISIBLE_DEVICES'"
     )
-    assert len(out.splitlines()[-1].split(",")) == 3
+    line = next(line for line in out.splitlines() if line.startswith("gpus "))
+    assert len(line.split()[1].split(",")) == 3, out
 
 
 def test_accounting_counts_gpus(quiet_site: Converged) -> None:
