@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""README.md and docs/: what they name exists, what they link to is there, their examples are taken.
+
+Pages that docs/generate.py writes are held by test_documentation.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils import (
+    preflight,
+    slurm_conf_data,
+)
+from cluster import DEFAULTS, inputs
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [page for page in PAGES if page.parent.name == "docs"]
+GROUPS = {
+    f"slurm_{name}" for name in "cluster controller database login compute rest build".split()
+}
+# Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
+OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
+# What remove_nodes.yml asks for on the command line.
+ASKED = {"nodes", "confirm"}
+# Checks of preflight that judge variables alone, without the hosts of an inventory.
+CHECKS = "types items options line_options users mounts external_database numbers paths".split()
+
+
+def ids(page: Path) -> str:
+    return page.name
+
+
+def blocks(page: Path, *languages: str) -> Iterator[str]:
+    """The fenced blocks of a page in one of the languages."""
+    for language, text in re.findall(
+        r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S
+    ):
+        if language in languages:
+            yield text
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks, and without DeepOps' side of the tables of deepops.md."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    if page.name == "deepops.md":
+        text = re.sub(r"^\| .*? \|", "|", text, flags=re.M)
+        text = "\n".join(line for line in text.splitlines() if "_ha_state" not in line)
+    return text
+
+
+def code(page: Path) -> list[str]:
+    """What a page has in backticks."""
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Each command line of a page, in blocks and in backticks."""
+    for block in blocks(page, "bash"):
+        yield from block.replace("\\\n", " ").splitlines()
+    yield from code(page)
+
+
+def specs() -> Iterator[dict[str, Any]]:
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        for spec in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            yield spec.get("options") or {}
+
+
+@cache
+def variables() -> frozenset[str]:
+    """Every public variable: of roles, of playbooks, and what roles read where it is there."""
+    found = set(ASKED) | set(DEFAULTS)
+    for options in specs():
+        found |= set(options)
+        for name, option in options.items():
+            found |= {f"{name}.{key}" for key in option.get("options") or {}}
+    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
+        found |= set(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    for path in (ROOT / "playbooks").glob("*.yml"):
+        for play in yaml.safe_load(path.read_text(encoding="utf-8")):
+            found |= set(play.get("vars") or {})
+    for path in [*(ROOT / "roles").rglob("*.yml"), *(ROOT / "roles").rglob("*.j2")]:
+        found |= set(re.findall(r"\b([a-z]\w+) \| default\(", path.read_text(encoding="utf-8")))
+    return frozenset(name for name in found if not name.startswith("_"))
+
+
+@cache
+def plugins() -> frozenset[str]:
+    """Names of roles, modules, other plugins and playbooks."""
+    found = {path.parent.name for path in (ROOT / "roles").glob("*/tasks")}
+    found |= {path.stem for path in (ROOT / "plugins").rglob("*.py")}
+    return frozenset(found | {path.stem for path in (ROOT / "playbooks").glob("*.yml")})
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    plain = [re.sub(r"[^\w\- ]", "", title.lower().replace("`", "")) for title in titles]
+    return {title.strip().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_links_resolve(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        to = (page.parent / path).resolve() if path else page
+        assert to.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(to), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_make_targets_and_their_variables_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for line in commands(page):
+        if not line.startswith("make "):
+            continue
+        words = shlex.split(line, comments=True)
+        assert re.search(rf"^{re.escape(words[1])}:", makefile, re.M), f"{page.name}: {line}"
+        for word in words[2:]:
+            name = word.partition("=")[0]
+            assert f"$({name})" in makefile, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_playbooks_and_their_variables_exist(page: Path) -> None:
+    for line in commands(page):
+        if "ansible-playbook -i" not in line:
+            continue
+        words = shlex.split(line)
+        given = [word for word in words if word.endswith(".yml") or "trainwright.slurm." in word]
+        for word in given:
+            name = word.replace("trainwright.slurm.", "playbooks/")
+            name = name if name.endswith(".yml") else f"{name}.yml"
+            assert (ROOT / name).is_file(), f"{page.name}: {line}"
+        for option, value in zip(words, words[1:]):
+            if option == "-e":
+                assert value.split("=")[0] in variables(), f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_commands_of_the_local_cluster_exist(page: Path) -> None:
+    main = (ROOT / "local" / "__main__.py").read_text(encoding="utf-8")
+    for line in commands(page):
+        for name in re.findall(r"-m local ([\w-]+)", line):
+            assert f'"{name}"' in main, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_paths_exist(page: Path) -> None:
+    tops = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    for text in [
+        *code(page),
+        *re.findall(r"(?<=\s)[\w./]+(?=\s)", "\n".join(blocks(page, "bash"))),
+    ]:
+        path = text.strip("/").partition(":")[0]
+        if path.split("/")[0] in tops - {"dist"} and "/" in path and " " not in path:
+            assert (ROOT / path).exists(), f"{page.name}: {text}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_variables_in_backticks_exist(page: Path) -> None:
+    prefixes = sorted({path.parent.name for path in (ROOT / "roles").glob("*/tasks")})
+    pattern = rf"(?:{'|'.join([*prefixes, 'cluster', 'proxy', 'node', 'first_job'])})_[a-z0-9_.]+"
+    known = variables() | plugins() | GROUPS | OTHER_NAMES
+    for text in code(page):
+        name = re.match(r"[\w.]*", text)[0].rstrip(".")  # type: ignore[index]
+        if re.fullmatch(pattern, name) and not name.endswith((".yml", ".py", ".conf")):
+            assert name in known, f"{page.name}: {text}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_names_of_this_collection_exist(page: Path) -> None:
+    for name in re.findall(r"trainwright\.slurm\.([a-z_]+)", page.read_text(encoding="utf-8")):
+        assert name in plugins(), f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_examples_are_taken_by_preflight(page: Path) -> None:
+    """Every YAML example is variables with the right types and keys, or an inventory."""
+    for block in blocks(page, "yaml"):
+        example = yaml.safe_load(block)
+        assert isinstance(example, dict), block
+        if set(example) <= {"all", "slurm_cluster"}:
+            assert set(re.findall(r"^\s+(slurm_\w+):$", block, re.M)) <= GROUPS
+            continue
+        assert set(example) <= variables(), f"{page.name}: {set(example) - variables()}"
+        node = example.pop("slurm_node", None)
+        given = inputs(2, **{name: example[name] for name in example if name in SETTINGS})
+        if node:
+            given["host_vars"]["c1"] = {"slurm_node": node}
+        found = [str(p) for name in CHECKS for p in getattr(preflight, name)(given)]
+        assert not found + [str(p) for p in preflight.node_variables(given)], block
+
+
+SETTINGS = set(
+    yaml.safe_load((ROOT / "roles/slurm/vars/main/settings.yml").read_text())["__slurm_settings"]
+)
+
+
+def test_readme_has_every_role_playbook_plugin_and_guide() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    wanted = [f"roles/{path.parent.name}/README.md" for path in ROOT.glob("roles/*/tasks")]
+    wanted += [f"playbooks/{path.name}" for path in ROOT.glob("playbooks/*.yml")]
+    wanted += [f"docs/{page.name}" for page in GUIDES]
+    assert not [path for path in wanted if f"]({path})" not in text]
+
+
+def test_readme_has_the_supported_systems() -> None:
+    table = yaml.safe_load((ROOT / "roles/slurm/vars/os.yml").read_text())["__slurm_supported_os"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.endswith("run by our CI |")]
+    for system, name in (("debian", "Debian"), ("ubuntu", "Ubuntu"), ("rhel", "RHEL")):
+        for release, entry in table[system].items():
+            row = [line for line in rows if f"{name} {release}" in line]
+            assert row and f"| {entry['slurm']}" in row[0], (name, release)
+    run = {line.split("|")[1].strip() for line in rows if "| run by our CI" in line}
+    scenarios = {path.name for path in (ROOT / "extensions/molecule").glob("debian*")}
+    assert {name.lower().replace(" ", "") for name in run} == scenarios
+
+
+@cache
+def sources() -> str:
+    """All that the collection can say, as one text: literals over several lines are joined."""
+    texts = []
+    for top in ("plugins", "playbooks", "roles", "local"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".py", ".yml"):
+                text = path.read_text(encoding="utf-8").replace("\\n", " ")
+                texts.append(re.sub(r"\"\s*\n?\s*(?:\+ )?r?f?\"", "", text))
+    return re.sub(r"\s+", " ", " ".join(texts))
+
+
+def test_messages_in_troubleshooting_are_ours() -> None:
+    """The sections about runs and nodes quote this collection; that about jobs quotes Slurm."""
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").split("\n## Jobs")[0]
+    quoted = re.findall(r"^\| `([^`]+)` \|", text, re.M)
+    assert len(quoted) > 15
+    missing = [message for message in quoted if message not in sources()]
+    assert not missing
+
+
+def test_live_cluster_says_what_the_table_of_parameters_says() -> None:
+    text = (ROOT / "docs" / "live_cluster.md").read_text(encoding="utf-8")
+
+    def part(name: str) -> set[str]:
+        inside = text.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
+        return set(re.findall(r"`(\w+)`", inside))
+
+    rows = slurm_conf_data.RESTART
+    assert part("refused") == {row[0] for row in rows if row[3] == "refuse"}
+    restarts = [row for row in rows if row[3] != "refuse"]
+    assert part("always") == {row[0] for row in restarts if row[2] is None}
+    assert part("old") == {row[0] for row in restarts if row[2]}
+
+
+def test_ports_are_the_defaults() -> None:
+    text = (ROOT / "docs" / "ports.md").read_text(encoding="utf-8")
+    for name, port in DEFAULTS["slurm_ports"].items():
+        assert re.search(rf"^\| {port}/tcp \| {name} ", text, re.M), name
+    assert f"| {DEFAULTS['slurm_srun_port_range']}/tcp | srun |" in text
+
+
+def test_exceptions_of_check_mode_are_tasks() -> None:
+    text = (ROOT / "docs" / "check_mode.md").read_text(encoding="utf-8")
+    inside = text.split("fresh cluster: begin -->")[1].split("<!-- exceptions")[0]
+    names = re.findall(r"^\| `?([^|`]+?)`? \|", inside, re.M)[2:]
+    tasks = "\n".join(path.read_text() for path in (ROOT / "roles").glob("*/tasks/*.yml"))
+    assert not [name for name in names if f"- name: {name}\n" not in tasks]
