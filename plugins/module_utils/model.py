@@ -915,8 +915,9 @@ def build_model(inputs: Inputs) -> Model:
         os_row(inputs["supported_os"], facts[host].get("os") or {}) or {} for host in sorted(facts)
     ]
     pmix = (
+        # What a person's own repository was built with is unknown.
         bool(rows)
-        and settings["slurm_install_method"] == "distribution"
+        and settings["slurm_install_method"] in ("distribution", "source")
         and all(row.get("pmix") for row in rows)
     )
     if not facts or not any(host in facts for host in [*compute, *controller_hosts]):
