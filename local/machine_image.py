@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = ROOT / "local" / "machine_files"
 SYSTEM = "debian13"
 DISK_SIZE = "6G"
-# A build that was interrupted or replaced leaves nothing: only the newest image is kept.
+# Only the newest image is kept, and nothing of a build that was interrupted.
 _PREFIX = "image-"
+_BUILD = "build-"
 
 _PACKAGES = (
     "linux-image-cloud-amd64 systemd systemd-sysv libpam-systemd dbus udev kmod iproute2 procps "
@@ -91,11 +92,13 @@ def image(cache: Path) -> Path:
         if os.geteuid() != 0:
             raise LocalError("building a machine's disk needs root; run it with sudo")
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="build-") as name:
+        for left in cache.glob(f"{_BUILD}*"):
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=_BUILD) as name:
             _build(Path(name))
             for old in cache.glob(f"{_PREFIX}*"):
                 shutil.rmtree(old)
-            made = cache / f"{wanted.name}.new"
+            made = Path(name) / "image"
             made.mkdir(mode=0o755)
             for file in ("disk.raw", "vmlinux", "id_ed25519", "id_ed25519.pub", "host_key.pub"):
                 os.replace(Path(name) / file, made / file)
