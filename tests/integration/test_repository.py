@@ -1,0 +1,169 @@
+"""Slurm from a package repository that the user names, in place of the distribution's.
+
+The repository is Debian's own Slurm under another version, signed by a key made here. The version is
+lower than the distribution's: without a pin, apt would take the distribution's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .site import ROOT, SOAK, Nodes, Site
+
+INSTALL = str(ROOT / "tests" / "integration" / "playbooks" / "install.yml")
+MARK = "~site1"
+PACKAGES = "slurmd slurm-client slurm-wlm-basic-plugins libpam-slurm-adopt"
+
+
+@dataclass
+class Repository:
+    """A fresh cluster, and the variables that name the repository to it."""
+
+    site: Site
+    variables: dict[str, Any]
+    distribution: str
+
+
+def run(*argv: str | Path, **environment: str) -> str:
+    """Run a command on this machine and return its output."""
+    done = subprocess.run(
+        [str(part) for part in argv],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv}: {done.stderr}"
+    return done.stdout
+
+
+def renumber(package: Path, version: str, work: Path) -> None:
+    """Give a .deb the version `version` + MARK, in what it depends on too."""
+    tree = work / package.stem
+    run("dpkg-deb", "--raw-extract", package, tree)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace(version, version + MARK))
+    package.unlink()
+    run("dpkg-deb", "--build", "--root-owner-group", "-Zgzip", "-z1", tree, package)
+
+
+def index(directory: Path) -> str:
+    """Return what dpkg-scanpackages would say of a directory's packages."""
+    stanzas = []
+    for package in sorted(directory.glob("*.deb")):
+        content = package.read_bytes()
+        stanzas.append(
+            run("dpkg-deb", "--field", package)
+            + f"Filename: ./{package.name}\nSize: {len(content)}\n"
+            + f"SHA256: {hashlib.sha256(content).hexdigest()}\n"
+        )
+    return "\n".join(stanzas)
+
+
+def sign(directory: Path) -> None:
+    """Write Release, InRelease and the public key of a flat repository."""
+    content = (directory / "Packages").read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    release = directory / "Release"
+    release.write_text(
+        "Origin: Site\nLabel: Site\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n"
+        f"SHA256:\n {digest} {len(content)} Packages\n"
+    )
+    with tempfile.TemporaryDirectory() as home:
+        gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--passphrase", ""]
+        run(*gpg, "--quick-gen-key", "site@example.org", "rsa3072", "sign", "never")
+        run(
+            *gpg,
+            "--digest-algo",
+            "SHA512",
+            "--output",
+            directory / "InRelease",
+            "--clearsign",
+            release,
+        )
+        run(*gpg, "--armor", "--output", directory / "key.asc", "--export")
+
+
+@pytest.fixture(scope="module")
+def repository() -> Iterator[Repository]:
+    """A fresh Debian 13 cluster whose shared directory holds a repository."""
+    cluster = Nodes("repo13")
+    cluster.local.destroy()
+    try:
+        cluster.local.create(os="debian13", compute=1)
+        site = Site(cluster)
+        directory = cluster.local.directory / "shared" / "repository"
+        directory.mkdir()
+        # All that apt would install of the same source, on a host that stays as it is otherwise.
+        site.run("login1", "apt-get update -q")
+        planned = site.run(
+            "login1", f"apt-get install --print-uris -qq --no-install-recommends {PACKAGES}"
+        )
+        files = [line.split("'")[1] for line in planned.splitlines() if "/s/slurm-wlm/" in line]
+        names = [url.rpartition("/")[2].partition("_")[0] for url in files]
+        assert "slurmd" in names, planned
+        site.run(
+            "login1",
+            f"cd /srv/cluster/repository && apt-get download -q {' '.join(names)}",
+        )
+        with tempfile.TemporaryDirectory() as work:
+            packages = sorted(directory.glob("*.deb"))
+            version = run("dpkg-deb", "--field", packages[0], "Version").strip()
+            for package in packages:
+                renumber(package, version, Path(work))
+        (directory / "Packages").write_text(index(directory))
+        sign(directory)
+        key = hashlib.sha256((directory / "key.asc").read_bytes()).hexdigest()
+        variables = {
+            "slurm_install_method": "repository",
+            "slurm_version": "24.11",
+            "slurm_repository": {
+                "url": "file:/srv/cluster/repository",
+                "key_url": "file:///srv/cluster/repository/key.asc",
+                "key_checksum": f"sha256:{key}",
+            },
+        }
+        yield Repository(site, variables, version)
+    finally:
+        if not os.environ.get("TRAINWRIGHT_KEEP"):
+            cluster.local.destroy()
+
+
+def versions(site: Site) -> dict[str, str]:
+    """Return the versions of the packages of Slurm on the compute node."""
+    form = "${Package} ${Version}\\n"
+    listed = site.run("c1", f"dpkg-query -W -f '{form}' 'slurm*' 'libslurm*' 'libpam-slurm*'")
+    return dict(
+        line.split(" ", 1) for line in listed.splitlines() if line.split(" ", 1)[1:] != [""]
+    )
+
+
+def test_the_named_repository_wins_over_the_distribution(repository: Repository) -> None:
+    site, variables = repository.site, repository.variables
+    assert site.play(INSTALL, "--check", **variables).changed
+    site.play(INSTALL, **variables)
+    found = versions(site)
+    assert {"slurmd", "slurm-client", "libpam-slurm-adopt"} <= set(found)
+    assert set(found.values()) == {repository.distribution + MARK}
+    assert site.play(INSTALL, **variables).changed == set()
+    # What the repository does not have is not taken from the distribution either.
+    policy = site.run("c1", "apt-cache policy slurmctld")
+    assert "Candidate: (none)" in policy, policy
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="three attempts at a key that is wrong; run by `make soak`")
+def test_a_key_that_is_another_is_refused(repository: Repository) -> None:
+    wrong = {**repository.variables["slurm_repository"], "key_checksum": f"sha256:{'0' * 64}"}
+    variables = {**repository.variables, "slurm_repository": wrong}
+    run = repository.site.play(INSTALL, rc=None, **variables)
+    assert run.rc != 0 and "checksum" in run.output
