@@ -142,9 +142,8 @@ def versions(site: Site) -> dict[str, str]:
     """Return the versions of the packages of Slurm on the compute node."""
     form = "${Package} ${Version}\\n"
     listed = site.run("c1", f"dpkg-query -W -f '{form}' 'slurm*' 'libslurm*' 'libpam-slurm*'")
-    return dict(
-        line.split(" ", 1) for line in listed.splitlines() if line.split(" ", 1)[1:] != [""]
-    )
+    pairs = [line.partition(" ") for line in listed.splitlines()]
+    return {package: version for package, _, version in pairs if version}
 
 
 def test_the_named_repository_wins_over_the_distribution(repository: Repository) -> None:
