@@ -640,6 +640,8 @@ def gather(
             read(os.path.join(places["config_dir"], "slurm.conf"))
         ),
     }
+    # dpkg keeps a journal here only while it works: one that is left tells of an interruption.
+    facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
     facts["slurm"] = {**slurm_version(commands, release["like"], places), **places}
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)

@@ -150,6 +150,10 @@ ansible_facts:
           type: dict
           returned: always
         ssh_host_key: {description: Public Ed25519 host key., type: str, returned: always}
+        packages_interrupted:
+          description: Whether dpkg was stopped in the middle of its work.
+          type: bool
+          returned: always
         boot_id: {description: Identifies this boot of the kernel., type: str, returned: always}
         services:
           description: Systemd's state of each service of the collection, or C(absent).
