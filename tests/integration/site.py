@@ -254,7 +254,7 @@ class Site:
 
     def end_all_jobs(self) -> None:
         """Cancel every job and wait until no node is busy with one."""
-        self.run("ctl1", "scancel -f --user=alice,bob", check=False)
+        self.run("ctl1", "for u in alice bob; do scancel -f -u $u; done", check=False)
         poll("all jobs to end", lambda: not self.run("ctl1", "squeue -h"), 90)
 
     def sacct(self, job: str, fields: str = "State") -> str:
