@@ -31,6 +31,14 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
     new = site.cluster.add_compute(1)[0]
     try:
         limit = ",".join([new, *controllers(site)])
+        # The newcomer loses its power in the middle of the installation: the next run brings it home.
+        process = site.start_playbook("site.yml", "--limit", limit)
+        poll("the installation", lambda: site.run(new, "pgrep -x dpkg", check=False), 90, 0.2)
+        site.cluster.kill(new)
+        output, _ = process.communicate()
+        assert process.returncode != 0
+        assert f"{new}: UNREACHABLE" in output, tail(output, 30)
+        site.cluster.start(new)
         run = site.play("site.yml", "--limit", limit)
         assert run.hosts <= {new, *controllers(site)}
         site.wait_node(new, "idle", timeout=30)
