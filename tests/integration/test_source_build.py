@@ -15,7 +15,7 @@ import pytest
 
 from .site import SOAK, Nodes, Site
 
-# Compiling takes 7 minutes of CPU, and more of the clock.
+# Compiling takes 8 minutes of CPU.
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(not SOAK, reason="compiles Slurm; run by `make soak`"),
@@ -33,7 +33,7 @@ mirror=$(apt-get indextargets --format '$(SITE)' 'Codename: bookworm' | head -n 
 echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" > "$list"
 apt="-o Dir::Etc::SourceList=$list -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists=$dir"
 apt-get $apt update -q
-apt-get $apt source --download-only --tar-only -q slurm-wlm=24.11.5*
+apt-get $apt source --download-only --tar-only -q slurm-wlm
 mv slurm-wlm_24.11.5*.orig.tar.gz slurm-24-11-5-1.tar.gz
 sha256sum slurm-24-11-5-1.tar.gz > SHA256SUMS
 """
@@ -85,7 +85,7 @@ def test_a_cluster_runs_the_slurm_that_was_built(
     monkeypatch.delenv("TRAINWRIGHT_ARTIFACTS")
     second = site.play("site.yml")
     assert second.changed == set()
-    assert second.seconds < 60
+    assert "is built from" not in second.output
 
     # A new node gets the packages without anything being built.
     new = site.cluster.add_compute(1)[0]
