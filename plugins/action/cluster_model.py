@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import typing as t
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.module_utils.model import (
@@ -92,6 +93,9 @@ class ActionModule(ActionBase):
                     facts[host] = plain(node)
         settings = dict(self._loader.load_from_file(os.path.join(ROLE, "defaults", "main.yml")))
         settings.update(plain(options["settings"]))
+        # One that did not answer is refused by preflight, which says it better than a failed connection.
+        primary = next(iter(groups.get("slurm_controller", [])), "")
+        answers = bool(primary) and (primary in facts or primary not in in_run)
         table = self._loader.load_from_file(os.path.join(ROLE, "vars", "os.yml"))
         return {
             "settings": settings,
@@ -99,7 +103,7 @@ class ActionModule(ActionBase):
             "hosts_in_run": hosts_in_run,
             "facts": facts,
             "host_vars": host_vars,
-            "record": self._record(task_vars) if groups.get("slurm_controller") else {},
+            "record": self._record(task_vars) if answers else {},
             "remove": options["remove"],
             "supported_os": table["__slurm_supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
@@ -107,7 +111,28 @@ class ActionModule(ActionBase):
                 name for name in task_vars if name.startswith(("slurm_", "cluster_"))
             ),
             "limit_command": options["limit_command"],
+            "arguments": self._arguments(settings, task_vars),
         }
+
+    def _arguments(
+        self, settings: dict[str, t.Any], task_vars: dict[str, t.Any]
+    ) -> dict[str, tuple[str, dict[str, t.Any], t.Any]]:
+        """Return what is given for the options of all roles, by name."""
+        found: dict[str, tuple[str, dict[str, t.Any], t.Any]] = {}
+        roles = os.path.dirname(ROLE)
+        for role in sorted(os.listdir(roles)):
+            path = os.path.join(roles, role, "meta", "argument_specs.yml")
+            if not os.path.exists(path):
+                continue
+            options = self._loader.load_from_file(path)["argument_specs"]["main"].get("options")
+            for name, option in (options or {}).items():
+                if name in settings:
+                    found[name] = (role, option, settings[name])
+                elif name in task_vars:
+                    # What needs a fact of its host is judged where it is used.
+                    with contextlib.suppress(AnsibleError):
+                        found[name] = (role, option, plain(self._templar.template(task_vars[name])))
+        return found
 
     def _record(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return the record of the controller this task is delegated to; {} on a new cluster."""
@@ -116,12 +141,13 @@ class ActionModule(ActionBase):
             module_args={"src": RECORD_PATH},
             task_vars=task_vars,
         )
-        where = f"{RECORD_PATH} on the primary controller"
+        controller = task_vars["groups"]["slurm_controller"][0]
+        where = f"{controller}: {RECORD_PATH}:"
         if answer.get("failed"):
             if "not found" in str(answer.get("msg", "")):
                 return {}
             raise AnsibleActionFail(
-                f"{where} could not be read: {answer.get('msg')}"
+                f"{where} cannot be read: {answer.get('msg')}"
                 " -> see that the controller answers and that become gives root there"
             )
         try:
@@ -129,9 +155,9 @@ class ActionModule(ActionBase):
             found = record.get("format") if isinstance(record, dict) else None
         except ValueError as error:
             raise AnsibleActionFail(
-                f"{where} is no JSON ({error}) -> restore it from a backup or the other controller;"
-                " a run without it would forget nodes"
-            ) from error
+                f"{where} is no JSON ({error}), and a run without it would forget nodes"
+                " -> restore it from a backup or from the other controller"
+            ) from None
         if found != RECORD_FORMAT:
             raise AnsibleActionFail(
                 f"{where} has the format {found!r}, and format {RECORD_FORMAT} is known here"

@@ -49,6 +49,7 @@ class Inputs(t.TypedDict):
     limit: str  # ansible_limit, "" without one
     variables: list[str]  # names of variables that look like this collection's
     limit_command: str  # the playbook to name in the command that a person should type
+    arguments: dict[str, tuple[str, dict[str, t.Any], t.Any]]  # name -> (role, its option, value)
 
 
 class Model(t.TypedDict):

@@ -14,6 +14,9 @@ import math
 import re
 import typing as t
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from .accounting import AccountingError, wanted_from
 from .hostlist import HostlistError, expand, fold, natural_key
 from .model import (
     choose_version,
@@ -140,6 +143,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "slurm_allow_state_move": bool,
     "slurm_user_uid": int,
     "slurm_user_gid": int,
+    "slurm_qos": list,
+    "slurm_accounts": list,
+    "slurm_account_users": list,
     "slurm_max_clock_skew": (int, float),
     "slurm_min_memory_mb": int,
     "slurm_min_disk_mb": int,
@@ -152,6 +158,16 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 _NAMES_OF_TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a mapping",
                    float: "a number"}  # fmt: skip
+_NAMES_OF_ARGUMENTS = {
+    "int": "a whole number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a mapping",
+    "float": "a number",
+    "path": "a path",
+}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True,
+             "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 _CHOICES = {
     "slurm_install_method": ("distribution", "repository", "source"),
     "slurm_auth_type": ("munge", "slurm"),
@@ -172,6 +188,11 @@ _KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "cluster_users": {"name": str, "uid": int, "gid": int, "groups": list, "shell": str, "home": str,
                       "ssh_authorized_keys": list, "state": str},
     "cluster_groups": {"name": str, "gid": int},
+    "slurm_qos": {"name": str, "priority": int, "preempt": list, "options": dict},
+    "slurm_accounts": {"name": str, "description": str, "organization": str, "parent": str,
+                       "fairshare": (str, int), "users": list, "options": dict},
+    "slurm_account_users": {"name": str, "accounts": list, "default_account": str, "admin_level": str,
+                            "qos": list, "default_qos": str, "options": dict},
     "mariadb_external": {"host": str, "port": int, "user": str, "password": str, "database": str},
     "slurm_ports": {"slurmctld": int, "slurmd": int, "slurmdbd": int},
     "slurm_repository": {"url": str, "suite": str, "components": list, "key_url": str, "key_checksum": str,
@@ -184,6 +205,9 @@ _REQUIRED = {
     "cluster_mounts.directories": ("path",),
     "cluster_users": ("name", "uid"),
     "cluster_groups": ("name", "gid"),
+    "slurm_qos": ("name",),
+    "slurm_accounts": ("name",),
+    "slurm_account_users": ("name",),
     "slurm_ports": ("slurmctld", "slurmd", "slurmdbd"),
 }
 
@@ -194,6 +218,7 @@ def problems(inputs: Inputs) -> list[Problem]:
     Raises HostlistError when ClusterShell is missing.
     """
     found = [problem for check in _SHAPE_CHECKS for problem in check(inputs)]
+    found.extend(argument_problems(inputs, {problem.variable for problem in found}))
     misshapen = bool(found)
     for check in _CHECKS:
         try:
@@ -230,6 +255,11 @@ def check(function: Check) -> Check:
 # --- helpers ------------------------------------------------------------------------------------
 
 
+def _true(value: t.Any) -> bool:
+    """Return a boolean that may have come from the command line, where everything is text."""
+    return _BOOLEANS.get(value.lower(), False) if isinstance(value, str) else bool(value)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ', did you mean X?' for the known name that is most like it, or ''."""
     close = difflib.get_close_matches(str(name).lower(), list(known), 1, 0.6)
@@ -241,6 +271,8 @@ def _is(value: t.Any, wanted: type | tuple[type, ...]) -> bool:
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     if isinstance(value, bool):
         return bool in kinds
+    if bool in kinds and str not in kinds and isinstance(value, str):
+        return value.lower() in _BOOLEANS  # what -e name=true gives
     if isinstance(value, str) and str not in kinds:
         return int in kinds and value.isdigit()
     if isinstance(value, int) and float in kinds:
@@ -374,6 +406,9 @@ def items(inputs: Inputs) -> Iterator[Problem]:
         "cluster_mounts",
         "cluster_users",
         "cluster_groups",
+        "slurm_qos",
+        "slurm_accounts",
+        "slurm_account_users",
     ):
         given = settings.get(name) or []
         if not isinstance(given, list):
@@ -410,15 +445,38 @@ def misspelt_variables(inputs: Inputs) -> Iterator[Problem]:
     known = [
         *_TYPES,
         "slurm_node",
-        "slurm_qos",
-        "slurm_accounts",
         "slurm_extra_packages",
         "slurm_remove_nodes",
     ]
     for name in inputs.get("variables", []):
-        close = [] if name in (*known, *FOREIGN) else difflib.get_close_matches(name, known, 1, 0.93)
+        close = (
+            [] if name in (*known, *FOREIGN) else difflib.get_close_matches(name, known, 1, 0.93)
+        )
         if close:
             yield Problem(CLUSTER, name, "is no variable of this collection", f"write {close[0]}")
+
+
+def argument_problems(inputs: Inputs, said: set[str]) -> Iterator[Problem]:
+    """What the roles' argument specifications would refuse later, when hosts are half done.
+
+    said: the variables of the problems known already; those are not judged twice.
+    """
+    heads = {re.split(r"[.\[]", variable)[0] for variable in said}
+    for name, (role, option, value) in inputs.get("arguments", {}).items():
+        # A variable that is written and empty counts as not given; its default stands.
+        if name in heads or value is None:
+            continue
+        errors = ArgumentSpecValidator({name: option}).validate({name: value}).error_messages
+        if not errors:
+            continue
+        if isinstance(value, (dict, list)):
+            what, remedy = " ".join(str(errors[0]).split()), f"see roles/{role}/README.md"
+        elif option.get("choices"):
+            what, remedy = f"is {value!r}", f"write one of {', '.join(map(str, option['choices']))}"
+        else:
+            kind = str(option.get("type", "str"))
+            what, remedy = f"is {value!r}", f"write {_NAMES_OF_ARGUMENTS.get(kind, kind)}"
+        yield Problem(CLUSTER, name, what, remedy)
 
 
 # --- the inventory ------------------------------------------------------------------------------
@@ -1238,6 +1296,21 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
 
 
 @check
+def accounting(inputs: Inputs) -> Iterator[Problem]:
+    """Accounts, their users and QoS are such as sacctmgr takes; one list after the other."""
+    for variable, key in (
+        ("slurm_qos", "qos"),
+        ("slurm_accounts", "accounts"),
+        ("slurm_account_users", "users"),
+    ):
+        try:
+            wanted_from({key: inputs["settings"].get(variable)})
+        except AccountingError as error:
+            what, _arrow, remedy = str(error).partition(" -> ")
+            yield Problem(CLUSTER, variable, what, remedy)
+
+
+@check
 def users(inputs: Inputs) -> Iterator[Problem]:
     """Users are well formed and do not collide with each other."""
     settings = inputs["settings"]
@@ -1416,7 +1489,7 @@ def shared_state(inputs: Inputs) -> Iterator[Problem]:
 def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
     """What cannot be moved under running jobs stays."""
     settings = inputs["settings"]
-    if settings["slurm_allow_state_move"]:
+    if _true(settings["slurm_allow_state_move"]):
         return
     wanted = {
         "ClusterName": ("slurm_cluster_name", settings["slurm_cluster_name"]),

@@ -104,4 +104,5 @@ def inputs(compute: int = 2, *, node: dict[str, t.Any] | None = None, **settings
         "limit": "",
         "variables": [],
         "limit_command": "",
+        "arguments": {},
     }
