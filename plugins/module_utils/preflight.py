@@ -1188,9 +1188,17 @@ def listeners(inputs: Inputs) -> Iterator[Problem]:
 @check
 def ways(inputs: Inputs) -> Iterator[Problem]:
     """The hosts reach each other where Slurm needs it."""
+    # A host that is down answers nobody: that is no firewall, and it stops no other host.
+    silent = {
+        str(inputs["host_vars"].get(host, {}).get("ansible_host") or host)
+        for host in inputs["hosts_in_run"]
+        if host not in inputs["facts"]
+    }
     for host, facts in _seen(inputs):
         for target, state in (facts.get("reach") or {}).items():
             name, _sep, port = target.rpartition(":")
+            if name in silent:
+                continue
             if str(state).startswith("filtered"):
                 yield Problem(
                     host,

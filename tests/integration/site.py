@@ -273,19 +273,22 @@ class Site:
 
     # -- services ----------------------------------------------------------------------------
     def pid(self, host: str, unit: str) -> str:
-        """The main process of a unit: another one shows that it was restarted."""
+        """The main process of a unit."""
         return self.run(host, f"systemctl show -P MainPID {unit}")
 
-    def pids(self) -> dict[str, str]:
-        """Main processes of every Slurm daemon of the cluster, by host and unit."""
+    def invocations(self) -> dict[str, str]:
+        """Systemd's invocation of every daemon of the cluster, by host and unit: another after a restart.
+
+        Not the process: from 23.11 a reconfigure starts a new one inside the running service.
+        """
         units = "slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh"
         found = {}
         for host in self.cluster.hosts:
             lines = self.run(
-                host, f"for u in {units}; do echo $u $(systemctl show -P MainPID $u); done"
+                host, f"for u in {units}; do echo $u $(systemctl show -P InvocationID $u); done"
             )
             found.update(
-                {f"{host}:{line.split()[0]}": line.split()[1] for line in lines.splitlines()}
+                {f"{host}:{line.split()[0]}": line.split()[-1] for line in lines.splitlines()}
             )
         return found
 

@@ -51,10 +51,10 @@ def test_second_run_changes_nothing_and_leaves_a_running_job_alone(quiet_site: C
     site = quiet_site
     job = site.sbatch("srun sleep 300", "-N2 -J survivor")
     site.wait_job(job, ["RUNNING"])
-    before, start = site.pids(), site.job(job)["StartTime"]
+    before, start = site.invocations(), site.job(job)["StartTime"]
     again = assert_check_tells_the_truth(site)
     assert again.changed == set()
-    assert site.pids() == before
+    assert site.invocations() == before
     info = site.job(job)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
     assert info.get("Restarts") == "0"
@@ -127,18 +127,18 @@ def test_configuration_changes_restart_only_what_slurm_must_restart(quiet_site: 
     site.play("site.yml")
     job = site.sbatch("srun sleep 600", "-N2")
     site.wait_job(job, ["RUNNING"])
-    start, before = site.job(job)["StartTime"], site.pids()
+    start, before = site.job(job)["StartTime"], site.invocations()
     controllers = {host for host in site.cluster.hosts if host.startswith("ctl")}
 
     # Slurm reads this again on reconfigure.
     run = assert_check_tells_the_truth(site, slurm_conf={"MinJobAge": 600})
     assert {host for host, _ in run.changed} == controllers
-    assert site.pids() == before
+    assert site.invocations() == before
     assert "MinJobAge               = 600 sec" in site.run("ctl1", "scontrol show config")
 
     # This one needs slurmctld restarted, and nothing else.
     site.play("site.yml", slurm_conf={"SchedulerType": "sched/builtin"})
-    after = site.pids()
+    after = site.invocations()
     restarted = {key for key in before if before[key] != after[key]}
     assert restarted and all(key.endswith(":slurmctld") for key in restarted)
     site.play("site.yml")

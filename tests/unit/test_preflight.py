@@ -486,3 +486,11 @@ def test_kinds_are_many() -> None:
     kinds = {(variable, what) for _, _, _, variable, what, _ in CASES}
     assert len(kinds) > 90
     assert node_facts("c1", "10.0.0.1")["cpus"] == 4
+
+
+def test_a_host_that_is_down_is_no_closed_port() -> None:
+    given = inputs(compute=2)
+    address = given["host_vars"]["c2"]["ansible_host"]
+    del given["facts"]["c2"]
+    given["facts"]["ctl1"]["reach"] = {f"{address}:6818": "filtered: no answer in 3 s"}
+    assert not problems(given)
