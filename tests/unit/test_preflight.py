@@ -493,5 +493,5 @@ def test_a_host_that_is_down_is_no_closed_port() -> None:
     address = "10.0.0.77"
     given["host_vars"]["c2"]["ansible_host"] = address
     del given["facts"]["c2"]
-    given["facts"]["ctl1"]["reach"] = {f"{address}:6818": "filtered: no answer in 3 s"}
+    given["facts"]["ctl"]["reach"] = {f"{address}:6818": "filtered: no answer in 3 s"}
     assert not problems(given)
