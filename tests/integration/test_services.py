@@ -107,6 +107,12 @@ def test_effective_configuration(site: Converged) -> None:
     assert shown["SrunPortRange"] == "60001-63000"
 
 
+def test_the_run_says_why_jobs_are_not_confined_by_cgroups(site: Converged) -> None:
+    output = " ".join(site.play("preflight.yml").output.split())
+    confined = "proctrack/cgroup" in site.run("ctl1", "scontrol show config | grep ProctrackType")
+    assert ("jobs are not confined by cgroups" in output) is not confined
+
+
 def test_innodb_is_tuned(site: Converged) -> None:
     expected = {
         "innodb_lock_wait_timeout": 900,
