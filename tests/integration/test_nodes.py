@@ -17,7 +17,9 @@ def controllers(site: Converged) -> list[str]:
 def test_limit_without_the_controller_is_refused_with_the_command_to_type(site: Converged) -> None:
     run = site.play("site.yml", "--limit", "c1", rc=None)
     assert run.rc != 0
-    assert re.search(r"site.yml --limit 'c1,slurm_controller'", run.output.replace('"', "'")), tail(run.output, 20)
+    assert re.search(r"site.yml --limit 'c1,slurm_controller'", run.output.replace('"', "'")), tail(
+        run.output, 20
+    )
     assert run.changed == set()
 
 
@@ -42,7 +44,11 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         run = site.play("site.yml", "--limit", limit)
         assert run.hosts <= {new, *controllers(site)}
         site.wait_node(new, "idle", timeout=30)
-        after = {key: value for key, value in site.invocations().items() if key.split(":")[0] in old_hosts}
+        after = {
+            key: value
+            for key, value in site.invocations().items()
+            if key.split(":")[0] in old_hosts
+        }
         changed = {key for key in before if before[key] != after[key]}
         # Before 23.11 slurmctld learns of new nodes only by a restart.
         assert changed <= ({"ctl1:slurmctld"} if site.os == "debian12" else set())
@@ -70,6 +76,11 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         assert site.job(busy).get("JobState") == "COMPLETED"
         assert new not in site.run("ctl1", "sinfo -hN -o %N").split()
         assert site.job(job)["JobState"] == "RUNNING"
+        # What is left to a whole run: the name in the others' /etc/hosts.
+        whole = site.play("site.yml")
+        assert {task.split(" | ")[-1] for _, task in whole.changed} <= {
+            "Write the base configuration"
+        }
         assert site.play("site.yml").changed == set()
     finally:
         site.cluster.remove(new)

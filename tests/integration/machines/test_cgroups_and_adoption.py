@@ -132,4 +132,5 @@ def test_a_session_joins_the_job_and_ends_with_it(node: Node) -> None:
             session.kill()
     left = node.run("pgrep -u alice --list-full", check=False).stdout
     assert not left, f"processes of the session outlived the job: {left}"
-    assert node.login("alice").returncode == 255
+    # The job's last step ends a moment after its processes.
+    poll("the login to be refused", lambda: node.login("alice").returncode == 255, 60, 1)
