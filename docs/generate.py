@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Writes docs/reference and roles/*/README.md from what plugins and roles say of themselves.
+"""Writes docs/reference, docs/capabilities.md and roles/*/README.md from what plugins and roles say.
 
 Run by `make docs`; tests/unit/test_documentation.py fails when a page is not what this writes.
 """
@@ -19,6 +19,9 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / ".collections"))
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import capabilities
+
 COLLECTION = "trainwright.slurm"
 # Directory below plugins/ and the name that ansible-doc has for what lies there. An action plugin
 # is documented by the module of its name.
@@ -151,6 +154,41 @@ def role_page(role: str, specs: Json) -> str:
     return "\n".join(lines)
 
 
+def capabilities_page() -> str:
+    """docs/capabilities.md: what each module can do through which transport since when."""
+    releases = ", ".join(capabilities.RELEASES)
+    lines = [
+        "# What Slurm can do through which transport",
+        "",
+        NOTE.format(source="table in plugins/module_utils/client/capabilities.py"),
+        "",
+        "The `slurm_*` modules reach Slurm in two ways: through its own commands on the host of the task",
+        "(`transport: cli`), or through slurmrestd with a token (`transport: rest`), which needs nothing of",
+        "Slurm on that host. `transport: auto` takes the commands where they are and can do the task, and",
+        "slurmrestd otherwise. slurmrestd learned to change things release by release; a task that asks for",
+        "more fails before anything is changed, and says which release can.",
+        "",
+        f'The table speaks of {releases}. "all" is every one of them.',
+        "",
+        capabilities.markdown(),
+        "",
+        "[rest.md](rest.md) says how to get a token. The options are those of every module, for example",
+        "of [slurm_node](reference/slurm_node.md).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def documented(directory: Path) -> list[str]:
+    """Names of the plugins in a directory; one file can have several, each with a .yml of its own."""
+    python = [
+        path.stem
+        for path in directory.glob("[a-z]*.py")
+        if "DOCUMENTATION = " in path.read_text(encoding="utf-8")
+    ]
+    return sorted([*python, *(path.stem for path in directory.glob("[a-z]*.yml"))])
+
+
 def ansible_doc(kind: str, names: list[str]) -> dict[str, Json]:
     """What ansible-doc says of plugins, by full name."""
     program = Path(sys.executable).parent / "ansible-doc"
@@ -169,8 +207,7 @@ def pages() -> dict[Path, str]:
     reference = ROOT / "docs" / "reference"
     index = ["# Reference", "", NOTE.format(source="documentation of each part"), ""]
     for directory, kind in KINDS.items():
-        files = sorted((ROOT / "plugins" / directory).glob("[a-z]*.py"))
-        names = [f"{COLLECTION}.{path.stem}" for path in files]
+        names = [f"{COLLECTION}.{name}" for name in documented(ROOT / "plugins" / directory)]
         if not names:
             continue
         index += [f"## {directory.capitalize()}", ""]
@@ -186,6 +223,7 @@ def pages() -> dict[Path, str]:
         made[role / "README.md"] = role_page(role.name, specs)
         link = f"../../roles/{role.name}/README.md"
         index += [f"- [{COLLECTION}.{role.name}]({link}): {specs['main']['short_description']}"]
+    made[ROOT / "docs" / "capabilities.md"] = capabilities_page()
     made[reference / "README.md"] = "\n".join([*index, ""])
     return made
 

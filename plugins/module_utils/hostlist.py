@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Host lists as slurm.conf writes them: ``c[1-2,7]``. For the control node; needs ClusterShell."""
+"""Host lists as Slurm writes them: ``c[1-2,7]``. For the control node; needs ClusterShell."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ except ImportError:  # pragma: no cover - said once, with the remedy, by require
     NodeSet = None
 
 _TRAILING_NUMBER = re.compile(r"^(.*?)(\d+)$")
+_PARTS = re.compile(r",(?![^\[]*\])")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
+#: As many as Slurm reads in one range (scontrol show hostnames refuses more).
+_MOST = 65536
 
 
 class HostlistError(ValueError):
@@ -43,6 +48,62 @@ def expand(hostlist: str) -> list[str]:
         return sorted(NodeSet(hostlist, resolver=RESOLVER_NOGROUP), key=natural_key)
     except NodeSetParseError as error:
         raise HostlistError(str(error)) from error
+
+
+def read(given: object) -> list[str]:
+    """Return the names in a host list that Slurm would read, or in a list of them, sorted.
+
+    ClusterShell reads more: set operations, groups, steps, and text behind a range, which scontrol
+    refuses or takes for part of a name. Raises HostlistError, which says what is wrong, for them,
+    for what is malformed and for what is no text.
+    """
+    texts = given if isinstance(given, Iterable) and not isinstance(given, (str, dict)) else [given]
+    names: set[str] = set()
+    for text in texts:
+        if not isinstance(text, str):
+            raise HostlistError(
+                f"{text!r} is no host list but {type(text).__name__} -> give text such as"
+                " 'c[1-4]', or a list of such texts"
+            )
+        for part in _PARTS.split(text) if text else []:
+            why = _malformed(part)
+            if why:
+                raise HostlistError(f"host list {text!r}: {why}")
+            names.update(expand(part) if "[" in part else [part])
+    return sorted(names, key=natural_key)
+
+
+def _malformed(part: str) -> str:
+    """Return why what stands between two commas is no name and no range, with the remedy, or ""."""
+    if not part:
+        return "a comma has no name on one of its sides -> remove it"
+    text = _BRACKETS.sub("", part)
+    if "[" in text or "]" in text:
+        return f"the brackets in {part!r} do not pair -> write them as in c[1-4]"
+    strange = re.search(r"[^\w.-]", text, re.ASCII)
+    if strange:
+        return f"no name has {strange[0]!r} in it -> put commas, without blanks, between names"
+    ranges = _BRACKETS.findall(part)
+    if ranges and not part.endswith("]"):
+        return f"Slurm reads no text behind a range, as in {part!r} -> write its names one by one"
+    if "][" in part:
+        return f"{part!r} has two ranges side by side -> write them as one, or as names"
+    count = 1
+    for items in ranges:
+        found = 0
+        for item in items.split(","):
+            match = _RANGE.fullmatch(item)
+            first, last = match.groups(item) if match else ("1", "0")
+            if int(last) < int(first):
+                return f"{item!r} in {part!r} is no range from a number up -> write it as in c[1-4]"
+            padded = (first[0] == "0" and len(first) > 1) or last[0] == "0"
+            if padded and len(first) != len(last):
+                return f"{item!r} in {part!r} has numbers of two widths -> write it as two ranges"
+            found += int(last) - int(first) + 1
+        count *= found
+    if count > _MOST:
+        return f"{part!r} stands for {count} names, Slurm takes {_MOST} -> write less"
+    return ""
 
 
 def fold(names: Iterable[str]) -> str:

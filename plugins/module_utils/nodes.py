@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Reads what scontrol shows of nodes and configuration, and judges whether a node is ready. Pure.
+"""Judges whether a node is ready, and whether it may be resumed. Pure.
 
-The forms were read off Slurm 22.05 and 24.11; the states are in
-https://slurm.schedmd.com/sinfo.html#SECTION_NODE-STATE-CODES. Runs on nodes: Python 3.9.
+The states are in https://slurm.schedmd.com/sinfo.html#SECTION_NODE-STATE-CODES. Runs on nodes:
+Python 3.9.
 """
 
 from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass
+
+from .client.records import Node
 
 READY = ("IDLE", "MIXED", "ALLOCATED")
-# Reason is free text, so it is cut out by its end, [user@time], before the keys are looked for.
-_REASON = re.compile(
-    r"(?:^| )Reason=(.*?)(?: \[(\S+)@(\d{4}-\d\d-\d\dT[\d:]+|Unknown)\])?(?= Comment=| Extra=|$)"
-)
-_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z_:]*)=")
 # Reasons under which Slurm itself drains a node whose slurmd reports less than slurm.conf says.
 _LESS = re.compile(
     r"Low (RealMemory|CPUs|TmpDisk|socket\*core)|gres/\S+ count (reported|too) low|Incorrect CPU",
@@ -26,107 +22,15 @@ _LESS = re.compile(
 _OWN = re.compile(r"tw:([a-z]+):")
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node as slurmctld sees it. state is upper case, without flags; flags are upper case."""
-
-    name: str
-    state: str
-    flags: tuple[str, ...]
-    reason: str
-    reason_user: str
-    version: str
-    cpus: int
-    gres: str
-
-    @property
-    def shown(self) -> str:
-        """The state with its flags, as scontrol writes them: IDLE+DRAIN, DOWN+NOT_RESPONDING."""
-        return "+".join((self.state, *self.flags))
-
-    @property
-    def drained(self) -> bool:
-        """Whether no new jobs start there because somebody, or Slurm, drained it."""
-        return any(flag in self.flags for flag in ("DRAIN", "DRAINED", "DRAINING"))
-
-    @property
-    def registered(self) -> bool:
-        """Whether its slurmd has registered since slurmctld knows it."""
-        return bool(self.version) and self.state != "UNKNOWN"
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """The node as the module returns it."""
-        return {
-            "state": self.shown,
-            "reason": self.reason,
-            "version": self.version,
-            "cpus": self.cpus,
-            "gres": self.gres,
-        }
-
-
-def _fields(line: str) -> dict[str, str]:
-    marks = list(_KEY.finditer(line))
-    ends = [mark.start() for mark in marks[1:]] + [len(line)]
-    return {mark[1]: line[mark.end() : end].strip() for mark, end in zip(marks, ends)}
-
-
-def _plain(value: str) -> str:
-    return "" if value in ("(null)", "N/A", "None", "n/a") else value
-
-
-def parse_nodes(text: str) -> dict[str, Node]:
-    """Return the nodes of ``scontrol show node -o`` by name."""
-    nodes = {}
-    for line in text.splitlines():
-        if not line.startswith("NodeName="):
-            continue
-        reason = _REASON.search(line)
-        if reason:
-            line = line[: reason.start()] + line[reason.end() :]
-        fields = _fields(line)
-        state, *flags = fields.get("State", "UNKNOWN").upper().split("+")
-        # The marks behind a state, such as DOWN*, stand for flags.
-        marks = {
-            "*": "NOT_RESPONDING",
-            "~": "POWERED_DOWN",
-            "#": "POWERING_UP",
-            "%": "POWERING_DOWN",
-        }
-        while state and not state[-1].isalpha():
-            flags.append(marks.get(state[-1], state[-1]))
-            state = state[:-1]
-        # "DRAINED" or "DRAINING" alone is how some versions shorten IDLE+DRAIN and MIXED+DRAIN.
-        if state in ("DRAINED", "DRAINING"):
-            state, flags = "IDLE" if state == "DRAINED" else "MIXED", [*flags, "DRAIN"]
-        nodes[fields["NodeName"]] = Node(
-            name=fields["NodeName"],
-            state=state,
-            flags=tuple(flags),
-            reason=reason[1] if reason else "",
-            reason_user=(reason[2] or "") if reason else "",
-            version=_plain(fields.get("Version", "")),
-            cpus=int(fields.get("CPUTot", "0") or 0),
-            gres=_plain(fields.get("Gres", "")),
-        )
-    return nodes
-
-
-def parse_config(text: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return the settings of ``scontrol show config``, and those of its sections by title.
-
-    Values are as Slurm prints them ("60 sec"); (null) becomes "".
-    """
-    config: dict[str, str] = {}
-    sections: dict[str, dict[str, str]] = {}
-    into = config
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and not key.startswith("Slurmctld("):
-            into[key.strip()] = _plain(value.strip()) if value.strip() != "N/A" else "N/A"
-        elif line.strip().endswith(":"):
-            into = sections.setdefault(line.strip()[:-1], {})
-    return config, sections
+def brief(node: Node) -> dict[str, t.Any]:
+    """Return the node as slurm_nodes_ready returns it."""
+    return {
+        "state": node.shown,
+        "reason": node.reason,
+        "version": node.version,
+        "cpus": node.cpus,
+        "gres": node.gres,
+    }
 
 
 def may_resume(node: Node, reasons: t.Collection[str], owner: str) -> bool:

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils import slurm_conf_data as data
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.values import expand
 
 _PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*([-*+/]?)=\s*(?:"([^"]*)"|(\S+))(?=\s|$)')
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*$", re.IGNORECASE)
-_BRACKET = re.compile(r"\[([0-9,\-]+)\]")
 
 #: Keys that begin a line with several pairs.
 _LINES = {
@@ -193,39 +193,91 @@ def _strip_comment(line: str) -> str:
     return line
 
 
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Return (number of the first physical line, text) without comments and escapes."""
-    out: list[tuple[int, str]] = []
-    start, buffer = 0, ""
-    for number, raw in enumerate(text.split("\n"), 1):
+@dataclass(frozen=True)
+class Line:
+    """A line as Slurm reads it, with the physical lines that it comes from.
+
+    text: without comments, continuations and escapes. raw: all of its text, line ends included.
+    places: (first, after last) of each character of text in raw.
+    """
+
+    number: int
+    text: str
+    raw: str
+    places: list[tuple[int, int]]
+
+
+def logical_lines(text: str) -> list[Line]:
+    """Return the lines; their raws, joined, are the text."""
+    out: list[Line] = []
+    number, begin, position = 0, 0, 0
+    buffer: list[tuple[str, int]] = []
+
+    def end(after: int) -> None:
+        chars, places, escaped = [], [], -1
+        for char, place in buffer:
+            if escaped < 0 and char == "\\":
+                escaped = place
+                continue
+            chars.append(char)
+            places.append((place if escaped < 0 else escaped, place + 1))
+            escaped = -1
+        out.append(Line(number, "".join(chars), text[begin:after], places))
+        buffer.clear()
+
+    for current, raw in enumerate(text.split("\n"), 1):
         line = _strip_comment(raw.rstrip("\r"))
         stripped = line.rstrip()
-        start = start or number
+        if not number:
+            number, begin = current, position
         # An even number of backslashes are escaped backslashes, not a continuation.
-        tail = len(stripped) - len(stripped.rstrip("\\"))
-        if tail % 2:
-            buffer += stripped[:-1]
-            continue
-        out.append((start, re.sub(r"\\(.?)", r"\1", buffer + line)))
-        start, buffer = 0, ""
-    if buffer:
-        out.append((start, buffer))
+        continued = (len(stripped) - len(stripped.rstrip("\\"))) % 2
+        taken = stripped[:-1] if continued else line
+        buffer += [(char, position - begin + index) for index, char in enumerate(taken)]
+        position += len(raw) + 1
+        if not continued:
+            end(position)
+            number = 0
+    if number:
+        end(len(text))
     return out
 
 
-def _pairs(line: str, number: int) -> list[tuple[str, str]]:
-    out, position = [], 0
-    while line[position:].strip():
-        match = _PAIR.match(line, position)
+def matches(line: Line) -> list[re.Match[str]]:
+    """Return a match for each Key=Value of a line: key, operator, value in quotes, bare value.
+
+    Raises ConfError for what is none.
+    """
+    out, position, text = [], 0, line.text
+    while text[position:].strip():
+        match = _PAIR.match(text, position)
         if not match:
             raise ConfError(
-                f"line {number}: {line[position:].strip()!r} is not Key=Value; a value with a "
+                f"line {line.number}: {text[position:].strip()!r} is not Key=Value; a value with a "
                 "blank in it must stand in double quotes"
             )
-        key, operator, quoted, word = match.groups()
-        out.append((canonical(key) + operator, quoted if quoted is not None else word))
+        out.append(match)
         position = match.end()
     return out
+
+
+def pair(match: re.Match[str]) -> tuple[str, str]:
+    """Return (canonical key, value) of one of the matches."""
+    key, operator, quoted, word = match.groups()
+    return canonical(key) + operator, quoted if quoted is not None else word
+
+
+def line_kind(pairs: list[tuple[str, str]], file: str) -> str:
+    """Return what a line is: NodeName, PartitionName ..., gres, or "" for a single option."""
+    if file == "gres.conf" and (len(pairs) > 1 or pairs[0][0] in ("Name", "NodeName")):
+        return "gres"
+    return _LINES.get(pairs[0][0].lower(), "") if file in ("slurm.conf", "gres.conf") else ""
+
+
+def included(line: Line) -> str:
+    """Return the file that an Include line names, "" for any other line."""
+    match = _INCLUDE.match(line.text)
+    return match.group(1) if match else ""
 
 
 def parse(text: str, file: str = "slurm.conf") -> Conf:
@@ -236,27 +288,23 @@ def parse(text: str, file: str = "slurm.conf") -> Conf:
     """
     conf = Conf()
     defaults: dict[str, str] = {}
-    for number, line in _logical_lines(text):
-        if not line.strip():
+    for line in logical_lines(text):
+        if not line.text.strip():
             continue
-        include = _INCLUDE.match(line)
+        include = included(line)
         if include:
-            conf.includes.append(include.group(1))
+            conf.includes.append(include)
             continue
-        pairs = _pairs(line, number)
-        kind = _LINES.get(pairs[0][0].lower(), "")
-        if file == "gres.conf" and (len(pairs) > 1 or pairs[0][0] in ("Name", "NodeName")):
-            kind = "gres"
-        elif file not in ("slurm.conf", "gres.conf"):
-            kind = ""
+        pairs = [pair(match) for match in matches(line)]
+        kind = line_kind(pairs, file)
         if kind:
             conf.lines.append((kind, dict(pairs)))
             if kind == "NodeName":
-                _add_nodes(conf, dict(pairs), defaults, number)
+                _add_nodes(conf, dict(pairs), defaults, line.number)
             continue
         if len(pairs) > 1:
             raise ConfError(
-                f"line {number}: {pairs[0][0]} and {pairs[1][0]} stand in one line; give each "
+                f"line {line.number}: {pairs[0][0]} and {pairs[1][0]} stand in one line; give each "
                 "option a line of its own"
             )
         conf.scalars.setdefault(pairs[0][0], []).append(pairs[0][1])
@@ -283,36 +331,6 @@ def _add_nodes(conf: Conf, pairs: dict[str, str], defaults: dict[str, str], numb
             **pairs,
             **{key: values[index] for key, values in lists.items()},
         }
-
-
-def expand(hostlist: str) -> list[str]:
-    """Return the names of a host list such as ``gpu[01-03,07],login`` in its own order.
-
-    Raises ValueError for unbalanced brackets and ranges that run backwards.
-    """
-    out: list[str] = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", hostlist):
-        out += _expand_one(part)
-    if hostlist.count("[") != hostlist.count("]"):
-        raise ValueError("unbalanced brackets")
-    return out
-
-
-def _expand_one(text: str) -> list[str]:
-    match = _BRACKET.search(text)
-    if not match:
-        if "[" in text:
-            raise ValueError(f"{text!r} has no number range between its brackets")
-        return [text]
-    out = []
-    for item in match.group(1).split(","):
-        first, _dash, last = item.partition("-")
-        if not first or int(last or first) < int(first):
-            raise ValueError(f"{item!r} in {text!r} is not a range of numbers")
-        for value in range(int(first), int(last or first) + 1):
-            number = str(value).zfill(len(first))
-            out += _expand_one(text[: match.start()] + number + text[match.end() :])
-    return out
 
 
 def render_value(value: object) -> str:
@@ -345,12 +363,12 @@ def _holds(first: str | None, before: str | None, version: tuple[int, int]) -> b
     )
 
 
-def parameter_actions(version: str) -> dict[str, tuple[str, str]]:
+def parameter_actions(version: str, file: str = "slurm.conf") -> dict[str, tuple[str, str]]:
     """Return {parameter: (action, source)} of what takes more than a reconfigure."""
     wanted = version_key(version)
     return {
         name: (action, source)
-        for name, first, before, action, source in data.RESTART
+        for name, first, before, action, source in data.RESTART_OTHER.get(file, data.RESTART)
         if _holds(first, before, wanted)
     }
 
@@ -367,6 +385,10 @@ def restart_parameters(daemon: str, version: str) -> set[str]:
     }
 
 
+def _node_kind(option: str) -> str:
+    return "text" if option in data.NODE_TEXT else "Port" if option == "Port" else "hardware"
+
+
 def _node_action(kind: str, version: tuple[int, int]) -> str:
     for name, first, before, action, _source in data.NODES:
         if name == kind and _holds(first, before, version):
@@ -374,17 +396,22 @@ def _node_action(kind: str, version: tuple[int, int]) -> str:
     return "reconfigure"
 
 
-def _scalar_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str, str, str]]:
-    actions = parameter_actions(version)
+def _scalar_differences(
+    old: Conf, new: Conf, version: str, file: str
+) -> list[tuple[str, str, str, str]]:
+    actions = parameter_actions(version, file)
+    otherwise = "restart_slurmdbd" if file == "slurmdbd.conf" else "reconfigure"
     out = []
     for name in sorted({*old.scalars, *new.scalars}):
         before = old.scalars.get(name, [])
         after = new.scalars.get(name, [])
         if before == after:
             continue
-        action = actions.get(name, ("reconfigure", ""))[0]
+        action = actions.get(name, (otherwise, ""))[0]
         for parameter, setting, first, until, wanted, _source in data.RESTART_SETTINGS:
-            if parameter == name and _holds(first, until, version_key(version)):
+            if (file, parameter) == ("slurm.conf", name) and _holds(
+                first, until, version_key(version)
+            ):
                 was, now = (setting in ",".join(v).split(",") for v in (before, after))
                 action = wanted if was != now else action
         out.append((name, ",".join(before), ",".join(after), action))
@@ -403,9 +430,28 @@ def _node_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str
         for key in sorted({*before, *after}):
             if before.get(key) == after.get(key):
                 continue
-            kind = "text" if key in data.NODE_TEXT else "Port" if key == "Port" else "hardware"
             difference = (before.get(key, ""), after.get(key, ""))
-            out.append((f"NodeName={name} {key}", *difference, _node_action(kind, wanted)))
+            action = _node_action(_node_kind(key), wanted)
+            out.append((f"NodeName={name} {key}", *difference, action))
+    return out
+
+
+def _gres_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str, str, str]]:
+    """Options of gres.conf that take more than a reconfigure, where lines for the same differ."""
+
+    def values(conf: Conf, key: str) -> dict[str, str]:
+        out: dict[str, list[str]] = {}
+        for pairs in conf.of("gres"):
+            name = f"{pairs.get('NodeName', '')} {pairs.get('Name', '')}".strip()
+            out.setdefault(name, []).append(pairs.get(key, ""))
+        return {name: ",".join(sorted(filter(None, found))) for name, found in out.items()}
+
+    out = []
+    for key, (action, _source) in parameter_actions(version, "gres.conf").items():
+        before, after = values(old, key), values(new, key)
+        for name in sorted({*before} & {*after}):
+            if before[name] != after[name]:
+                out.append((f"{name} {key}", before[name], after[name], action))
     return out
 
 
@@ -428,12 +474,34 @@ def _line_differences(old: Conf, new: Conf) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def decide(old: Conf, new: Conf, version: str) -> Decision:
-    """Return what it takes to bring a running cluster from `old` to `new` slurm.conf."""
+def why(parameter: str, action: str, version: str, file: str = "slurm.conf") -> str:
+    """Return the source of one of the reasons of decide()."""
+    name, _space, option = parameter.rpartition(" ")
+    rows = data.RESTART_OTHER.get(file, data.RESTART)
+    if parameter.startswith("NodeName="):
+        rows, option = data.NODES, _node_kind(option) if name else "nodes"
+    elif file == "slurm.conf":
+        rows += tuple((row[0], *row[2:]) for row in data.RESTART_SETTINGS)
+    for found, first, before, wanted, source in rows:
+        if (found, wanted) == (option, action) and _holds(first, before, version_key(version)):
+            return source
+    return {
+        "restart_slurmdbd": "slurmdbd reads its file when it starts; slurmctld keeps for it what "
+        "happens meanwhile",
+        "reconfigure": f"{file}(5): a reconfigure is enough unless noted otherwise",
+    }.get(action, "")
+
+
+def decide(old: Conf, new: Conf, version: str, file: str = "slurm.conf") -> Decision:
+    """Return what it takes to bring a running cluster from `old` to `new`.
+
+    For slurmdbd.conf the action is one on slurmdbd.
+    """
     decision = Decision()
     decision.reasons = (
-        _scalar_differences(old, new, version)
+        _scalar_differences(old, new, version, file)
         + _node_differences(old, new, version)
+        + _gres_differences(old, new, version)
         + _line_differences(old, new)
     )
     if old.includes != new.includes:
@@ -442,7 +510,7 @@ def decide(old: Conf, new: Conf, version: str) -> Decision:
     actions = {reason[3] for reason in decision.reasons}
     if "refuse" in actions:
         decision.action = "refuse"
-    elif actions & {"restart_both", "restart_slurmctld"}:
+    elif actions & {"restart_both", "restart_slurmctld", "restart_slurmdbd"}:
         decision.action = "restart"
     elif actions:
         # slurmctld reads every parameter, also one that only slurmd must be restarted for.
@@ -463,4 +531,4 @@ def read_by_slurmctld(path: str) -> bool:
 
 def meaning(text: str) -> list[str]:
     """Return the lines of any configuration file without comments and blank lines."""
-    return [" ".join(line.split()) for _n, line in _logical_lines(text) if line.strip()]
+    return [" ".join(line.text.split()) for line in logical_lines(text) if line.text.strip()]

@@ -343,6 +343,45 @@ RESTART: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     ("TopologyPlugin", None, "23.11", "restart_both", _ONCE),
 )
 
+#: The same for the other files. What is not listed takes a reconfigure in gres.conf and cgroup.conf
+#: (their manuals: "unless otherwise noted"), and a restart of slurmdbd in slurmdbd.conf.
+RESTART_OTHER: dict[str, tuple[tuple[str, str | None, str | None, str, str], ...]] = {
+    "gres.conf": (
+        (
+            "Cores",
+            None,
+            None,
+            "restart_slurmctld",
+            "gres.conf(5): a restart of slurmctld is needed for changes to the Cores option",
+        ),
+        (
+            "Type",
+            None,
+            "23.11",
+            "restart_both",
+            "gres.conf(5) of 22.05: a restart of slurmctld and slurmd is required",
+        ),
+    ),
+    "cgroup.conf": (
+        (
+            "CgroupSlice",
+            None,
+            None,
+            "refuse",
+            "cgroup.conf(5): all steps on the node must be stopped, and slurmd restarted",
+        ),
+    ),
+    "slurmdbd.conf": (
+        (
+            "AuthType",
+            None,
+            None,
+            "refuse",
+            "slurmdbd.conf(5): slurmdbd must be terminated before it changes",
+        ),
+    ),
+}
+
 #: Single settings inside a parameter that is otherwise read anew:
 #: (parameter, setting, first release, release before which it holds, action, source).
 RESTART_SETTINGS: tuple[tuple[str, str, str | None, str | None, str, str], ...] = (

@@ -125,6 +125,21 @@ def _plain(lines: list[str]) -> list[str]:
     return list(dict.fromkeys(line.strip() for line in bare if line.strip()))
 
 
+def parser_says(text: str, scontrol: str, run: Run) -> str:
+    """Return what Slurm's own parser says against a slurm.conf without includes, "" for nothing.
+
+    scontrol reads the whole file before it does anything, and ends with the parser's message at a
+    value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no daemon. What
+    only slurmctld can judge (plugins, nodes of partitions) is not seen.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "slurm.conf")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as handle:
+            handle.write(text)
+        rc, _out, err = run(["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"])
+    return "; ".join(_plain(err.splitlines())[-4:]) if rc else ""
+
+
 class Controller:
     """slurmctld of this host, as systemd and scontrol show it."""
 
@@ -195,26 +210,14 @@ class Controller:
         return rc == 0 and self.wait_up(), said
 
     def syntax_error(self, specs: list[dict]) -> str:
-        """Return what Slurm's own parser says against the wanted slurm.conf, "" for nothing.
-
-        scontrol reads the whole file before it does anything, and ends with the parser's message
-        at a value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no
-        daemon. What only slurmctld can judge (plugins, nodes of partitions) is not seen.
-        """
+        """Return what Slurm's own parser says against the wanted slurm.conf, "" for nothing."""
         spec = _slurm_conf(specs)
         scontrol = os.path.join(self.settings.bin_dir, "scontrol")
         if not spec or not os.access(scontrol, os.X_OK):
             return ""
         if slurm_conf.parse(_content(spec)).includes:
             return ""  # what is included lies beside the real file
-        with tempfile.TemporaryDirectory() as scratch:
-            path = os.path.join(scratch, "slurm.conf")
-            with open(path, "w", encoding="utf-8") as handle:
-                handle.write(_content(spec))
-            rc, _out, err = self._run(
-                ["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"]
-            )
-        return "; ".join(_plain(err.splitlines())[-4:]) if rc else ""
+        return parser_says(_content(spec), scontrol, self._run)
 
     def news(self, since: float, log_offset: int) -> str:
         """Return the last that slurmctld said since: errors of its log file, else the journal."""

@@ -11,35 +11,51 @@ short_description: Bring accounts, users and QOS of Slurm's accounting to the wa
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Reads the whole accounting of one cluster once, plans the exact set of changes, and applies it
-    with as few calls of C(sacctmgr) as possible. A second run changes nothing.
-  - Never deletes anything. What is not named stays as it is, and a setting that is not given is not
-    managed.
-  - Run it on a host that has C(sacctmgr) and a Slurm configuration, as root or as SlurmUser.
-  - Works with Slurm 22.05 and later.
+  - Reads the whole accounting of one cluster once, plans the exact set of changes, and does it with as
+    few calls as possible. A second run changes nothing.
+  - What is not named stays as it is, and a setting that is not given is not managed. Only what O(owned)
+    names is removed, and nothing without it.
+  - Wrong names and values are refused before anything is changed.
+extends_documentation_fragment:
+  - trainwright.slurm.accounting
+  - trainwright.slurm.slurm
 options:
   cluster:
-    description: Name of the cluster (ClusterName of slurm.conf). It is registered when missing.
+    description:
+      - Name of the cluster (ClusterName of slurm.conf). It is registered when missing. Without it, the
+        only one that the accounting knows.
     type: str
-    required: true
   accounts:
-    description: Accounts; a parent may come after its children.
+    description: Accounts; a parent may come after its children, or hold them.
     type: list
     elements: dict
     default: []
     suboptions:
-      name: {description: Name of the account, type: str, required: true}
+      name: {description: "Name of the account, in lower case", type: str, required: true}
       parent:
-        description: Account above it. Not given, a new account goes below root and another stays.
+        description: Account above it. Without it, a new account goes below root and another stays.
         type: str
+      accounts:
+        description: Accounts below it, with the same keys as this one; O(accounts[].parent) is not needed.
+        type: list
+        elements: dict
+        default: []
       description: {description: What it is for. Slurm keeps it in lower case, type: str}
       organization: {description: Whom it belongs to. Slurm keeps it in lower case, type: str}
-      fairshare: {description: "Share of the cluster, a number or V(parent)", type: str}
+      fairshare: {description: "Share of what is above it, a number or V(parent)", type: str}
+      qos: {description: QOS that may be used in it, type: list, elements: str}
+      default_qos: {description: QOS of jobs that name none, type: str}
       options:
         description: Other options of C(sacctmgr), such as C(GrpTRES); null clears a limit.
         type: dict
         default: {}
-      users: {description: Users of the account, type: list, elements: str, default: []}
+      users:
+        description:
+          - Users of the account, each a name, or a dictionary with C(name) and what holds for the user
+            in this account only, C(partition), C(fairshare), C(qos), C(default_qos), C(options).
+        type: list
+        elements: raw
+        default: []
   users:
     description: Users and what they may use.
     type: list
@@ -48,14 +64,15 @@ options:
     suboptions:
       name: {description: Name of the user, type: str, required: true}
       default_account:
-        description: Account of jobs that name none. Not given, a new user gets the first account.
+        description: Account of jobs that name none. Without it, a new user gets the first account.
         type: str
       accounts: {description: Accounts of the user, type: list, elements: str, default: []}
       admin_level:
         description: What the user may do in the accounting.
         type: str
         choices: [none, operator, admin]
-      qos: {description: QOS the user may use in every account, type: list, elements: str}
+      fairshare: {description: "Share in every account, a number or V(parent)", type: str}
+      qos: {description: QOS that the user may use in every account, type: list, elements: str}
       default_qos: {description: QOS of jobs that name none, type: str}
       options:
         description: Other options of C(sacctmgr), such as C(MaxJobs); null clears a limit.
@@ -68,95 +85,141 @@ options:
     default: []
     suboptions:
       name: {description: Name of the QOS, type: str, required: true}
+      description: {description: What it is for. Slurm keeps it in lower case, type: str}
       priority: {description: Priority of its jobs, type: int}
       preempt: {description: QOS whose jobs it may preempt, type: list, elements: str}
+      flags: {description: "All its flags, such as V(DenyOnLimit)", type: list, elements: str}
       options:
         description: Other options of C(sacctmgr), such as C(MaxWall); null clears a limit.
         type: dict
         default: {}
-  wait:
-    description: Seconds to wait for slurmdbd to answer.
-    type: float
-    default: 30
-attributes:
-  check_mode: {support: full, description: Plans the same calls and makes none.}
-  diff_mode: {support: full, description: Shows each thing that changes.}
+  owned:
+    description:
+      - What this task owns, so that it removes what is there and not named. Without it, nothing is
+        removed.
+      - Never removed are the account root, its user, and the QOS normal. A removal is refused while
+        jobs run or wait on it, while something that stays needs it, when O(accounts) is empty, and
+        when it is more than O(owned.limit) things; then nothing is changed at all.
+    type: dict
+    default: {}
+    suboptions:
+      accounts_below:
+        description:
+          - Accounts, such as V(lab), below which all accounts are owned, at any depth; not they
+            themselves. One that is not in O(accounts) is removed, with its users' associations.
+        type: list
+        elements: str
+        default: []
+      users_of:
+        description:
+          - Accounts in which, and below which, the associations of users are owned. One that is not
+            named is removed, and a user who then has none in the cluster and no admin level is removed
+            too.
+        type: list
+        elements: str
+        default: []
+      qos:
+        description: Patterns of QOS names that are owned, such as V(lab-*).
+        type: list
+        elements: str
+        default: []
+      limit:
+        description: Most accounts, associations, users and QOS that one run may remove.
+        type: int
+        default: 20
 """
 
 EXAMPLES = r"""
-- name: Give the lab its account
+- name: Make the tree of the lab, and remove what is below the lab and not in it
   trainwright.slurm.slurm_accounting:
     cluster: demo
     qos:
-      - {name: urgent, priority: 100, preempt: [normal], options: {MaxWall: "04:00:00"}}
+      - {name: lab-urgent, priority: 100, preempt: [normal], options: {MaxWall: "04:00:00"}}
     accounts:
-      - {name: lab, description: the lab, fairshare: "10", options: {GrpTRES: "gres/gpu=16"}}
-      - {name: vision, parent: lab, users: [alice, bob]}
+      - name: lab
+        description: the lab
+        fairshare: "10"
+        options: {GrpTRES: "cpu=64"}
+        accounts:
+          - {name: vision, users: [alice, {name: bob, options: {MaxJobs: 4}}]}
+          - {name: speech, users: [alice]}
     users:
-      - {name: alice, default_account: vision, admin_level: operator, qos: [normal, urgent]}
+      - {name: alice, default_account: vision, admin_level: operator, qos: [normal, lab-urgent]}
+    owned:
+      accounts_below: [lab]
+      users_of: [lab]
+      qos: ["lab-*"]
 """
 
 RETURN = r"""
-calls:
-  description: Arguments of each call of sacctmgr, made or (in check mode) to be made.
+operations:
+  description: What was done, or would be in check mode, in order.
   returned: success
   type: list
-  elements: list
-  sample: [["add", "account", "lab", "cluster=demo", "Parent=root"]]
+  elements: str
+  sample: ["add account lab cluster=demo Parent=root", "remove user carol"]
+transport:
+  description: How it was done, C(cli) or C(rest).
+  returned: success
+  type: str
+  sample: cli
+error:
+  description: Kind of the error.
+  returned: failure
+  type: str
+  sample: invalid
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.accounting import AccountingError
-from ansible_collections.trainwright.slurm.plugins.module_utils.sacctmgr import (
-    SacctmgrError,
-    converge,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
 
-
-def _spec() -> dict:
-    text = {"type": "str"}
-    name = {"type": "str", "required": True}
-    names = {"type": "list", "elements": "str"}
-    options = {"type": "dict", "default": {}}
-    account = {
-        "name": name,
-        "parent": text,
-        "description": text,
-        "organization": text,
-        "fairshare": text,
-        "options": options,
-        "users": {**names, "default": []},
-    }
-    user = {
-        "name": name,
-        "default_account": text,
-        "accounts": {**names, "default": []},
-        "admin_level": {"type": "str", "choices": ["none", "operator", "admin"]},
-        "qos": names,
-        "default_qos": text,
-        "options": options,
-    }
-    qos = {"name": name, "priority": {"type": "int"}, "preempt": names, "options": options}
-    several = {"type": "list", "elements": "dict", "default": []}
-    return {
-        "cluster": name,
-        "accounts": {**several, "options": account},
-        "users": {**several, "options": user},
-        "qos": {**several, "options": qos},
-        "wait": {"type": "float", "default": 30},
-    }
+TEXT = {"type": "str"}
+NAME = {"type": "str", "required": True}
+NAMES = {"type": "list", "elements": "str"}
+LISTED = {**NAMES, "default": []}
+SEVERAL = {"type": "list", "elements": "dict", "default": []}
+ACCOUNT = {
+    "name": NAME,
+    "parent": TEXT,
+    "accounts": SEVERAL,
+    "description": TEXT,
+    "organization": TEXT,
+    **accounts.LIMITS,
+    "users": {"type": "list", "elements": "raw", "default": []},
+}
+USER = {
+    "name": NAME,
+    "default_account": TEXT,
+    "accounts": LISTED,
+    "admin_level": {"type": "str", "choices": ["none", "operator", "admin"]},
+    **accounts.LIMITS,
+}
+QOS = {
+    "name": NAME,
+    "description": TEXT,
+    "priority": {"type": "int"},
+    "preempt": NAMES,
+    "flags": NAMES,
+    "options": {"type": "dict", "default": {}},
+}
+OWNED = {
+    "accounts_below": LISTED,
+    "users_of": LISTED,
+    "qos": LISTED,
+    "limit": {"type": "int", "default": 20},
+}
+SPEC = {
+    "cluster": TEXT,
+    "accounts": {**SEVERAL, "options": ACCOUNT},
+    "users": {**SEVERAL, "options": USER},
+    "qos": {**SEVERAL, "options": QOS},
+    "owned": {"type": "dict", "default": {}, "options": OWNED},
+}
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=_spec(), supports_check_mode=True)
-    try:
-        result = converge(module.params, module.get_bin_path("sacctmgr"), module.check_mode)
-    except (AccountingError, SacctmgrError) as error:
-        module.fail_json(msg=str(error))
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+    run("slurm_accounting", SPEC, accounts.tree)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils import nodes as pure
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import records, text
 
 _POLL = 0.3
 
@@ -126,7 +127,8 @@ class _Controller:
         """Run scontrol; return code, output and errors."""
         if self._scontrol is None:
             return 127, "", "scontrol is not installed here"
-        return self._module.run_command([self._scontrol, *arguments])
+        as_read = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+        return self._module.run_command([self._scontrol, *arguments], environ_update=as_read)
 
     def expand(self, names: list[str]) -> list[str]:
         """Return the single names of host lists."""
@@ -143,12 +145,12 @@ class _Controller:
 
 def _look(
     controller: _Controller, names: list[str], states: list[str]
-) -> tuple[dict[str, pure.Node], dict[str, str], str]:
+) -> tuple[dict[str, records.Node], dict[str, str], str]:
     """Return the known nodes, why others are not ready, and what scontrol said when it failed."""
-    code, out, err = controller.run("show", "node", "-o")
+    code, out, err = controller.run("show", "node")
     if code:
         return {}, {}, " ".join((err or out).split())
-    found = pure.parse_nodes(out)
+    found = {node.name: node for node in text.nodes(out)}
     reasons = {name: pure.why_not_ready(name, found.get(name), states) for name in names}
     known = {name: found[name] for name in names if name in found}
     return known, {name: why for name, why in reasons.items() if why}, ""
@@ -180,7 +182,7 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
         )
     return {
         "changed": bool(resumed),
-        "nodes": {name: node.as_dict() for name, node in known.items()},
+        "nodes": {name: pure.brief(node) for name, node in known.items()},
         "not_ready": not_ready,
         "drained": {
             name: node.reason
@@ -215,8 +217,8 @@ def main() -> None:
     controller = _Controller(module)
     result = _wait(module, controller)
     if module.params["config"]:
-        config = pure.parse_config(controller.run("show", "config")[1])
-        result["effective"], result["effective_sections"] = config
+        config = text.configuration(controller.run("show", "config")[1])
+        result["effective"], result["effective_sections"] = config.settings, config.sections
     lines = [f"{name}: {why}" for name, why in result["not_ready"].items()]
     if lines and module.params["required"] and not module.check_mode:
         total = len({*result["nodes"], *result["not_ready"]})

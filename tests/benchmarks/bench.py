@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape.
+"""`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
+accounts.yml against a loop over sacctmgr on the first of them.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -27,10 +28,13 @@ sys.path.insert(0, str(ROOT))
 from local.cluster import Cluster
 from local.host import podman
 from local.layout import SYSTEMS, LocalError
+from tests.benchmarks.accounts import Accounts
+from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.figures import Measurement, Run, busy_share, marks, misses, render, report
 
 YARDSTICK = ROOT / "tests" / "benchmarks" / "yardstick.sh"
 SITE = ROOT / "playbooks" / "site.yml"
+ACCOUNTS = ROOT / "playbooks" / "accounts.yml"
 FIRST_JOB = ROOT / "playbooks" / "first_job.yml"
 RESULTS = ROOT / ".cache" / "bench"
 TIMEOUT = 1800
@@ -48,8 +52,8 @@ class Bench:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.slurm_version = ""
 
-    def measure(self, compute: int, yardstick_only: bool) -> Measurement:
-        """Both ways on a fresh cluster each, twice in a row."""
+    def measure(self, compute: int, yardstick_only: bool, with_accounts: bool) -> Measurement:
+        """Both ways on a fresh cluster each, twice in a row; then accounts on the second one."""
         with self._fresh(compute):
             yardstick = (self._yardstick(compute, "first"), self._yardstick(compute, "second"))
             roles = {host.name: host.role for host in self.cluster.hosts}
@@ -58,7 +62,8 @@ class Bench:
         with self._fresh(compute):
             site = (self._site(compute, "first"), self._site(compute, "second"))
             mitogen = self._mitogen(compute)
-        return Measurement(compute, roles, yardstick, site, mitogen)
+            accounts = self._accounts() if with_accounts else None
+        return Measurement(compute, roles, yardstick, site, mitogen, accounts)
 
     def warm_up(self, compute: int) -> None:
         """Fill what a network keeps of packages, so that whoever runs first does not pay for it."""
@@ -109,9 +114,28 @@ class Bench:
         settings = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(plugins)}
         return self._play(SITE, f"site-{compute}-mitogen", settings)
 
-    def _play(self, playbook: Path, name: str, settings: Mapping[str, str]) -> float:
+    def _accounts(self) -> Accounts:
+        def shell(command: str) -> str:
+            print("accounts-shell ... ", end="", flush=True)
+            began = time.monotonic()
+            output = self.cluster.ssh("ctl1", command, timeout=TIMEOUT).stdout
+            print(f"{time.monotonic() - began:.1f} s", flush=True)
+            return output
+
+        def play(variables: Path, name: str) -> tuple[float, int]:
+            summary = self.logs / f"{name}.json"
+            settings = {"TRAINWRIGHT_RUN_JSON": str(summary)}
+            seconds = self._play(ACCOUNTS, name, settings, "-e", f"@{variables}")
+            hosts = json.loads(summary.read_text(encoding="utf-8"))["hosts"]
+            return seconds, sum(counts["changed"] for counts in hosts.values())
+
+        return measure_accounts(shell, play, self.logs)
+
+    def _play(
+        self, playbook: Path, name: str, settings: Mapping[str, str], *arguments: str
+    ) -> float:
         ansible = Path(sys.executable).with_name("ansible-playbook")
-        command = [str(ansible), "-i", str(self.cluster.inventory), str(playbook)]
+        command = [str(ansible), "-i", str(self.cluster.inventory), str(playbook), *arguments]
         return self._run(command, name, settings)[1]
 
     def _run(self, command: list[str], name: str, settings: Mapping[str, str]) -> tuple[str, float]:
@@ -187,7 +211,10 @@ def main() -> int:
         bench = Bench(args.name, args.os, args.keep)
         if args.warm_up:
             bench.warm_up(args.scale[0])
-        measurements = [bench.measure(compute, args.yardstick_only) for compute in args.scale]
+        measurements = [
+            bench.measure(compute, args.yardstick_only, compute == args.scale[0])
+            for compute in args.scale
+        ]
     except (LocalError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 2

@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from local.layout import table
+from tests.benchmarks.accounts import Accounts
 
 # What `make bench` holds the collection to.
 LIMIT_FIRST = 5.0  # first run of site.yml / first run of the yardstick
 LIMIT_SECOND = 3.0  # second run of site.yml / first run of the yardstick
 LIMIT_EXECUTIONS = 40  # module executions on a compute node, in either run
 LIMIT_CHANGED = 0  # a second run that changes something is no second run
+LIMIT_ACCOUNTS = 0.1  # accounts.yml with 200 accounts and 1,000 users / a loop over sacctmgr calls
 
 # Share of the CPU time in use before a run from which on its time says more about the neighbours.
 BUSY = 0.25
@@ -52,6 +54,7 @@ class Measurement:
     yardstick: tuple[Run, Run]
     site: tuple[Run, Run] | None = None
     mitogen_seconds: float | None = None
+    accounts: Accounts | None = None
 
     def executions(self, role: str, run: int) -> int | None:
         """The most module executions on any host of `role` in run 0 or 1 of site.yml."""
@@ -111,6 +114,33 @@ FIGURES = (
     Figure("changed_second", "changes in the second run", lambda m: m.changed(), LIMIT_CHANGED),
     Figure("site_job_s", "first_job.yml (s)", lambda m: m.site and m.site[0].job_seconds),
     Figure("yardstick_job_s", "yardstick's first job (s)", lambda m: m.yardstick[0].job_seconds),
+    Figure(
+        "accounts_first_s",
+        "accounts.yml, 200 accounts, 1,000 users (s)",
+        lambda m: m.accounts and m.accounts.first_seconds,
+    ),
+    Figure(
+        "accounts_second_s",
+        "accounts.yml, second run (s)",
+        lambda m: m.accounts and m.accounts.second_seconds,
+    ),
+    Figure(
+        "accounts_loop_s",
+        "loop over sacctmgr, scaled from a sample (s)",
+        lambda m: m.accounts and m.accounts.loop_seconds,
+    ),
+    Figure(
+        "accounts_ratio",
+        "accounts.yml / loop",
+        lambda m: m.accounts and m.accounts.ratio,
+        LIMIT_ACCOUNTS,
+    ),
+    Figure(
+        "accounts_changed_second",
+        "accounts.yml, changes in the second run",
+        lambda m: m.accounts and m.accounts.changed,
+        LIMIT_CHANGED,
+    ),
 )
 
 # What grows with the number of compute nodes, relative to the first measurement.

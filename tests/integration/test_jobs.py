@@ -10,7 +10,13 @@ from .site import poll
 
 def test_first_job_playbook_ends_with_a_sacct_line(site: Converged) -> None:
     run = site.play("first_job.yml")
-    assert "COMPLETED" in run.output
+    assert "all 2 nodes took part" in run.output
+    line = next(line for line in run.output.splitlines() if "|COMPLETED|" in line)
+    assert "|first_job|alice|" in line and "|2|c" in line and "|COMPLETED|0:0|" in line, line
+    # How far the job was told while it ran.
+    assert "[login1] job " in run.output and "(first_job): COMPLETED on c" in run.output
+    wrong = site.play("first_job.yml", rc=2, first_job_options=["--partition=stabel"])
+    assert "did you mean stable" in wrong.output
 
 
 def test_a_user_without_an_account_is_refused(site: Converged) -> None:

@@ -156,9 +156,12 @@ def installed(copy: Path) -> Path:
 
 
 def names(kind: str) -> list[str]:
-    """FQCNs of the plugins of a kind, as the files say."""
-    files = sorted((ROOT / "plugins" / kind).glob("[a-z]*.py"))
-    return [f"trainwright.slurm.{path.stem}" for path in files]
+    """FQCNs of the plugins of a kind, as the files say; a filter is documented in a .yml or .py."""
+    found = {path.stem for path in (ROOT / "plugins" / kind).glob("[a-z]*.py")}
+    if kind == "filter":
+        found -= {"hostlist"}  # the file of several filters
+        found |= {path.stem for path in (ROOT / "plugins" / kind).glob("*.yml")}
+    return sorted(f"trainwright.slurm.{name}" for name in found)
 
 
 def documented(kind: str, what: list[str], installed: Path) -> dict[str, dict]:  # type: ignore[type-arg]

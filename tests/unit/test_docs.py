@@ -7,22 +7,28 @@ Pages that docs/generate.py writes are held by test_documentation.py.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import examples
 import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils import (
     preflight,
     slurm_conf_data,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.accounting import wanted_from
 from cluster import DEFAULTS, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES = [page for page in PAGES if page.parent.name == "docs"]
 GROUPS = {
@@ -30,8 +36,8 @@ GROUPS = {
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
-# What remove_nodes.yml asks for on the command line.
-ASKED = {"nodes", "confirm"}
+# What remove_nodes.yml and accounts.yml ask for on the command line.
+ASKED = {"nodes", "confirm", "accounting", "accounts_host", "accounts_become"}
 # Checks of preflight that judge variables alone, without the hosts of an inventory.
 CHECKS = "types items options line_options users mounts external_database numbers paths".split()
 
@@ -98,8 +104,16 @@ def variables() -> frozenset[str]:
 def plugins() -> frozenset[str]:
     """Names of roles, modules, other plugins and playbooks."""
     found = {path.parent.name for path in (ROOT / "roles").glob("*/tasks")}
-    found |= {path.stem for path in (ROOT / "plugins").rglob("*.py")}
+    found |= {path.stem for end in ("py", "yml") for path in (ROOT / "plugins").rglob(f"*.{end}")}
     return frozenset(found | {path.stem for path in (ROOT / "playbooks").glob("*.yml")})
+
+
+@cache
+def options() -> frozenset[str]:
+    """Names of the options of all modules."""
+    return frozenset(
+        name for one in examples.MODULES for name in examples.spec_of(one)["argument_spec"]
+    )
 
 
 def anchors(page: Path) -> set[str]:
@@ -141,11 +155,13 @@ def test_playbooks_and_their_variables_exist(page: Path) -> None:
         words = shlex.split(line)
         given = [word for word in words if word.endswith(".yml") or "trainwright.slurm." in word]
         for word in given:
-            name = word.replace("trainwright.slurm.", "playbooks/")
+            name = word.lstrip("@").replace("trainwright.slurm.", "playbooks/")
             name = name if name.endswith(".yml") else f"{name}.yml"
             assert (ROOT / name).is_file(), f"{page.name}: {line}"
         for option, value in zip(words, words[1:]):
-            if option == "-e":
+            if option == "-e" and value.startswith("@"):
+                assert (ROOT / value[1:]).is_file(), f"{page.name}: {line}"
+            elif option == "-e":
                 assert value.split("=")[0] in variables(), f"{page.name}: {line}"
 
 
@@ -173,7 +189,7 @@ def test_paths_exist(page: Path) -> None:
 def test_variables_in_backticks_exist(page: Path) -> None:
     prefixes = sorted({path.parent.name for path in (ROOT / "roles").glob("*/tasks")})
     pattern = rf"(?:{'|'.join([*prefixes, 'cluster', 'proxy', 'node', 'first_job'])})_[a-z0-9_.]+"
-    known = variables() | plugins() | GROUPS | OTHER_NAMES
+    known = variables() | plugins() | options() | GROUPS | OTHER_NAMES
     for text in code(page):
         name = re.match(r"[\w.]*", text)[0].rstrip(".")  # type: ignore[index]
         if re.fullmatch(pattern, name) and not name.endswith((".yml", ".py", ".conf")):
@@ -188,20 +204,64 @@ def test_names_of_this_collection_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_examples_are_taken_by_preflight(page: Path) -> None:
-    """Every YAML example is variables with the right types and keys, or an inventory."""
+    """Every YAML example is variables with the right types and keys, an inventory, or plays."""
     for block in blocks(page, "yaml"):
         example = yaml.safe_load(block)
+        if isinstance(example, list):
+            continue  # plays and tasks are held by the tests below
         assert isinstance(example, dict), block
         if set(example) <= {"all", "slurm_cluster"}:
             assert set(re.findall(r"^\s+(slurm_\w+):$", block, re.M)) <= GROUPS
             continue
         assert set(example) <= variables(), f"{page.name}: {set(example) - variables()}"
+        wanted_from(example.pop("accounting", {}))
         node = example.pop("slurm_node", None)
         given = inputs(2, **{name: example[name] for name in example if name in SETTINGS})
         if node:
             given["host_vars"]["c1"] = {"slurm_node": node}
         found = [str(p) for name in CHECKS for p in getattr(preflight, name)(given)]
         assert not found + [str(p) for p in preflight.node_variables(given)], block
+
+
+def plays(page: Path) -> list[str]:
+    """The plays among the YAML examples of a page; tasks in a play of their own."""
+    found = []
+    for text in blocks(page, "yaml"):
+        example = yaml.safe_load(text)
+        if isinstance(example, list) and "hosts" not in example[0]:
+            text = yaml.safe_dump([{"name": "Tasks", "hosts": "ctl1", "tasks": example}])
+        found += [text] if isinstance(example, list) else []
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if plays(page)], ids=ids)
+def test_plays_have_the_options_of_the_modules(page: Path) -> None:
+    for text in plays(page):
+        for play in yaml.safe_load(text):
+            group = play.get("module_defaults", {}).get("group/trainwright.slurm.slurm", {})
+            for task in examples.tasks(yaml.safe_dump(play["tasks"])):
+                assert not examples.problems(task, group), f"{page.name}: {task['name']}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if plays(page)], ids=ids)
+def test_plays_are_taken_by_ansible(page: Path, tmp_path: Path) -> None:
+    """Those about localhost that call no module of ours, but perhaps filters, are run as well."""
+    parsed, run = [], []
+    for number, text in enumerate(plays(page)):
+        path = tmp_path / f"{number}.yml"
+        path.write_text(text, encoding="utf-8")
+        calls = re.search(r"^\s+(?:- )?trainwright\.slurm\.\w+:", text, re.M)
+        (run if "hosts: localhost" in text and not calls else parsed).append(str(path))
+    for paths, more in ((parsed, ["--syntax-check"]), (run, [])):
+        done = subprocess.run(
+            [str(ANSIBLE), "-i", "localhost,", "-c", "local", *more, *paths],
+            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not paths or done.returncode == 0, f"{page.name}: {done.stdout}{done.stderr}"
 
 
 SETTINGS = set(

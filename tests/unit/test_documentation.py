@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The generated pages are what docs/generate.py writes today."""
+"""The generated pages are what docs/generate.py writes today, and examples have real options."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+import examples
+import pytest
+from examples import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -33,3 +37,26 @@ def test_markup_becomes_markdown() -> None:
     text = "Use O(files[].path) with V(a (b\\)), see L(guide, https://example.com) and B(now)."
     expected = "Use `files[].path` with `a (b)`, see [guide](https://example.com) and **now**."
     assert generate.markdown(text) == expected
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_modules_have_the_options_of_the_module(module: str) -> None:
+    tasks = examples.tasks(examples.block(module, "EXAMPLES"))
+    own = [task for task in tasks if f"{examples.PREFIX}{module}" in task]
+    assert own, "no example of the module itself"
+    assert all(task.get("name") for task in tasks)
+    assert not [(task["name"], said) for task in tasks for said in examples.problems(task)]
+
+
+def test_a_wrong_example_is_found() -> None:
+    name = "trainwright.slurm.services"
+    wrong = [
+        {name: {"unit": []}},
+        {name: {"units": [{"nam": "x"}]}},
+        {name: {"units": [{"name": "x", "state": "up"}]}},
+        {name: {"units": [{"name": "x", "restart": "maybe"}]}},
+        {name: {}},
+        {"trainwright.slurm.service": {}},
+    ]
+    assert all(examples.problems(task) for task in wrong)
+    assert not examples.problems({name: {"units": [{"name": "{{ x }}", "restart": "{{ y }}"}]}})

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -12,7 +13,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3]))
 
-from tests.benchmarks import figures
+from tests.benchmarks import accounts, figures
+from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.figures import Measurement, Run
 
 ROLES = {"ctl1": "controller", "login1": "login", "c1": "compute", "c2": "compute"}
@@ -117,3 +119,28 @@ def test_marks_are_read_from_among_other_output() -> None:
         "mark facts 0.90\nc1.log:changed: packages\nmark stands 17.25\nremark x 1\nmark job 19\n"
     )
     assert figures.marks(output) == {"facts": 0.9, "stands": 17.25, "job": 19.0}
+
+
+def test_accounts_must_be_ten_times_faster_than_the_loop() -> None:
+    def found(first: float, changed: int) -> list[str]:
+        made = measurement(run(80), run(30))
+        measured = Accounts(300.0, first, 2.0, changed)
+        return figures.misses([dataclasses.replace(made, accounts=measured)])
+
+    assert found(30, 0) == []
+    assert "accounts.yml / loop is 0.11" in found(33, 0)[0]
+    assert "changes in the second run is 1" in found(3, 1)[0]
+
+
+def test_the_loop_makes_the_same_tree() -> None:
+    made = accounts.tree()
+    listed, users = accounts.calls(made)
+    assert (len(listed), len(users)) == (accounts.ACCOUNTS, accounts.USERS)
+    names = [call[2] for call in listed]
+    assert len(set(names)) == len(names)
+    assert all(call[3] in ("parent=root", *(f"parent={name}" for name in names)) for call in listed)
+    groups = {name for call in users for name in call[3].removeprefix("account=").split(",")}
+    assert groups <= set(names)
+    script = accounts.loop(accounts.tree(3, 2, "x"))
+    assert script.count("sacctmgr -i add") == 5 and script.count("mark") == 2
+    assert accounts.without(accounts.tree(3, 2, "x")).endswith("account x-g0,x-d0,x > /dev/null")

@@ -7,11 +7,14 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import accounting
+from ansible_collections.trainwright.slurm.plugins.module_utils import accounting, accounting_plan
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import cli_accounting
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 # sacctmgr -nP show ..., with the columns that the planner asks for.
 SHOWN = {
-    "cluster": "demo\n",
+    "cluster": "demo|127.0.0.1\n",
     "account": "lab|the lab|uni\nlab2|lab2|lab\nroot|default root account|root\n",
     "user": "alice|lab|Operator\nalice|lab|Operator\nbob|lab2|None\nroot|root|Administrator\n",
     "qos": "normal|0||||||\nhigh|100|normal|DenyOnLimit|cpu=10,mem=10G|1-00:00:00|00:02:00|4\n",
@@ -27,7 +30,7 @@ SHOWN = {
     ),
 }
 COLUMNS = {
-    "cluster": ["Cluster"],
+    "cluster": list(accounting.CLUSTER_COLUMNS),
     "account": list(accounting.ACCOUNT_COLUMNS),
     "user": list(accounting.USER_COLUMNS),
     "qos": [
@@ -72,13 +75,14 @@ AS_IT_IS: dict[str, t.Any] = {
 def fixture_state() -> accounting.State:
     """The accounting that SHOWN describes."""
     return accounting.State.from_rows(
-        {kind: accounting.parse(text, COLUMNS[kind]) for kind, text in SHOWN.items()}
+        {kind: cli_accounting.parse(text, COLUMNS[kind]) for kind, text in SHOWN.items()}
     )
 
 
 def plan(state: accounting.State, **params: t.Any) -> list[list[str]]:
-    """Return the planned calls on cluster demo."""
-    return accounting.plan("demo", accounting.wanted_from(params), state).calls
+    """Return the planned calls of sacctmgr on cluster demo."""
+    planned = accounting_plan.plan("demo", accounting.wanted_from(params), state)
+    return [cli_accounting.argv(operation) for operation in planned.operations]
 
 
 def test_what_is_so_already_needs_no_call(state: accounting.State) -> None:
@@ -156,7 +160,7 @@ def test_an_account_of_another_cluster(state: accounting.State) -> None:
 def test_the_diff_names_each_thing(state: accounting.State) -> None:
     """Before and after hold the changed keys only."""
     wanted = accounting.wanted_from({"qos": [{"name": "high", "priority": 7}]})
-    planned = accounting.plan("demo", wanted, state)
+    planned = accounting_plan.plan("demo", wanted, state)
     assert planned.before == {"qos high": {"Priority": "100"}}
     assert planned.after == {"qos high": {"Priority": "7"}}
 
@@ -195,15 +199,6 @@ def test_bad_input_is_refused_with_its_remedy(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("30", 1800), ("10:00", 600), ("01:00:00", 3600), ("1-0", 86400), ("1-02:03:04", 93784)],
-)
-def test_seconds(text: str, expected: int) -> None:
-    """All of Slurm's ways to write a time."""
-    assert accounting.seconds(text) == expected
-
-
-@pytest.mark.parametrize(
     ("key", "one", "other"),
     [
         ("GrpTRES", "cpu=10,mem=10G", {"mem": "10240", "cpu": 10}),
@@ -217,6 +212,7 @@ def test_seconds(text: str, expected: int) -> None:
         ("PreemptMode", "cluster", ""),
         ("MaxJobs", "", None),
         ("Fairshare", "Parent", "parent"),
+        ("Fairshare", "1", None),
         ("qos", "high,normal", ["normal", "high"]),
     ],
 )
@@ -225,15 +221,143 @@ def test_equal_values_have_one_form(key: str, one: object, other: object) -> Non
     assert accounting.canonical(key, one) == accounting.canonical(key, other)
 
 
-def test_warnings_among_the_rows_are_skipped() -> None:
-    """A line with another number of columns is not a row."""
-    assert accounting.parse("sacctmgr: something\na|b\n", ["X", "Y"]) == [{"x": "a", "y": "b"}]
-
-
-def test_queries_ask_for_the_given_options_once() -> None:
+def test_columns_name_the_given_options_once() -> None:
     """The columns are the planner's own and the options that the caller set."""
-    wanted = accounting.wanted_from(AS_IT_IS)
-    asked = accounting.queries("demo", wanted)
-    assert asked["qos"][0][-1].endswith("Preempt,Flags,GrpTRES,MaxWall,GraceTime,MaxJobsPerUser")
-    assert asked["assoc"][1] == list(accounting.ASSOC_COLUMNS)
-    assert asked["user"][0][:4] == ["show", "user", "withassoc", "where"]
+    columns = accounting.columns(accounting.wanted_from(AS_IT_IS))
+    own = ["Flags", "GrpTRES", "MaxWall", "GraceTime", "MaxJobsPerUser"]
+    assert columns["qos"] == [*accounting.QOS_COLUMNS, *own]
+    assert columns["assoc"] == list(accounting.ASSOC_COLUMNS)
+
+
+# --- trees, places and properties -----------------------------------------------------------------
+def test_accounts_may_lie_inside_accounts(state: accounting.State) -> None:
+    """Their parent is the one around them; users may have settings of their own in an account."""
+    tree = [
+        {
+            "name": "uni",
+            "accounts": [
+                {
+                    "name": "physics",
+                    "users": ["alice", {"name": "carol", "options": {"MaxJobs": 4}}],
+                    "accounts": [{"name": "optics", "fairshare": 2}],
+                }
+            ],
+        }
+    ]
+    assert plan(state, accounts=tree) == [
+        ["add", "account", "uni", "cluster=demo", "Parent=root"],
+        ["add", "account", "physics", "cluster=demo", "Parent=uni"],
+        ["add", "account", "optics", "cluster=demo", "Parent=physics", "Fairshare=2"],
+        [
+            *("add", "user", "carol", "cluster=demo", "account=physics"),
+            *("defaultaccount=physics", "MaxJobs=4"),
+        ],
+        ["add", "user", "alice", "cluster=demo", "account=physics"],
+    ]
+
+
+def test_settings_of_a_place_are_stronger_than_the_user_s(state: accounting.State) -> None:
+    """And a partition is a place of its own."""
+    accounts = [{"name": "lab", "users": [{"name": "alice", "options": {"maxjobs": 9}}]}]
+    accounts.append(
+        {"name": "lab2", "users": [{"name": "bob", "partition": "gpu", "fairshare": 3}]}
+    )
+    users = [{"name": "alice", "options": {"MaxJobs": 7}}]
+    assert plan(state, accounts=accounts, users=users) == [
+        [
+            *("modify", "user", "where", "name=alice", "cluster=demo", "account=lab"),
+            *("set", "maxjobs=9"),
+        ],
+        [
+            *("modify", "user", "where", "name=alice", "cluster=demo", "account=lab2"),
+            *("set", "MaxJobs=7"),
+        ],
+        [
+            *("modify", "user", "where", "name=bob", "cluster=demo", "account=lab2"),
+            *("partition=gpu", "set", "Fairshare=3"),
+        ],
+    ]
+
+
+def test_a_new_user_is_made_in_his_default_account_first() -> None:
+    """Whatever comes first in the list: sacctmgr takes the first account that it hears of."""
+    accounts = [
+        {"name": "a", "users": [{"name": "u", "options": {"MaxJobs": 1}}]},
+        {"name": "b", "users": ["u"]},
+    ]
+    users = [{"name": "u", "default_account": "b", "admin_level": "admin"}]
+    assert plan(accounting.State(), accounts=accounts, users=users)[-2:] == [
+        [
+            *("add", "user", "u", "cluster=demo", "account=b", "defaultaccount=b"),
+            "adminlevel=admin",
+        ],
+        ["add", "user", "u", "cluster=demo", "account=a", "MaxJobs=1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"accounts": [{"name": "a", "accounts": [{"nam": "b"}]}]}, "has no name"),
+        (
+            {"accounts": [{"name": "a", "accounts": [{"name": "b", "user": []}]}]},
+            "did you mean users",
+        ),
+        ({"accounts": [{"name": "a", "accounts": "b"}]}, "is no list"),
+        (
+            {"accounts": [{"name": "a", "accounts": [{"name": "b", "parent": "c"}]}]},
+            "lies below a and names the parent c",
+        ),
+        ({"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]}, "no key of it"),
+        ({"accounts": [{"name": "a", "options": {"MaxJob": 1}}]}, "write MaxJobs"),
+        (
+            {"qos": [{"name": "a", "options": {"MaxWall": 1, "MaxWallDurationPerJob": 2}}]},
+            "is the same",
+        ),
+        ({"users": [{"name": "alice", "accounts": ["lap"]}]}, "did you mean lab"),
+        ({"qos": [{"name": "a"}, {"name": "a"}]}, "listed twice"),
+    ],
+)
+def test_slips_are_said_with_what_was_meant(
+    state: accounting.State, params: dict[str, t.Any], message: str
+) -> None:
+    """In all levels of a tree."""
+    with pytest.raises(accounting.AccountingError, match=message) as caught:
+        plan(state, **params)
+    assert " -> " in str(caught.value)
+
+
+NUMBER = st.integers(0, 2**31 - 2)
+OPTION_VALUES = st.one_of(
+    st.tuples(st.sampled_from(["MaxJobs", "GrpJobs", "Fairshare"]), NUMBER | st.none()),
+    st.tuples(st.sampled_from(["MaxWall", "GraceTime", "GrpWall"]), NUMBER | st.none()),
+    st.tuples(
+        st.sampled_from(["GrpTRES", "MaxTRESPU"]),
+        st.dictionaries(st.sampled_from(["cpu", "mem", "gres/gpu", "node"]), NUMBER),
+    ),
+    st.tuples(
+        st.sampled_from(["QOS", "Flags", "Preempt"]),
+        st.lists(st.text("abcxyz-_", min_size=1).filter(lambda name: name != "-"), unique=True),
+    ),
+    st.tuples(st.just("UsageFactor"), st.floats(0, 1000).map(lambda value: round(value, 3))),
+)
+
+
+@settings(max_examples=10_000, deadline=None)
+@given(OPTION_VALUES)
+def test_what_is_set_is_what_was_wanted(option: tuple[str, t.Any]) -> None:
+    """The text for sacctmgr means the value that it was made of."""
+    key, value = option
+    assert accounting.canonical(key, accounting.to_set(key, value)) == accounting.canonical(
+        key, value
+    )
+
+
+@settings(max_examples=10_000, deadline=None)
+@given(st.integers(1, 4), st.text("ab|\n", max_size=40))
+def test_rows_are_the_lines_with_all_columns(width: int, text: str) -> None:
+    """Whatever else sacctmgr prints among them is left out."""
+    rows = cli_accounting.parse(text, [f"C{number}" for number in range(width)])
+    assert ["|".join(row.values()) for row in rows] == [
+        line for line in text.splitlines() if line.count("|") == width - 1
+    ]

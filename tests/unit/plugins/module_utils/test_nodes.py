@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tests of what is read from scontrol, on lines that 22.05.8 and 24.11.5 printed."""
+"""Tests of who is ready and who may be resumed, on lines that 22.05.8 and 24.11.5 printed."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils import nodes
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import text as shown
 
 OLD = (
     "NodeName=c1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=1.61 "
@@ -34,12 +36,12 @@ NEVER_SEEN = (
 BY = "[{user}@2026-11-20T12:59:16]"
 
 
-def one(state: str, reason: str = "", user: str = "root", line: str = NEW) -> nodes.Node:
+def one(state: str, reason: str = "", user: str = "root", line: str = NEW) -> records.Node:
     """Return the node that a line with this state and reason describes."""
     text = line.format(state=state)
     if reason:
         text += f" Reason={reason} {BY.format(user=user)}"
-    return nodes.parse_nodes(text + "\n")["c1"]
+    return shown.nodes(text + "\n")[0]
 
 
 @pytest.mark.parametrize(("line", "version"), [(OLD, "22.05.8"), (NEW, "24.11.5")])
@@ -49,33 +51,6 @@ def test_a_node_of_either_version(line: str, version: str) -> None:
     assert (node.state, node.flags, node.version, node.cpus) == ("IDLE", (), version, 2)
     assert node.gres == ("" if line == OLD else "gpu:h100:8(S:0-1)")
     assert nodes.why_not_ready("c1", node) == ""
-
-
-def test_a_reason_that_looks_like_keys() -> None:
-    """The reason is free text and may hold anything."""
-    node = one("IDLE+DRAIN", "see State=DOWN Version=1 [x] in wiki", user="alice")
-    assert node.reason == "see State=DOWN Version=1 [x] in wiki"
-    assert (node.reason_user, node.shown, node.version) == ("alice", "IDLE+DRAIN", "24.11.5")
-
-
-def test_a_comment_after_the_reason() -> None:
-    """Comment and Extra follow the reason."""
-    text = NEW.format(state="DOWN") + f" Reason=bad disk {BY.format(user='root')} Comment=seen it"
-    assert nodes.parse_nodes(text)["c1"].reason == "bad disk"
-
-
-@pytest.mark.parametrize(
-    ("state", "shown"),
-    [
-        ("DOWN*", "DOWN+NOT_RESPONDING"),
-        ("IDLE+CLOUD+POWERED_DOWN", "IDLE+CLOUD+POWERED_DOWN"),
-        ("DOWN*+DRAIN", "DOWN+DRAIN+NOT_RESPONDING"),
-        ("MIXED+PLANNED", "MIXED+PLANNED"),
-    ],
-)
-def test_states(state: str, shown: str) -> None:
-    """Marks become flags."""
-    assert one(state).shown == shown
 
 
 @pytest.mark.parametrize(
@@ -105,7 +80,7 @@ def test_ready_or_why_not(state: str, reason: str, why: str) -> None:
 
 def test_a_node_that_never_registered() -> None:
     """IDLE without a version is not registered: slurmctld only guesses."""
-    node = nodes.parse_nodes(NEVER_SEEN)["c2"]
+    node = shown.nodes(NEVER_SEEN)[0]
     assert not node.registered
     assert "has not registered" in nodes.why_not_ready("c2", node)
     assert "does not know it" in nodes.why_not_ready("c3", None)
@@ -135,26 +110,3 @@ def test_an_unexpected_reboot_is_resumed_on_request() -> None:
     """It may be a fault of the machine, so it is not in the default."""
     node = one("DOWN", "Node unexpectedly rebooted", user="slurm")
     assert nodes.may_resume(node, ["unexpected_reboot"], "")
-
-
-def test_configuration() -> None:
-    """Units stay; (null) is empty; sections are kept apart."""
-    config, sections = nodes.parse_config(
-        "Configuration data as of 2026-11-20T12:59:18\n"
-        "AccountingStorageHost   = localhost\n"
-        "AccountingStorageUser   = N/A\n"
-        "PreemptParameters       = (null)\n"
-        "SchedulerParameters     = bf_max=1,x=2\n"
-        "TCPTimeout              = 2 sec\n\n"
-        "Cgroup Support Configuration:\n"
-        "CgroupPlugin            = disabled\n\n"
-        "Slurmctld(primary) at c0 is UP\n"
-    )
-    assert config == {
-        "AccountingStorageHost": "localhost",
-        "AccountingStorageUser": "N/A",
-        "PreemptParameters": "",
-        "SchedulerParameters": "bf_max=1,x=2",
-        "TCPTimeout": "2 sec",
-    }
-    assert sections == {"Cgroup Support Configuration": {"CgroupPlugin": "disabled"}}

@@ -63,13 +63,6 @@ def test_any_text_is_read_or_refused_with_its_line(text):
         assert str(error).startswith("line ")
 
 
-@settings(max_examples=100)
-@given(st.integers(0, 120), st.integers(0, 30), st.integers(1, 4))
-def test_expand_keeps_the_width(first, count, width):
-    names = [f"n{value:0{width}}" for value in range(first, first + count + 1)]
-    assert slurm_conf.expand(f"n[{first:0{width}}-{first + count:0{width}}]") == names
-
-
 def test_keys_are_case_insensitive_and_comments_end_a_line():
     conf = slurm_conf.parse("slurmctldhost = a(10.0.0.1) # first\nSLURMCTLDHOST=b\n# X=1\n")
     assert conf.scalars == {"SlurmctldHost": ["a(10.0.0.1)", "b"]}

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.action.node_facts import clock_offset
 from ansible_collections.trainwright.slurm.plugins.module_utils import facts
 
-FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "node"
+FIXTURES = pathlib.Path(__file__).resolve().parents[3] / "fixtures" / "node"
 
 
 def recorded(name: str) -> str:

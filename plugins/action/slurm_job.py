@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Runs the module slurm_job; while it waits for a job, it tells how far the job is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.module_utils.common.validation import check_type_bool, check_type_float
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+
+_MODULE = "trainwright.slurm.slurm_job"
+_CONTROLLER_TIMEOUT = 60.0  # as in the documentation of the module
+# Options that only submit a job; the looks that follow know it by its id.
+_SUBMITS = frozenset(
+    (*jobs.TYPED, *jobs.LISTED, "script", "content", "arguments", "force", "environment")
+    + ("exclusive", "requeue", "options")
+)
+# Of a look's result, what the task's result has from the first one.
+_OF_FIRST = ("changed", "diff", "invocation", "warnings")
+
+
+class ActionModule(ActionBase):
+    """A module cannot print while it runs, so the looks are separate calls of it."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = True
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
+    ) -> dict[str, t.Any]:
+        """Return what the module returns."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        try:
+            timeout = self._number(arguments, "timeout", None)
+            silence = self._number(arguments, "controller_timeout", _CONTROLLER_TIMEOUT)
+            fails = check_type_bool(arguments.get("fail_on_error", True))
+            waits = arguments.get("state") == "completed" and timeout != 0
+        except (TypeError, ValueError):
+            waits = False  # the module says what is wrong
+        if not waits or self._task.async_val or self._task.check_mode:
+            result.update(
+                self._execute_module(
+                    module_name=_MODULE,
+                    module_args=arguments,
+                    task_vars=task_vars,
+                    wrap_async=bool(self._task.async_val),
+                )
+            )
+            return result
+
+        def module(options: dict[str, t.Any]) -> dict[str, t.Any]:
+            return t.cast(
+                "dict[str, t.Any]",
+                self._execute_module(module_name=_MODULE, module_args=options, task_vars=task_vars),
+            )
+
+        first = module({**arguments, "timeout": 0})
+        if first.get("failed") or first.get("ended"):
+            result.update(first)
+            return result
+        again = {
+            **{name: value for name, value in arguments.items() if name not in _SUBMITS},
+            "id": first["id"],
+            "timeout": 0,
+            "fail_on_error": False,
+        }
+        looks = [first]
+
+        def look() -> dict[str, t.Any]:
+            # What the first call found needs no second one.
+            seen = looks.pop() if looks else module(again)
+            if seen.get("failed"):
+                raise SlurmError(seen.get("error", "invalid"), str(seen.get("msg")))
+            return seen
+
+        kept = {key: first[key] for key in _OF_FIRST if key in first}
+        try:
+            seen = jobs.wait(
+                look, timeout, jobs.PATIENCE * t.cast("float", silence), self._teller(task_vars)
+            )
+        except SlurmError as error:
+            result.update(first, **kept, failed=True, msg=str(error), error=error.kind)
+            return result
+        result.update(seen, **jobs.verdict(seen, timeout, fails), **kept)
+        return result
+
+    @staticmethod
+    def _number(arguments: dict[str, t.Any], name: str, default: float | None) -> float | None:
+        given = arguments.get(name)
+        return default if given is None or given == "" else float(check_type_float(given))
+
+    def _teller(self, task_vars: dict[str, t.Any] | None) -> t.Callable[[str], None]:
+        """Return what prints a line of progress; nothing is printed of a task with no_log."""
+        host = (task_vars or {}).get("inventory_hostname", "")
+        display = Display()
+
+        def say(line: str) -> None:
+            if not self._task.no_log:
+                display.display(f"[{host}] {line}")
+
+        return say

@@ -1,0 +1,471 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Submits a batch job, or finds the one that is there; waits for its end; cancels it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_job
+short_description: Submit a batch job, wait for it, cancel it
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Submits a batch script. A job is known by its O(name) and its user, so a second run finds the job
+    that waits or runs and submits none. A job of that name that has ended does not count, however it
+    ended; then a new one is submitted.
+  - The user is the one that the task runs as (O(ignore:become_user)), or with slurmrestd the one of the
+    token.
+  - With O(state=completed) it waits for the end and tells meanwhile how far the job is, one line each
+    time that something changes. That is done by the action plugin of the same name. In a task with
+    O(ignore:async) the module waits by itself and shows nothing before the end.
+  - A job that ends otherwise than as COMPLETED fails the task, with the reason, the end of its error
+    output, and where its log is.
+  - C(#SBATCH) lines of the script count with either transport; the options of the module go before
+    them.
+extends_documentation_fragment: [trainwright.slurm.slurm]
+options:
+  state:
+    description:
+      - V(submitted) sees that the job waits or runs, and waits for nothing.
+      - V(completed) does the same and waits until the job has ended.
+      - V(cancelled) ends the job of O(id), or all of O(name) that wait or run, and waits until they
+        are gone.
+    type: str
+    choices: [submitted, completed, cancelled]
+    default: submitted
+  name:
+    description: Name of the job. Needed unless O(id) is given.
+    type: str
+  id:
+    description:
+      - Number of a job that is there, to be waited for or cancelled; nothing is submitted then. The
+        job may have ended. For a job array, its first number.
+      - Not with O(state=submitted).
+    type: int
+  script:
+    description:
+      - Path of the batch script on the host that the task runs on, from O(workdir) if it is relative.
+      - One of O(script) and O(content) is needed to submit a job.
+    type: str
+  content:
+    description: Text of the batch script. Without C(#!) in its first line, C(/bin/sh) runs it.
+    type: str
+  arguments:
+    description: Arguments of the script. Without them, it gets none.
+    type: list
+    elements: str
+    default: []
+  force:
+    description: Submit a job even if one of the name waits or runs.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - Seconds to wait. A job that has not ended by then fails the task and stays as it is, so that
+        another run finds it.
+      - V(0) looks once and waits for nothing; RV(ended) tells whether the job has ended. This suits a
+        task with O(ignore:until).
+      - Without it, O(state=completed) waits as long as the job takes, and O(state=cancelled) 120 s.
+    type: float
+  fail_on_error:
+    description: Whether a job that ends otherwise than as COMPLETED fails the task.
+    type: bool
+    default: true
+  tail_lines:
+    description:
+      - How many lines of the end of the job's output are returned, read from its files on the host of
+        the task; V(0) reads none. At most 64 KiB are read.
+    type: int
+    default: 20
+  accounting:
+    description: Return the record of the ended job in the accounting too, and wait up to 30 s for it.
+    type: bool
+    default: false
+  partition:
+    description: Partition, or several with commas. Without it, the cluster's default one.
+    type: str
+  account:
+    description: Account that the job is charged to. Without it, the user's default one.
+    type: str
+  qos:
+    description: Quality of service. Without it, the default of the user or of the partition.
+    type: str
+  nodes:
+    description: Number of nodes, or C(MIN-MAX). Without it, as many as the tasks take.
+    type: str
+  ntasks:
+    description: Number of tasks. Without it, one for each node.
+    type: int
+  ntasks_per_node:
+    description: Number of tasks on each node. Without it, Slurm spreads them.
+    type: int
+  cpus_per_task:
+    description: Number of CPUs of each task. Without it, 1.
+    type: int
+  gpus:
+    description: Number of GPUs of the job, such as V(8) or V(h100:8). Without it, none by this option.
+    type: str
+  gpus_per_node:
+    description: Number of GPUs on each node. Without it, none by this option.
+    type: str
+  gres:
+    description: Generic resources on each node, such as V(gpu:4,nvme:1). Without it, none.
+    type: str
+  memory:
+    description:
+      - Memory on each node, such as V(64G); a plain number is MiB, V(0) is all of a node. Without it,
+        the default of the partition or of the cluster.
+    type: str
+  memory_per_cpu:
+    description: Memory for each CPU. Without it, see O(memory).
+    type: str
+  memory_per_gpu:
+    description: Memory for each GPU. Without it, see O(memory).
+    type: str
+  time_limit:
+    description:
+      - Minutes, C(H:MM:SS), C(D-HH:MM:SS) or V(UNLIMITED). Times with colons belong in quotes, since
+        YAML takes V(1:30:00) for a number. Without it, the partition's default.
+    type: str
+  output:
+    description:
+      - File of the standard output on the nodes, from O(workdir) if it is relative; C(%j) stands for
+        the job's number. Without it, C(slurm-%j.out).
+    type: str
+  error:
+    description: File of the standard error. Without it, the same as the standard output's.
+    type: str
+  workdir:
+    description:
+      - Directory on the nodes in which the script runs; C(~) stands for the home of who runs the task.
+        Without it, that of a C(#SBATCH --chdir), else the user's home as the host of the task knows it.
+    type: str
+  environment:
+    description:
+      - Variables for the job. Besides them, a job that is submitted by C(sbatch) gets the environment
+        of the task, one by slurmrestd only E(PATH), E(USER), E(HOME) where the host of the task knows
+        it, and Slurm's own. Without it, no others.
+      - Their values are in the task's invocation (C(-vvv)); give O(ignore:no_log) to a task with
+        secrets.
+    type: dict
+    default: {}
+  dependency:
+    description: Jobs that it waits for, such as V(afterok:12:13). Without it, none.
+    type: str
+  array:
+    description:
+      - Indices of a job array, such as V(0-15%4). Without it, the job is none. The result speaks of
+        the task that stands for all, the first that runs, waits or failed; RV(tasks) has each.
+    type: str
+  constraint:
+    description: Features that its nodes must have. Without it, any node will do.
+    type: str
+  nodelist:
+    description: Nodes that must be among the job's. Without them, Slurm chooses.
+    type: list
+    elements: str
+    default: []
+  exclude:
+    description: Nodes that must not be among the job's. Without them, Slurm chooses.
+    type: list
+    elements: str
+    default: []
+  reservation:
+    description: Reservation in which it runs. Without it, outside of all.
+    type: str
+  exclusive:
+    description: Whether the nodes of the job are given to no other job.
+    type: bool
+    default: false
+  requeue:
+    description:
+      - Whether Slurm starts the job again after a node failed or it was preempted. Without it, JobRequeue
+        in slurm.conf decides.
+    type: bool
+  comment:
+    description: A comment that Slurm keeps with the job. Without it, none.
+    type: str
+  signal:
+    description:
+      - Signal that the job gets before its time limit, C([B:]NAME[@SECONDS]), such as V(B:USR1@120).
+        Without it, none.
+    type: str
+  begin:
+    description: When it may start, such as V(now+1hour) or V(2027-01-31T20:00). Without it, at once.
+    type: str
+  mail_type:
+    description: Events that are mailed, such as V(END) and V(FAIL). Without them, none.
+    type: list
+    elements: str
+    default: []
+  mail_user:
+    description: Who gets the mail. Without it, the user of the job.
+    type: str
+  options:
+    description:
+      - Any other option of C(sbatch), named as its long form, C(hint) or C(ntasks-per-socket) for
+        instance; V(true) for one without a value. Without it, none.
+      - slurmrestd has no field for some of them; that is an error that names the option.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    support: full
+    description: >-
+      Says whether a job would be submitted or cancelled. With transport V(cli), Slurm judges the job
+      by C(sbatch --test-only), so that a wrong account or partition fails here as well; slurmrestd has
+      no such test.
+  diff_mode:
+    support: full
+    description: Shows the options and the script that are submitted; of the environment only the names.
+notes:
+  - What slurmctld has forgotten (MinJobAge, 300 s by default) is read from the accounting.
+  - While a task waits, a controller that does not answer is borne for ten times O(controller_timeout),
+    so that the wait goes on after a failover.
+  - When the answer to a submission was lost with the controller, the job is looked for by its name
+    before it is submitted again.
+seealso:
+  - module: trainwright.slurm.slurm_info
+"""
+
+EXAMPLES = r"""
+- name: Train on two nodes and wait for the end
+  trainwright.slurm.slurm_job:
+    name: train
+    state: completed
+    content: |
+      #!/bin/bash
+      srun python3 train.py --epochs "$EPOCHS"
+    nodes: 2
+    ntasks_per_node: 1
+    time_limit: "12:00:00"
+    workdir: /shared/train
+    output: "%x-%j.out"
+    environment: {EPOCHS: 3}
+  become: true
+  become_user: alice
+
+- name: Submit a script that lies on the login node, and go on
+  trainwright.slurm.slurm_job:
+    name: prepare
+    script: /shared/train/prepare.sh
+    arguments: [--shards, "64"]
+    partition: cpu
+    options: {hint: nomultithread}
+  become: true
+  become_user: alice
+  register: prepare
+
+- name: Wait for it somewhere else in the playbook, at most an hour
+  trainwright.slurm.slurm_job:
+    id: "{{ prepare.id }}"
+    state: completed
+    timeout: 3600
+
+- name: Submit through slurmrestd, from a host without Slurm
+  trainwright.slurm.slurm_job:
+    name: nightly
+    content: "#!/bin/bash\nsrun /shared/nightly/run"
+    workdir: /shared/nightly
+    transport: rest
+    rest_url: https://slurm.example.org
+    rest_token: "{{ vault_slurm_token }}"
+  delegate_to: localhost
+
+- name: End the jobs of a name
+  trainwright.slurm.slurm_job:
+    name: train
+    state: cancelled
+  become: true
+  become_user: alice
+"""
+
+RETURN = r"""
+id:
+  description: Number of the job; null where none was found or, in check mode, submitted.
+  returned: always
+  type: int
+  sample: 1042
+name: {description: Name of the job., returned: always, type: str, sample: train}
+state:
+  description:
+    - State of the job as Slurm names it, one word (C(PENDING), C(RUNNING), C(COMPLETED), C(FAILED),
+      C(TIMEOUT) ...); empty where there is no job.
+  returned: always
+  type: str
+  sample: COMPLETED
+ended:
+  description: Whether the job has ended and its nodes are free.
+  returned: always
+  type: bool
+forgotten:
+  description: Whether slurmctld has forgotten the job, so that this is what the accounting knows.
+  returned: when there is a job
+  type: bool
+reason:
+  description: Why it waits or failed.
+  returned: when there is a job
+  type: str
+  sample: Resources
+queue_position:
+  description: Place in the queue of its partition, 1 for the next; null unless it waits.
+  returned: when there is a job
+  type: int
+user: {description: Whose job it is., returned: when there is a job, type: str, sample: alice}
+account: {description: Account., returned: when there is a job, type: str, sample: lab}
+partition: {description: Partition., returned: when there is a job, type: str, sample: gpu}
+qos: {description: Quality of service., returned: when there is a job, type: str, sample: normal}
+nodes:
+  description: Its nodes as a host list; empty while it waits.
+  returned: when there is a job
+  type: str
+  sample: gpu[01-02]
+node_count: {description: Number of nodes., returned: when there is a job, type: int, sample: 2}
+submit_time:
+  description: When it was submitted, in seconds since 1970 (UTC).
+  returned: when there is a job
+  type: int
+  sample: 1795190400
+start_time:
+  description: When it started, or is expected to, in seconds since 1970 (UTC); null if not known.
+  returned: when there is a job
+  type: int
+  sample: 1795190460
+end_time:
+  description: When it ended, or must, in seconds since 1970 (UTC); null if not known.
+  returned: when there is a job
+  type: int
+  sample: 1795194060
+elapsed:
+  description: Seconds for which it has run.
+  returned: when there is a job
+  type: int
+  sample: 3600
+time_limit:
+  description: Seconds that it may run; null for no limit.
+  returned: when there is a job
+  type: int
+  sample: 43200
+exit_code:
+  description: What the script ended with; null until then.
+  returned: when there is a job
+  type: int
+  sample: 0
+exit_signal:
+  description: Signal that ended it; 0 for none.
+  returned: when there is a job
+  type: int
+  sample: 0
+restarts:
+  description: How often Slurm has started it again.
+  returned: when there is a job
+  type: int
+  sample: 0
+workdir:
+  description: Its working directory.
+  returned: when there is a job
+  type: str
+  sample: /shared/train
+stdout:
+  description: File of the standard output; empty where an older accounting does not know it.
+  returned: when there is a job
+  type: str
+  sample: /shared/train/train-1042.out
+stderr:
+  description: File of the standard error.
+  returned: when there is a job
+  type: str
+  sample: /shared/train/train-1042.out
+output_tail:
+  description: End of the standard output; empty where the host of the task cannot read it.
+  returned: when there is a job
+  type: str
+  sample: all 2 nodes took part
+stderr_tail:
+  description: End of the standard error, when the job ended otherwise than as COMPLETED.
+  returned: when there is a job
+  type: str
+  sample: "train.py: no such file"
+failed_task:
+  description: Index of the task of an array that failed first; empty for none.
+  returned: when there is a job
+  type: str
+tasks:
+  description:
+    - Tasks of a job array, each with C(id), C(array_task), C(state), C(reason), C(nodes), C(elapsed)
+      (seconds), C(exit_code), C(exit_signal), C(stdout) and C(stderr).
+  returned: for a job array
+  type: list
+  elements: dict
+waited:
+  description: Seconds that this task has waited.
+  returned: when it waited
+  type: float
+  sample: 61.5
+cancelled:
+  description: Numbers of the jobs that were cancelled.
+  returned: O(state=cancelled)
+  type: list
+  elements: int
+  sample: [1042]
+accounting:
+  description:
+    - The job's record in the accounting, with the names that RV(ignore:jobs) of
+      M(trainwright.slurm.slurm_info) has; null where accounting is off or did not know it within 30 s.
+  returned: O(accounting=true) and O(state=completed)
+  type: dict
+error:
+  description:
+    - What kind of failure it is; C(job) for a job that ended badly, C(timeout) for one that has not
+      ended, else as in the notes.
+  returned: failure
+  type: str
+  sample: job
+"""
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.jobs import (
+    LISTED,
+    TYPED,
+    work,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+
+_INTEGERS = ("cpus_per_task", "ntasks", "ntasks_per_node")
+SPEC = {
+    "state": {
+        "type": "str",
+        "choices": ["submitted", "completed", "cancelled"],
+        "default": "submitted",
+    },
+    "name": {"type": "str"},
+    "id": {"type": "int"},
+    "script": {"type": "str"},
+    "content": {"type": "str"},
+    "arguments": {"type": "list", "elements": "str", "default": []},
+    "force": {"type": "bool", "default": False},
+    "timeout": {"type": "float"},
+    "fail_on_error": {"type": "bool", "default": True},
+    "tail_lines": {"type": "int", "default": 20},
+    "accounting": {"type": "bool", "default": False},
+    "environment": {"type": "dict", "default": {}},
+    "exclusive": {"type": "bool", "default": False},
+    "requeue": {"type": "bool"},
+    "options": {"type": "dict", "default": {}},
+    **{name: {"type": "int" if name in _INTEGERS else "str"} for name in TYPED},
+    **{name: {"type": "list", "elements": "str", "default": []} for name in LISTED},
+}
+
+
+def main() -> None:
+    run(
+        "slurm_job",
+        SPEC,
+        work,
+        required_one_of=[("name", "id")],
+        mutually_exclusive=[("script", "content"), ("id", "script"), ("id", "content")],
+    )
+
+
+if __name__ == "__main__":
+    main()
