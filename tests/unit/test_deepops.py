@@ -19,7 +19,8 @@ import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
-from cluster import DEFAULTS, inputs
+
+from tests.unit.cluster import DEFAULTS, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"

@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils import (
@@ -25,7 +24,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils import (
     slurm_conf_data,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.accounting import wanted_from
-from cluster import DEFAULTS, inputs
+
+from tests.unit import examples
+from tests.unit.cluster import DEFAULTS, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"

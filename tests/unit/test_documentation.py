@@ -7,9 +7,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import examples
 import pytest
-from examples import MODULES
+
+from tests.unit import examples
+from tests.unit.examples import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

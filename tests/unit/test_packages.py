@@ -12,7 +12,8 @@ import typing as t
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
-from cluster import ROOT, SUPPORTED_OS
+
+from tests.unit.cluster import ROOT, SUPPORTED_OS
 
 LOADER = DataLoader()
 FILES = [

@@ -26,7 +26,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.model import (
     parse_version,
     real_memory,
 )
-from cluster import ROOT, gpus, inputs, node_facts
+
+from tests.unit.cluster import ROOT, gpus, inputs, node_facts
 
 
 def conf(model: t.Any) -> dict[str, str]:

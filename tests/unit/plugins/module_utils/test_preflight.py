@@ -11,7 +11,8 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import Problem, problems
-from cluster import gpus, inputs, node_facts
+
+from tests.unit.cluster import gpus, inputs, node_facts
 
 OLD = {"candidate": "22.05.8-4+deb12u3"}
 DEBIAN_12 = {"id": "debian", "like": "debian", "version": "12", "pretty": "Debian GNU/Linux 12"}

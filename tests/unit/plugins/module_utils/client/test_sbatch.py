@@ -32,7 +32,7 @@ OPTIONS = {
 
 def job(api: str = "v0.0.42", version: str = "24.11.5", **options: t.Any) -> dict[str, t.Any]:
     """The job of the document for these options."""
-    given = {"job_name": "x", "chdir": "/work", **options}
+    given = {"job_name": "x", "chdir": "/data", **options}
     found: dict[str, t.Any] = sbatch.body(SCRIPT, given, api, "", version)["job"]
     return found
 
