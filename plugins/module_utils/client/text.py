@@ -184,7 +184,8 @@ def _reason(shown: str) -> tuple[str, str, int | None]:
     """Return reason, who set it and when; these two stand behind its first line, in brackets."""
     line, end, more = shown.partition("\n")
     match = _REASON.match(line)
-    assert match
+    if match is None:
+        return shown, "", None
     return match[1] + end + more, match[2] or "", values.point(match[3] or "")
 
 

@@ -100,8 +100,8 @@ def seconds(text: str, unit: int = 60) -> int | None:
     match = _DURATION.match(text)
     if not match:
         raise ValueError(f"{text!r} is no duration such as 30, 10:00, 1-12 or 1-02:03:04")
-    days, first, second, third = (None if part is None else int(part) for part in match.groups())
-    assert first is not None
+    days, second, third = (None if match[n] is None else int(match[n]) for n in (1, 3, 4))
+    first = int(match[2])
     if days is None and second is None:
         return first * unit
     if days is None and third is None:  # minutes:seconds
