@@ -149,30 +149,24 @@ def tree(session: Session) -> dict[str, t.Any]:
 
 def account(session: Session) -> dict[str, t.Any]:
     """slurm_account: one account."""
-    params = session.params
-    if params["state"] == "present":
-        return _present(session, {"accounts": [_given(params, "cluster", "state")]})
-    name = params["name"]
-    return converge(
-        session,
-        Wanted(),
-        lambda cluster, state, transport: accounting_removals.without_account(
-            cluster, name, state, _jobs(session, transport)
-        ),
-    )
+    return _named(session, "accounts", accounting_removals.without_account)
 
 
 def user(session: Session) -> dict[str, t.Any]:
     """slurm_user: one user with his accounts."""
+    return _named(session, "users", accounting_removals.without_user)
+
+
+def _named(session: Session, kind: str, without: t.Callable[..., Plan]) -> dict[str, t.Any]:
+    """Make one thing as its options say, or take it out by the plan of without."""
     params = session.params
     if params["state"] == "present":
-        return _present(session, {"users": [_given(params, "cluster", "state")]})
-    name = params["name"]
+        return _present(session, {kind: [_given(params, "cluster", "state")]})
     return converge(
         session,
         Wanted(),
-        lambda cluster, state, transport: accounting_removals.without_user(
-            cluster, name, state, _jobs(session, transport)
+        lambda cluster, state, transport: without(
+            cluster, params["name"], state, _jobs(session, transport)
         ),
     )
 
