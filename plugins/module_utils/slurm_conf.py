@@ -339,7 +339,9 @@ def render_value(value: object) -> str:
     if isinstance(value, bool):
         text = "yes" if value else "no"
     if "\n" in text or "\r" in text or '"' in text:
-        raise ConfError(f"{text!r} holds a line end or a double quote, which Slurm cannot read")
+        raise ConfError(
+            f"{text!r} holds a line end or a double quote, which Slurm cannot read -> leave it out"
+        )
     escaped = text.replace("\\", "\\\\").replace("#", "\\#")
     return f'"{escaped}"' if not text or re.search(r"\s", text) else escaped
 
