@@ -7,6 +7,7 @@ OS ?= debian13
 COMPUTE ?= 2
 GPUS ?= 0
 CONTROLLERS ?= 1
+PYXIS ?= 0
 
 # System containers need root; everything else runs as whoever calls make.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -19,9 +20,9 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: cluster
-cluster: ## A Slurm cluster on this machine, up to a finished job: OS=debian13|debian12 COMPUTE=2 GPUS=0 CONTROLLERS=1 NAME=local
+cluster: ## A Slurm cluster on this machine, up to a finished job: OS=debian13|debian12 COMPUTE=2 GPUS=0 CONTROLLERS=1 PYXIS=0 NAME=local
 	@local/bootstrap
-	@$(LOCAL) up --name '$(NAME)' --os '$(OS)' --compute '$(COMPUTE)' --gpus '$(GPUS)' --controllers '$(CONTROLLERS)'
+	@$(LOCAL) up --name '$(NAME)' --os '$(OS)' --compute '$(COMPUTE)' --gpus '$(GPUS)' --controllers '$(CONTROLLERS)' --pyxis '$(PYXIS)'
 
 .PHONY: destroy
 destroy: ## Remove the local cluster and all its data: NAME=local

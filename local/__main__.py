@@ -24,7 +24,9 @@ def up(args: argparse.Namespace) -> None:
     playbooks = [] if args.no_converge else [p for p in PLAYBOOKS if _playbook(p).exists()]
     cluster = Cluster(args.name)
     progress = Progress(CREATE_STEPS + len(playbooks))
-    cluster.create(args.os, args.compute, args.gpus, args.controllers, progress)
+    cluster.create(
+        args.os, args.compute, args.gpus, args.controllers, bool(args.pyxis), progress=progress
+    )
     for name in playbooks:
         with progress.step(f"Running playbooks/{name}", streams=True):
             _converge(cluster, _playbook(name))
@@ -134,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
     size.add_argument("--compute", type=int, default=2, help="compute nodes (2)")
     size.add_argument("--gpus", type=int, default=0, help="fake GPUs of each compute node (0)")
     size.add_argument("--controllers", type=int, default=1, help="1, or 2 for failover (1)")
+    size.add_argument("--pyxis", type=int, choices=(0, 1), default=0, help="1 for containers (0)")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(

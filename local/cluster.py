@@ -134,10 +134,11 @@ class Cluster:
         compute: int = 2,
         gpus: int = 0,
         controllers: int = 1,
+        pyxis: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Containers and inventory, ready for Ansible. Made again, it starts or adds what lacks."""
-        spec = Spec(self.name, os, compute, gpus, controllers)
+        spec = Spec(self.name, os, compute, gpus, controllers, pyxis)
         spec.check()
         progress = progress or Progress(5, quiet=True)
         machine.check_host()
@@ -162,7 +163,9 @@ class Cluster:
         now = self.spec
         if count < 1:
             raise LocalError(f"add-compute {count}: nothing to add; use 1 or more")
-        self.create(now.os, now.compute + count, now.gpus, now.controllers, progress)
+        more = replace(now, compute=now.compute + count).as_dict()
+        del more["name"]
+        self.create(**more, progress=progress)
 
     def remove_compute(self) -> str:
         """Remove the last compute node, rewrite the inventory, and return the node's name."""
@@ -190,12 +193,11 @@ class Cluster:
         if not self.exists:
             return
         now = self.spec
-        same = (now.os, now.gpus, now.controllers) == (spec.os, spec.gpus, spec.controllers)
-        if not same or spec.compute < now.compute:
+        if replace(now, compute=spec.compute) != spec or spec.compute < now.compute:
             raise LocalError(
                 f"cluster {self.name} stands already with OS={now.os} COMPUTE={now.compute} "
-                f"GPUS={now.gpus} CONTROLLERS={now.controllers}; remove it first: make destroy "
-                f"NAME={self.name}, or choose another NAME"
+                f"GPUS={now.gpus} CONTROLLERS={now.controllers} PYXIS={int(now.pyxis)}; remove it "
+                f"first: make destroy NAME={self.name}, or choose another NAME"
             )
 
     def _prepare(self, spec: Spec) -> None:

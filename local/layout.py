@@ -27,13 +27,17 @@ class LocalError(Exception):
 
 @dataclass(frozen=True)
 class Spec:
-    """What was asked for. os is a key of SYSTEMS; gpus counts fake GPUs of each compute node."""
+    """What was asked for. os is a key of SYSTEMS; gpus counts fake GPUs of each compute node.
+
+    pyxis: whether compute and login nodes get Enroot and Pyxis.
+    """
 
     name: str = "local"
     os: str = "debian13"
     compute: int = 2
     gpus: int = 0
     controllers: int = 1
+    pyxis: bool = False
 
     def check(self) -> None:
         """Raise LocalError for the first value that cannot be built."""
@@ -142,6 +146,8 @@ def inventory_text(
         "slurm_compute": names("compute"),
         "slurm_rest": controllers[:1],
     }
+    if spec.pyxis:
+        groups["slurm_pyxis"] = names("login", "compute")
     variables = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",

@@ -124,7 +124,8 @@ class ActionModule(ActionBase):
             path = os.path.join(roles, role, "meta", "argument_specs.yml")
             if not os.path.exists(path):
                 continue
-            options = self._loader.load_from_file(path)["argument_specs"]["main"].get("options")
+            specs = self._loader.load_from_file(path)["argument_specs"]
+            options = specs.get("main", {}).get("options")
             for name, option in (options or {}).items():
                 if name in settings:
                     found[name] = (role, option, settings[name])

@@ -37,7 +37,12 @@ options:
     type: str
     default: ""
   sha256:
-    description: The checksum to hold the file to, instead of the table's.
+    description:
+      - The checksum to hold the file to, instead of the table's; or checksums by the base names of files.
+    type: raw
+    default: ""
+  arch:
+    description: What C({arch}) in the address stands for.
     type: str
     default: ""
   mirror:
@@ -121,29 +126,34 @@ def artifact(
     name: str,
     version: str,
     url: str = "",
-    sha256: str = "",
+    sha256: str | dict[str, str] = "",
     mirror: str = "",
     stand_in: str = "",
     option: str = "sha256",
+    arch: str = "",
 ) -> dict[str, str]:
     """Return version, file, url, sha256 and source; raise when there is no checksum."""
     version = newest(table, name, str(version))
     rows = [row for row in table if row["name"] == name]
     row = next((row for row in rows if str(row.get("version")) == version), {})
     default = next((row for row in rows if not row.get("version")), {})
-    address = (url or row.get("url") or default.get("url") or "").replace("{version}", version)
+    address = url or row.get("url") or default.get("url") or ""
+    address = address.replace("{version}", version).replace("{arch}", arch)
     file = address.rpartition("/")[2]
+    given = (sha256.get(file) or "") if isinstance(sha256, dict) else sha256
     own = {} if url and url != row.get("url") else row
-    checksum, source = sha256 or own.get("sha256") or "", own.get("source") or ""
-    if sha256:
+    checksum, source = given or own.get("sha256") or "", own.get("source") or ""
+    if given:
         source = f"the variable {option}"
     if stand_in:
         checksum, source = sums(stand_in).get(file, ""), f"{stand_in}/SHA256SUMS"
     if not re.fullmatch(r"[0-9a-f]{64}", checksum.lower()):
         where = f"{stand_in}/SHA256SUMS has none for {file}" if stand_in else "none is known here"
+        wanted = f"{option}: {{{file}: ...}}" if isinstance(sha256, dict) else option
+        publisher = own.get("source") or default.get("source") or ""
         raise AnsibleFilterError(
-            f"{name} {version}: no SHA-256 to hold {address or 'the file'} to ({where}) -> set"
-            f" {option} to what `sha256sum {file}` says of a file that you trust"
+            f"{name} {version}: no SHA-256 to hold {address or 'the file'} to ({where}) -> set {wanted} to what"
+            f" `sha256sum {file}` says of a file that you trust{f' (publisher: {publisher})' if publisher else ''}"
         )
     place = stand_in or mirror
     if place:

@@ -14,6 +14,7 @@ import json
 import re
 import typing as t
 
+from . import pyxis
 from .hostlist import expand, fold, fold_in_order, natural_key
 from .slurm_conf import restart_parameters
 
@@ -974,7 +975,7 @@ def build_model(inputs: Inputs) -> Model:
         "gres_lines": gres_lines(nodes, str(settings.get("slurm_gres_autodetect") or "")),
         "cgroup_conf": [],
         "slurmdbd_conf": [],
-        "plugstack": [str(line) for line in settings.get("slurm_plugstack") or []],
+        "plugstack": _plugstack(settings, inputs),
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},
@@ -991,6 +992,15 @@ def build_model(inputs: Inputs) -> Model:
     _add_digests(model)
     model["record"] = _record(model, inputs, pmix)
     return model
+
+
+def _plugstack(settings: Settings, inputs: Inputs) -> list[str]:
+    """Lines of plugstack.conf. They stand in it themselves: configless hands out no file that it includes by path."""
+    lines = [str(line) for line in settings.get("slurm_plugstack") or []]
+    if inputs["groups"].get("slurm_pyxis"):
+        version = str(settings.get("pyxis_version") or pyxis.VERSION)
+        lines.append(pyxis.plugstack_line(version, settings.get("pyxis_options") or {}))
+    return lines
 
 
 def _add_hosts(model: Model, inputs: Inputs) -> None:

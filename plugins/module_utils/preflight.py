@@ -16,6 +16,7 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from . import pyxis
 from .accounting import AccountingError, wanted_from
 from .hostlist import HostlistError, expand, fold, natural_key
 from .model import (
@@ -155,6 +156,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "cluster_users_source": str,
     "mariadb_external": dict,
     "node_scratch_path": str,
+    "pyxis_version": str,
+    "pyxis_options": dict,
 }
 _NAMES_OF_TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a mapping",
                    float: "a number"}  # fmt: skip
@@ -549,6 +552,7 @@ def members_of_the_cluster(inputs: Inputs) -> Iterator[Problem]:
         "slurm_login",
         "slurm_rest",
         "slurm_compute",
+        "slurm_pyxis",
     ):
         for host in _members(inputs, group):
             if host not in cluster:
@@ -563,7 +567,14 @@ def members_of_the_cluster(inputs: Inputs) -> Iterator[Problem]:
 @check
 def misspelt_groups(inputs: Inputs) -> Iterator[Problem]:
     """A group that looks like one of ours, where ours is empty."""
-    known = ("slurm_controller", "slurm_database", "slurm_login", "slurm_rest", "slurm_compute")
+    known = (
+        "slurm_controller",
+        "slurm_database",
+        "slurm_login",
+        "slurm_rest",
+        "slurm_compute",
+        "slurm_pyxis",
+    )
     empty = [group for group in known if not inputs["groups"].get(group)]
     for group, hosts in inputs["groups"].items():
         close = difflib.get_close_matches(group.replace("-", "_").lower(), empty, 1, 0.9)
@@ -973,6 +984,29 @@ def paths(inputs: Inputs) -> Iterator[Problem]:
             "is slurm_state_save_location too, and slurmd and slurmctld would overwrite each other",
             "give each its own directory",
         )
+
+
+# --- container jobs -----------------------------------------------------------------------------
+
+
+@check
+def container_jobs(inputs: Inputs) -> Iterator[Problem]:
+    """Pyxis knows every argument that plugstack.conf will give it."""
+    settings = inputs["settings"]
+    if not _members(inputs, "slurm_pyxis"):
+        return
+    for what, why, remedy in pyxis.problems(
+        str(settings.get("pyxis_version") or pyxis.VERSION), settings.get("pyxis_options") or {}
+    ):
+        yield Problem(CLUSTER, what, why, remedy)
+    for line in settings["slurm_plugstack"]:
+        if "pyxis" in str(line):
+            yield Problem(
+                CLUSTER,
+                "slurm_plugstack",
+                f"has the line {str(line)!r}, and the group slurm_pyxis makes one of its own",
+                "take it out; pyxis_options has what should stand in it",
+            )
 
 
 # --- where Slurm comes from ---------------------------------------------------------------------

@@ -48,7 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     variables = {
         "slurm_install_method": "source",
         "slurm_version": VERSION,
-        "slurm_build_cache": str(cache),
+        "artifact_cache": str(cache),
     }
     try:
         cluster.local.create(os="debian12", compute=1)

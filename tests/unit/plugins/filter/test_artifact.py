@@ -84,13 +84,21 @@ def test_a_directory_without_sums_is_refused(tmp_path: Path) -> None:
         artifact(TABLE, "tool", "1.2.9", stand_in=str(tmp_path))
 
 
-def test_the_table_of_slurm_is_whole() -> None:
-    path = ROOT / "roles/slurm_build/vars/main/artifacts.yml"
-    table = yaml.safe_load(path.read_text())["__slurm_build_artifacts"]
+def test_checksums_by_file_are_found_and_missed_by_name(tmp_path: Path) -> None:
+    table = [{"name": "tool", "version": "", "url": "https://x/tool_{version}_{arch}.deb", "sha256": "", "source": "x"}]
+    found = artifact(table, "tool", "1.2.9", sha256={"tool_1.2.9_arm64.deb": C}, arch="arm64")
+    assert (found["url"], found["sha256"]) == ("https://x/tool_1.2.9_arm64.deb", C)
+    with pytest.raises(AnsibleFilterError, match=r"set sums: \{tool_1.2.9_amd64.deb: ...\}.*publisher: x"):
+        artifact(table, "tool", "1.2.9", sha256={"tool_1.2.9_arm64.deb": C}, arch="amd64", option="sums")
+
+
+def test_the_table_is_whole() -> None:
+    table = yaml.safe_load((ROOT / "roles/artifacts/vars/main.yml").read_text())["artifacts"]
     for row in table:
         assert set(row) == {"name", "version", "url", "sha256", "source"}
         assert len(row["sha256"]) == 64 if row["version"] else not row["sha256"]
         assert hashlib.sha256(b"").hexdigest() != row["sha256"]
-    versions = [row["version"] for row in table if row["version"]]
+    keys = [(row["name"], row["version"]) for row in table]
+    assert len(set(keys)) == len(keys)
     assert artifact(table, "slurm", "24.11.5")["file"] == "slurm-24-11-5-1.tar.gz"
-    assert len(set(versions)) == len(versions)
+    assert artifact(table, "pyxis", "0.24.0")["file"] == "pyxis-0.24.0.tar.gz"

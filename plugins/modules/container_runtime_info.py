@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of Slurm, Enroot and Pyxis a host has."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: container_runtime_info
+short_description: Read which Slurm, Enroot and Pyxis a host has, and whether they fit
+version_added: "0.1.0"
+description:
+  - Reads the versions of Slurm, Enroot and Pyxis, and for which Slurm the Pyxis plugin was built.
+  - A SPANK plugin that was built for another Slurm, or is not there, is not loaded, and as our
+    C(plugstack.conf) calls it optional, nothing else says so. This module does.
+options:
+  prefix:
+    description: Where Slurm is installed, such as V(/opt/slurm). Empty looks for it.
+    type: str
+    default: ""
+  plugin:
+    description: The plugin as C(plugstack.conf) names it.
+    type: path
+    default: /usr/lib/trainwright/spank_pyxis.so
+  fail:
+    description: Fail when something keeps container jobs from running here.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Read what container jobs need
+  trainwright.slurm.container_runtime_info:
+  register: containers
+
+- name: Stop where a container job could not run
+  trainwright.slurm.container_runtime_info:
+    fail: true
+"""
+
+RETURN = r"""
+runtime:
+  description: What this host has.
+  type: dict
+  returned: always
+  contains:
+    os:
+      description: As in the facts of M(trainwright.slurm.node_facts).
+      type: dict
+      returned: always
+    arch:
+      description: Machine architecture, such as C(x86_64).
+      type: str
+      returned: always
+    slurm:
+      description: >-
+        C(version), C(package_version) (empty where Slurm is not packaged), C(headers_package) that has
+        C(spank.h), C(prefix), C(config_dir).
+      type: dict
+      returned: always
+    enroot:
+      description: >-
+        C(version) and C(caps_version) of the packages, C(missing_programs) that Enroot and Pyxis call.
+      type: dict
+      returned: always
+    pyxis:
+      description: >-
+        C(version) of the package, C(plugin) the file behind the link, C(built_for) the Slurm release it
+        was built for, such as C(24.11), and C(error) where it is no plugin.
+      type: dict
+      returned: always
+    problems:
+      description: What keeps container jobs from running here, each with its remedy.
+      type: list
+      elements: str
+      returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils import container_runtime, pyxis
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "prefix": {"type": "str", "default": ""},
+            "plugin": {"type": "path", "default": pyxis.PLUGIN},
+            "fail": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    runtime = container_runtime.read(module.params["prefix"], module.params["plugin"])
+    if module.params["fail"] and runtime["problems"]:
+        module.fail_json(msg="; ".join(runtime["problems"]), runtime=runtime)
+    module.exit_json(runtime=runtime)
+
+
+if __name__ == "__main__":
+    main()
