@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the tests of images share: a registry, a stand-in for Enroot, and a node with the commands.
+
+The stand-in speaks the command line and the output of Enroot 4.1 (src/docker.sh, src/common.sh) and
+makes real squashfs files by mksquashfs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "roles/enroot/files"
+SOAK = bool(os.environ.get("TRAINWRIGHT_SOAK"))
+
+needs_mksquashfs = pytest.mark.skipif(
+    not shutil.which("mksquashfs"), reason="mksquashfs is not installed (squashfs-tools)"
+)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+ENROOT = r"""#!/bin/sh
+set -eu
+registry=@registry@
+info() { echo "[INFO] $1" >&2; }
+err() { echo "[ERROR] $1" >&2; exit 1; }
+verb=$1; shift
+echo "$verb $*" >>"$registry/log"
+output=
+while [ $# -gt 0 ]; do
+    case $1 in
+        -o|--output) output=$2; shift 2 ;;
+        -a|--arch) shift 2 ;;
+        --) shift; break ;;
+        *) break ;;
+    esac
+done
+uri=${1-}
+case $verb in
+    info)
+        printf 'Enroot version: 4.1.2\nConfig file: /etc/enroot/enroot.conf\n\nEnvironment variables:\n'
+        printf '  ENROOT_CACHE_PATH=%s\n  ENROOT_CONFIG_PATH=%s\n  ENROOT_TEMP_PATH=%s\n' \
+            "$registry/cache" /home/alice/.config/enroot "$registry/temp"
+        exit ;;
+esac
+image=${uri#docker://}
+digest=
+case $image in *@sha256:*) digest=${image##*@}; image=${image%@*} ;; esac
+case $image in */private*)
+    err "URL https://registry.example.org/v2/team/private/manifests/latest returned error code: 401 Unauthorized" ;;
+*/offline*)
+    echo "curl: (6) Could not resolve host: registry.example.org" >&2; exit 6 ;;
+esac
+info "Querying registry for permission grant"
+info "Permission granted"
+[ -n "$digest" ] || digest=$(cat "$registry/$(echo "$image" | tr '/#' '__')" 2>/dev/null) ||
+    err "URL https://registry.example.org/v2/$image/manifests/latest returned error code: 404 Not Found"
+[ "$verb" = import ] || { echo "$digest"; exit; }
+[ ! -e "$output" ] || err "File already exists: $output"
+info "Fetching image manifest"
+info "Downloading 5 missing layers..."
+sleep @pause@
+info "Extracting image layers..."
+sleep @pause@
+info "Creating squashfs filesystem..."
+: "${ENROOT_SQUASH_OPTIONS:=-comp lzo -noD -exit-on-error}"
+mksquashfs "$registry/$digest" "$output" -all-root -no-progress -processors 2 $ENROOT_SQUASH_OPTIONS >&2
+"""
+
+
+@pytest.fixture
+def open_directory() -> t.Iterator[Path]:
+    """A directory that other users may enter, as those of pytest are not."""
+    with tempfile.TemporaryDirectory() as path:
+        os.chmod(path, 0o755)
+        yield Path(path)
+
+
+class World:
+    """A registry and one node; path: its directory, which every user may enter."""
+
+    def __init__(self, path: Path, pause: float = 0.0) -> None:
+        self.path = path
+        self.registry = path / "registry"
+        self.store = path / "images"
+        self.staged = path / "scratch"
+        self.library = path / "lib"
+        self.bin = path / "bin"
+        for directory in (self.registry, self.library, self.bin, self.registry / "temp"):
+            directory.mkdir()
+        (self.registry / "temp").chmod(0o1777)
+        (self.registry / "log").touch()
+        (self.registry / "log").chmod(0o666)
+        self._program("enroot", ENROOT.replace("@pause@", str(pause)))
+        config = path / "images.json"
+        config.write_text(json.dumps({"store": str(self.store), "staged": str(self.staged)}))
+        library = (ROOT / "plugins/module_utils/image_store.py").read_text(encoding="utf-8")
+        assert library.count("/etc/trainwright/images.json") == 1
+        (self.library / "image_store.py").write_text(
+            library.replace("/etc/trainwright/images.json", str(config)), encoding="utf-8"
+        )
+        for name in ("image-import", "pyxis-importer"):
+            text = (FILES / name).read_text(encoding="utf-8")
+            assert text.count('"/usr/lib/trainwright"') == 1
+            text = text.replace("/usr/lib/trainwright", str(self.library))
+            self._program(name, text)
+
+    def _program(self, name: str, text: str) -> None:
+        path = self.bin / name
+        path.write_text(text.replace("@registry@", str(self.registry)), encoding="utf-8")
+        path.chmod(0o755)
+
+    def push(self, image: str, content: bytes) -> str:
+        """Let a tag stand for an image with this content; return its digest."""
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        root = self.registry / digest
+        root.mkdir(exist_ok=True)
+        (root / "data").write_bytes(content)
+        (self.registry / image.replace("/", "_").replace("#", "_")).write_text(digest)
+        return digest
+
+    def calls(self, verb: str) -> list[str]:
+        """What the stand-in was asked for."""
+        lines = (self.registry / "log").read_text(encoding="utf-8").splitlines()
+        return [line for line in lines if line.startswith(f"{verb} ")]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a process on the node."""
+        return {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(self.path)}
+
+    def start(self, *command: str, **more: t.Any) -> subprocess.Popen[str]:
+        """Start a command of the node in a process group of its own."""
+        own = more.pop("environment", {})
+        return subprocess.Popen(
+            [str(self.bin / command[0]), *command[1:]],
+            env={**self.environment, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **more,
+        )
+
+    def run(self, *command: str, **more: t.Any) -> subprocess.CompletedProcess[str]:
+        """Run a command of the node."""
+        process = self.start(*command, **more)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def content_of(image: str | Path) -> bytes:
+    """What was squashed; fails on a damaged image."""
+    done = subprocess.run(["unsquashfs", "-cat", str(image), "data"], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def left_over(store: Path) -> list[str]:
+    """Files of producers, which nobody who has ended leaves behind."""
+    return [
+        entry for entry in os.listdir(store / ".images") if entry.startswith((".work", ".link"))
+    ]
