@@ -61,7 +61,7 @@ EXAMPLES = r"""
 
 - name: Ask whether the controller answers
   trainwright.slurm.node_facts:
-    reach: ["head1:6817"]
+    reach: ["ctl1:6817"]
 """
 
 RETURN = r"""

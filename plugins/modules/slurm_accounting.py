@@ -132,7 +132,6 @@ options:
 EXAMPLES = r"""
 - name: Make the tree of the lab, and remove what is below the lab and not in it
   trainwright.slurm.slurm_accounting:
-    cluster: demo
     qos:
       - {name: lab-urgent, priority: 100, preempt: [normal], options: {MaxWall: "04:00:00"}}
     accounts:
@@ -141,10 +140,10 @@ EXAMPLES = r"""
         fairshare: "10"
         options: {GrpTRES: "cpu=64"}
         accounts:
-          - {name: vision, users: [alice, {name: bob, options: {MaxJobs: 4}}]}
-          - {name: speech, users: [alice]}
+          - {name: vision, users: [carol, {name: dave, options: {MaxJobs: 4}}]}
+          - {name: speech, users: [carol]}
     users:
-      - {name: alice, default_account: vision, admin_level: operator, qos: [normal, lab-urgent]}
+      - {name: carol, default_account: vision, admin_level: operator, qos: [normal, lab-urgent]}
     owned:
       accounts_below: [lab]
       users_of: [lab]

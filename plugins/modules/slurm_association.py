@@ -43,22 +43,22 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Alice works in vision too, with few jobs
+- name: Carol works in vision too, with few jobs
   trainwright.slurm.slurm_association:
-    user: alice
+    user: carol
     account: vision
     options: {MaxJobs: 4}
 
 - name: And with more of them in one partition
   trainwright.slurm.slurm_association:
-    user: alice
+    user: carol
     account: vision
-    partition: spot
+    partition: opportunistic
     options: {MaxJobs: 40}
 
-- name: Bob leaves speech
+- name: She leaves speech
   trainwright.slurm.slurm_association:
-    user: bob
+    user: carol
     account: speech
     state: absent
 """

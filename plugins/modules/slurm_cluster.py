@@ -37,14 +37,14 @@ EXAMPLES = r"""
   trainwright.slurm.slurm_cluster:
     name: hpc2
 
-- name: No job of this cluster may run longer than a week
+- name: No job of it may run longer than a week
   trainwright.slurm.slurm_cluster:
-    name: hpc1
+    name: hpc2
     options: {MaxWall: 7-0}
 
-- name: Forget one that was taken down
+- name: Forget it when it was taken down
   trainwright.slurm.slurm_cluster:
-    name: hpc0
+    name: hpc2
     state: absent
 """
 

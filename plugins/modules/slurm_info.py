@@ -97,13 +97,14 @@ EXAMPLES = r"""
     gather: [jobs]
     users: [alice]
     states: [PENDING, RUNNING]
-    rest_url: http://ctl1:6820
-    rest_token: "{{ slurm_token }}"
+    rest_url: https://slurm.example.org
+    rest_token: "{{ vault_slurm_token }}"
+  delegate_to: localhost
 
 - name: Ask how often two nodes failed this week
   trainwright.slurm.slurm_info:
     gather: [events]
-    nodes: ["gpu[01-02]"]
+    nodes: ["c[1-2]"]
     events_since: 7-00:00:00
 """
 

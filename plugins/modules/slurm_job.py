@@ -251,7 +251,7 @@ EXAMPLES = r"""
     name: prepare
     script: /shared/train/prepare.sh
     arguments: [--shards, "64"]
-    partition: cpu
+    partition: stable
     options: {hint: nomultithread}
   become: true
   become_user: alice

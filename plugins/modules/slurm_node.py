@@ -108,7 +108,7 @@ attributes:
 EXAMPLES = r"""
 - name: Empty two nodes
   trainwright.slurm.slurm_node:
-    names: gpu[07-08]
+    names: c[1-2]
     state: drained
     reason: "rack 4: power is changed -> back on Monday"
     wait: drained
@@ -116,7 +116,7 @@ EXAMPLES = r"""
 
 - name: Give them back, and wait until they can be used
   trainwright.slurm.slurm_node:
-    names: gpu[07-08]
+    names: c[1-2]
     state: resumed
     wait: idle
     wait_timeout: 300
@@ -129,19 +129,19 @@ EXAMPLES = r"""
 
 - name: Reboot a node when it is idle
   trainwright.slurm.slurm_node:
-    names: gpu07
+    names: c1
     state: rebooted
     reason: new kernel
     wait: idle
 
 - name: Prefer the large nodes last, through slurmrestd
   trainwright.slurm.slurm_node:
-    names: [big1, big2]
+    names: c[1-2]
     weight: 100
     features: [bigmem, rack4]
     transport: rest
     rest_url: http://ctl1:6820
-    rest_token: "{{ slurm_token }}"
+    rest_token: "{{ vault_slurm_token }}"
 """
 
 RETURN = r"""

@@ -63,7 +63,7 @@ attributes:
 EXAMPLES = r"""
 - name: Wait for the nodes of this run
   trainwright.slurm.slurm_nodes_ready:
-    nodes: ["gpu[01-04]", login1]
+    nodes: ["c[1-2]"]
     timeout: 60
   register: ready
 """

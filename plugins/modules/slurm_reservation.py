@@ -116,10 +116,10 @@ EXAMPLES = r"""
 - name: Two nodes for a workshop
   trainwright.slurm.slurm_reservation:
     name: workshop
-    start: "2026-12-01T09:00:00+01:00"
+    start: "2030-12-02T09:00:00+01:00"
     duration: "08:00:00"
     nodes: c[1-2]
-    accounts: [training]
+    accounts: [research]
 
 - name: Maintenance from now on, with the jobs that run left alone
   trainwright.slurm.slurm_reservation:

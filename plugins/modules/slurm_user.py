@@ -55,9 +55,9 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Alice, who works in two accounts and helps in the accounting
+- name: Carol, who works in two accounts and helps in the accounting
   trainwright.slurm.slurm_user:
-    name: alice
+    name: carol
     default_account: vision
     accounts: [speech]
     admin_level: operator
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 - name: She has left
   trainwright.slurm.slurm_user:
-    name: alice
+    name: carol
     state: absent
 """
 

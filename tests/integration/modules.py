@@ -20,6 +20,14 @@ from .site import ROOT, VENV_BIN, Site, tail
 REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"
 REST_URL = f"unix://{REST_SOCKET}"
 REST_PORT_URL = "http://ctl1:6820"
+# A slurm.conf whose controller is not there, and whose commands soon give up.
+DEAD = "/tmp/trainwright-dead"
+MAKE_DEAD = (
+    f"mkdir -p {DEAD} && "
+    "( grep -vE '^(SlurmctldPort|SlurmctldHost=ctl2|.*Timeout|AccountingStorageType)' "
+    "/etc/slurm/slurm.conf; echo SlurmctldPort=1; echo MessageTimeout=2; echo SlurmctldTimeout=2; "
+    f"echo AccountingStorageType=accounting_storage/none ) > {DEAD}/slurm.conf"
+)
 Task = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 
@@ -28,6 +36,45 @@ def rest_token(site: Site, user: str = "root", lifespan: int = 600) -> str:
     """A token for slurmrestd, good for that many seconds."""
     shown = site.run("ctl1", f"scontrol token username={user} lifespan={lifespan}")
     return shown.partition("=")[2].strip()
+
+
+def run_plays(
+    site: Site,
+    plays: Sequence[dict[str, Any]],
+    environment: dict[str, str] | None = None,
+    **variables: Any,
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run plays in one ansible-playbook run, and return it with what the JSON callback says of each.
+
+    environment is added to that of the run.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        playbook = Path(directory) / "plays.yml"
+        playbook.write_text(yaml.safe_dump(list(plays), sort_keys=False))
+        variables_file = Path(directory) / "variables.json"
+        variables_file.write_text(json.dumps(variables))
+        variables_file.chmod(0o600)
+        done = subprocess.run(
+            [
+                str(VENV_BIN / "ansible-playbook"),
+                *("-i", str(site.inventory), str(playbook), "-e", f"@{variables_file}"),
+            ],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+                "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+                **(environment or {}),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    start = done.stdout.find("{\n")
+    assert start >= 0, f"{done.returncode}:\n{tail(done.stdout + done.stderr, 60)}"
+    return done, json.loads(done.stdout[start:])["plays"]
 
 
 def run_tasks(
@@ -52,34 +99,9 @@ def run_tasks(
         "strategy": strategy,
         "tasks": [{"ignore_errors": not stop, **task} for task in tasks],
     }
-    with tempfile.TemporaryDirectory() as directory:
-        playbook = Path(directory) / "tasks.yml"
-        playbook.write_text(yaml.safe_dump([play], sort_keys=False))
-        variables_file = Path(directory) / "variables.json"
-        variables_file.write_text(json.dumps(variables))
-        variables_file.chmod(0o600)
-        done = subprocess.run(
-            [
-                str(VENV_BIN / "ansible-playbook"),
-                *("-i", str(site.inventory), str(playbook), "-e", f"@{variables_file}"),
-            ],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-                "ANSIBLE_NOCOLOR": "1",
-                "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    start = done.stdout.find("{\n")
-    assert start >= 0, f"{done.returncode}:\n{tail(done.stdout + done.stderr, 60)}"
-    report = json.loads(done.stdout[start:])
+    done, plays = run_plays(site, [play], **variables)
     results: Results = {}
-    for played in report["plays"]:
+    for played in plays:
         for task in played["tasks"]:
             if host in task["hosts"]:
                 results[task["task"]["name"]] = task["hosts"][host]

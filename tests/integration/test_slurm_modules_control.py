@@ -18,18 +18,20 @@ import pytest
 from plugins.module_utils.client.capabilities import TABLE, can
 
 from .conftest import Converged
-from .modules import REST_PORT_URL, REST_URL, Results, Task, rest_token, run_tasks
+from .modules import (
+    DEAD,
+    MAKE_DEAD,
+    REST_PORT_URL,
+    REST_URL,
+    Results,
+    Task,
+    rest_token,
+    run_tasks,
+)
 
 VERSION = {"debian12": "22.05", "debian13": "24.11"}
 HEALTH = "tw:health:test: it is tested -> end the test"
 CREATED = [(kind, name) for kind in ("res", "part") for name in ("twcli", "twkept")]
-DEAD = "/tmp/trainwright-dead"
-# A slurm.conf whose controller is not there, and whose commands soon give up.
-MAKE_DEAD = (
-    "( grep -vE '^(SlurmctldPort|SlurmctldHost=ctl2|.*Timeout|AccountingStorageType)' "
-    "/etc/slurm/slurm.conf; echo SlurmctldPort=1; echo MessageTimeout=2; echo SlurmctldTimeout=2; "
-    "echo AccountingStorageType=accounting_storage/none ) >"
-)
 
 
 class Steps:
@@ -169,7 +171,7 @@ def walk(site: Converged) -> Iterator[tuple[Steps, Results]]:
     for name, options in (("port", port), ("auto without commands", auto)):
         steps.add(name, "slurm_info", False, "rest", gather=["nodes"])
         steps.tasks[-1]["trainwright.slurm.slurm_info"].update(options)
-    site.run("ctl1", f"mkdir -p {DEAD} && {MAKE_DEAD} {DEAD}/slurm.conf")
+    site.run("ctl1", MAKE_DEAD)
     try:
         yield steps, run_tasks(site, steps.tasks)
     finally:

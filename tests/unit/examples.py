@@ -26,9 +26,9 @@ class _CapturedError(Exception):
     """Carries what a module gives AnsibleModule."""
 
 
-def block(module: str, name: str) -> str:
-    """DOCUMENTATION, EXAMPLES or RETURN of a module as text."""
-    text = (ROOT / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8")
+def block(plugin: str, name: str, kind: str = "modules") -> str:
+    """DOCUMENTATION, EXAMPLES or RETURN of a module or another plugin as text; "" without."""
+    text = (ROOT / "plugins" / kind / f"{plugin}.py").read_text(encoding="utf-8")
     match = re.search(rf'^{name} = r"""\n(.*?)^"""', text, re.M | re.S)
     return match[1] if match else ""
 

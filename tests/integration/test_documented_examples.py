@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Every example of ansible-doc and every play of docs/modules.md runs on a real cluster as it stands.
+
+One ansible-playbook run does them all, a play for each module, in an order in which each finds what it
+speaks of. What is not there on this cluster has a stand-in, what would end it runs in check mode, what
+cannot run is left out: all are listed below, with the reason. On Debian 13 only: slurmrestd of Debian 12
+is too old for some examples.
+
+That names, types and rules of options are right is held without a cluster, in tests/unit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit import examples
+
+from .conftest import Converged
+from .modules import DEAD, MAKE_DEAD, rest_token, run_plays
+from .site import ROOT, poll, tail
+
+pytestmark = pytest.mark.systems("debian13")
+
+GUIDE = "docs/modules.md"
+# The examples of slurm_conf come last: they leave files that no daemon shall read.
+SOURCES = [*(name for name in examples.MODULES if name != "slurm_conf"), GUIDE, "slurm_conf"]
+
+# What examples name, in JSON, and this cluster calls otherwise.
+STAND_INS = {
+    "https://slurm.example.org": "http://{{ controller }}:6820",
+    "head_node": "ctl1",
+    # A cluster keeps its name, its keys and its state for good.
+    '"slurm_cluster_name": "atlas"': '"slurm_cluster_name": "{{ slurm_cluster_name }}", '
+    '"slurm_auth_type": "slurm", "slurm_state_save_location": "/shared/slurmctld", '
+    '"cluster_mounts": "{{ cluster_mounts }}"',
+    "lookup('ansible.builtin.template', 'slurm.conf.j2')": "slurm_conf_text",
+    # Only the play without a controller waits for it.
+    '"controller_timeout": 10': '"controller_timeout": 1',
+    "/tmp/parts": "{{ work }}/parts",
+    "~/demo-support": "{{ work }}/demo-support",
+}
+# The hosts that examples are for, where that is not ctl1.
+HOSTS = {"cluster_model": "slurm_cluster", "config_files": "c3"}
+_BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
+CHECKED = {
+    ("services", "Run the controller"): _BY_ROLE,
+    ("slurm_node", "Reboot a node when it is idle"): "a container does not come back by itself",
+    ("slurmctld_config", "Bring slurmctld to run with its configuration"): _BY_ROLE,
+    ("slurmctld_config", "Move StateSaveLocation while no job is left"): _BY_ROLE,
+    ("system_users", "Create the accounts of the cluster"): "it removes bob, whom tests need",
+}
+# What needs more than the clusters of these tests have: no host of theirs runs containers.
+LEFT_OUT = {
+    ("container_runtime_info", "Stop where a container job could not run"): "it stops here",
+    ("package_files", "Install Enroot"): "it takes Enroot's package",
+}
+
+KEPT = "/root/kept"
+# What the examples take to be there. The node that is drained gives those about drains one to find.
+BEFORE = f"""set -e
+{MAKE_DEAD}
+mkdir {KEPT}
+cp /etc/hosts {KEPT}
+cp -a /etc/slurm {KEPT}
+mkdir -p /opt/slurm/etc /shared/train /shared/nightly /shared/tests /shared/logs
+ln -sfn /usr/bin /opt/slurm/bin
+cp /etc/slurm/slurm.conf /opt/slurm/etc
+tee -a /opt/slurm/etc/slurm.conf /etc/slurm/slurm.conf >/dev/null <<'EOF'
+HealthCheckProgram=/bin/true
+NodeName=gpu[01-04] CPUs=96 RealMemory=1100000 Gres=gpu:h100:8 State=FUTURE
+PartitionName=old Nodes=c1
+EOF
+echo 'print("trained")' >/shared/train/train.py
+printf '#!/bin/sh\\necho "$@"\\n' |
+    tee /shared/train/prepare.sh /shared/nightly/run >/shared/tests/all_reduce_perf
+chmod +x /shared/train/prepare.sh /shared/nightly/run /shared/tests/all_reduce_perf
+chown alice /shared/train /shared/nightly /shared/logs
+scontrol create partition=gpu nodes=c[1-2]
+scontrol update nodename=c3 state=drain reason='fan is broken'
+# slurmctld asks for a name that nobody knows for ten seconds.
+for n in 5 6 7 8; do echo 127.0.0.$n gpu0$n >>/etc/hosts; done
+"""
+AFTER = f"""
+scontrol delete reservation=workshop; scontrol delete reservation=maintenance
+scontrol delete partition=course; scontrol delete partition=gpu
+sacctmgr -i delete user carol,dave; sacctmgr -i delete account vision,speech
+sacctmgr -i delete account lab; sacctmgr -i delete qos urgent,lab-urgent
+sacctmgr -i delete cluster hpc2
+if [ -d {KEPT}/slurm ]; then
+    cat {KEPT}/hosts >/etc/hosts
+    mv /etc/slurm {KEPT}/changed && mv {KEPT}/slurm /etc
+fi
+rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/train /shared/nightly /shared/tests /shared/logs
+scontrol reconfigure
+scontrol update nodename=c[1-3] features= weight=1
+scontrol update nodename=c[1-3] state=resume
+"""
+# The same for what config_files writes on its node.
+BEFORE_FILES = "cp -p /etc/pam.d/sshd /root/sshd.kept"
+AFTER_FILES = (
+    "mv /root/sshd.kept /etc/pam.d/sshd; rm -f /etc/slurm/gres.conf /etc/sudoers.d/cluster"
+)
+
+
+def text_of(source: str) -> str:
+    """The examples of a module, or all plays of the guide, as JSON."""
+    page = (ROOT / GUIDE).read_text(encoding="utf-8")
+    plays = "\n".join(re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S))
+    return json.dumps(
+        yaml.safe_load(plays if source == GUIDE else examples.block(source, "EXAMPLES"))
+    )
+
+
+def plays_of(source: str) -> list[dict[str, Any]]:
+    """The plays that run a source, with all of their tasks whatever becomes of the others."""
+    text = text_of(source)
+    for name, other in STAND_INS.items():
+        text = text.replace(name, other)
+    given: list[dict[str, Any]] = json.loads(text)
+    if source == GUIDE:
+        # An error that is ignored is not rescued.
+        return [{"ignore_errors": "'rescue'" not in str(play), **play} for play in given]
+    given = [task for task in given if (source, task["name"]) not in LEFT_OUT]
+    for task in given:
+        # The collection needs root on the hosts of a cluster and nothing on the control node.
+        task.setdefault("become", task.get("delegate_to") != "localhost")
+        task["check_mode"] = (source, task["name"]) in CHECKED
+    play = {"name": source, "hosts": HOSTS.get(source, "ctl1"), "gather_facts": False}
+    user = "alice" if source == "slurm_job" else "root"
+    token = {"vault_slurm_token": f"{{{{ tokens.{user} }}}}"}
+    return [{**play, "ignore_errors": True, "vars": token, "tasks": given}] if given else []
+
+
+def without_controller(play: dict[str, Any]) -> dict[str, Any]:
+    """The play, for which no controller is there."""
+    options = {"group/trainwright.slurm.slurm": {"slurm_conf": f"{DEAD}/slurm.conf"}}
+    return {**play, "name": f"{play['name']}, without one", "module_defaults": options}
+
+
+def state(site: Converged) -> list[str]:
+    """What the examples could change of the cluster."""
+    on_the_controller = (
+        "scontrol show partition; scontrol show reservation; sinfo -hN -o '%N %T %w %f %E';"
+        "sacctmgr -nP show assoc; sacctmgr -nP show user; sacctmgr -nP show qos;"
+        "sacctmgr -nP show cluster format=cluster; ls /opt /shared /root; ls /var/tmp | grep trainwright;"
+        "find /etc/slurm /etc/munge /var/lib/trainwright -type f | sort | xargs sha256sum; id bob"
+    )
+    on_the_node = "ls -l /etc/slurm /etc/pam.d /etc/sudoers.d; sha256sum /etc/pam.d/sshd"
+    shown = site.run("ctl1", on_the_controller) + site.run("c3", on_the_node)
+    return shown.splitlines()
+
+
+@dataclass
+class Ran:
+    """The results of all tasks, by play and task and then by host, and the state before them."""
+
+    results: dict[tuple[str, str], dict[str, dict[str, Any]]]
+    before: list[str]
+
+
+@pytest.fixture(scope="module")
+def ran(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """All examples run, and what they made is taken away."""
+    site.end_all_jobs()
+    before = state(site)
+    work = tmp_path_factory.mktemp("examples")
+    (work / "parts").mkdir()
+    plays = [play for source in SOURCES for play in plays_of(source)]
+    plays += [without_controller(play) for play in plays if "'rescue'" in str(play)]
+    try:
+        site.run("c3", BEFORE_FILES)
+        site.run("ctl1", BEFORE)
+        root = rest_token(site)
+        done, played = run_plays(
+            site,
+            plays,
+            environment={"SLURM_JWT": root},
+            controller=site.cluster.addresses["ctl1"],
+            work=str(work),
+            tokens={"root": root, "alice": rest_token(site, "alice")},
+            slurm_conf_text=site.run("ctl1", f"cat {KEPT}/slurm/slurm.conf") + "\n",
+            vault_slurm_database_password="not-the-real-one",
+        )
+    finally:
+        site.end_all_jobs()
+        site.run("c3", AFTER_FILES)
+        site.run("ctl1", AFTER, check=False)
+    results = {
+        (play["play"]["name"], task["task"]["name"]): task["hosts"]
+        for play in played
+        for task in play["tasks"]
+    }
+    assert results, tail(done.stdout + done.stderr, 60)
+    return Ran(results, before)
+
+
+def problem(task: dict[str, Any], hosts: dict[str, dict[str, Any]]) -> str:
+    """Why a task of an example did not do what it is there for; "" if it did."""
+    for host, result in hosts.items():
+        if result.get("failed") or result.get("unreachable"):
+            return f"{host}: {result.get('msg') or json.dumps(result)}"
+        if result.get("skipped") and "when" not in task:
+            return f"{host}: skipped"
+    return "" if hosts else "not run"
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_examples_run(ran: Ran, source: str) -> None:
+    wrong = {}
+    for play in plays_of(source):
+        for task in examples.tasks(yaml.safe_dump([play])):
+            rescues = task in [t for b in play["tasks"] for t in b.get("rescue", [])]
+            name = without_controller(play)["name"] if rescues else play["name"]
+            found = problem(task, ran.results.get((name, task["name"]), {}))
+            if found:
+                wrong[task["name"]] = found
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_the_cluster_is_as_before(site: Converged, ran: Ran) -> None:
+    """Nodes take a moment to register after a reconfigure."""
+    with suppress(AssertionError):
+        poll("all as before", lambda: state(site) == ran.before, 30)
+    assert state(site) == ran.before
+
+
+def test_exceptions_are_about_examples() -> None:
+    text = "".join(text_of(source) for source in SOURCES)
+    assert not [name for name in STAND_INS if name not in text]
+    assert set(HOSTS) <= set(SOURCES)
+    names = {
+        (source, task["name"]) for source in SOURCES for task in examples.tasks(text_of(source))
+    }
+    assert not {*CHECKED, *LEFT_OUT} - names
