@@ -58,8 +58,14 @@ CHECKED = {
     ("system_users", "Create the accounts of the cluster"): "it removes bob, whom tests need",
 }
 # What needs more than the clusters of these tests have: no host of theirs runs containers.
+_IMAGE = "it takes Enroot and a registry"
 LEFT_OUT = {
     ("container_runtime_info", "Stop where a container job could not run"): "it stops here",
+    ("enroot_image", "Import an image, or see that it is there"): _IMAGE,
+    ("enroot_image", "Follow a tag that moves"): _IMAGE,
+    ("enroot_image", "Copy it to this node's own disk"): _IMAGE,
+    ("enroot_image", "Remove a name"): _IMAGE,
+    ("enroot_image", "Remove what has had no name for a month, and keep all below 2 TB"): _IMAGE,
     ("package_files", "Install Enroot"): "it takes Enroot's package",
 }
 
