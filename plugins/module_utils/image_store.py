@@ -711,7 +711,7 @@ def _checked_name(name: str) -> str:
 def _result(store: Store, name: str, before: Image | None, after: Image | None) -> Record:
     return {
         "name": name,
-        "path": store.link(name),
+        "link": store.link(name),
         "image": after.path if after else "",
         "digest": after.digest if after else "",
         "size": after.size if after else 0,
@@ -964,11 +964,13 @@ def configuration(path: str = CONFIG) -> dict[str, str]:
     """Return where the images of this cluster are: store (shared) and staged (local to the node)."""
     try:
         with open(path, encoding="utf-8") as file:
-            return t.cast("dict[str, str]", json.load(file))
-    except (OSError, ValueError) as error:
-        raise ImageError(
-            "missing", f"{path}: {error} -> role enroot writes it on every host of the cluster"
-        ) from None
+            found = json.load(file)
+        return {name: str(found[name]) for name in ("store", "staged")}
+    except (OSError, ValueError, TypeError) as error:
+        fault = str(error)
+    except KeyError as error:
+        fault = f"has no {error}"
+    raise ImageError("missing", f"{path}: {fault} -> role enroot writes it on every host")
 
 
 def user_store(shared: str) -> Store:
@@ -1000,7 +1002,7 @@ def lookup(config: t.Mapping[str, str], name: str) -> str:
     the same. Raises ImageError: unknown.
     """
     own, shared = user_store(config["store"]), Store(config["store"])
-    staged = Store(config.get("staged") or config["store"])
+    staged = Store(config["staged"])
     places = [own, staged, shared]
     with contextlib.suppress(OSError):
         # In a sticky directory anyone may have made it.

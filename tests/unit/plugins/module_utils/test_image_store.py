@@ -345,7 +345,7 @@ def test_of_eight_at_once_one_does_the_work(tmp_path: Path) -> None:
 
 
 def test_producers_that_are_killed_leave_nothing_that_matters(tmp_path: Path) -> None:
-    world = World(tmp_path, pause=0.1)
+    world = World(tmp_path, pause=0.06)
     world.store.mkdir()
     draw = random.Random(None if SOAK else 1)
     world.push(TAG, draw.randbytes(3 << 20))
@@ -353,19 +353,24 @@ def test_producers_that_are_killed_leave_nothing_that_matters(tmp_path: Path) ->
     assert world.run("image-import", TAG, "train").returncode == 0
     usual = time.monotonic() - begun
     at_work = 0
-    kills = 50 if SOAK else 6
+    kills = 50 if SOAK else 5
     for number in range(kills):
         content = draw.randbytes(3 << 20) + bytes([number])
-        world.push(TAG, content)
+        lock = world.store / ".images" / f".lock-{world.push(TAG, content)[7:]}"
         first = world.start("image-import", TAG, "train", "--refresh")
-        # Another one waits for the same image, or comes a little later.
-        second = world.start("image-import", TAG, "train", "--refresh") if number % 2 else None
-        time.sleep(draw.uniform(0, usual))
+        if number % 2:
+            # Another one waits for the same image, or comes a little later; the kill comes at any time.
+            second = world.start("image-import", TAG, "train", "--refresh")
+        else:
+            # It is alone, and is killed after it began to produce.
+            second = None
+            while not lock.exists() or not lock.stat().st_size:
+                time.sleep(0.005)
+        time.sleep(draw.uniform(0, usual if second else usual / 2))
         os.killpg(first.pid, signal.SIGKILL)
         first.communicate()
         # Whoever ends otherwise leaves the lock's file empty.
-        locks = (world.store / ".images").glob(".lock-*")
-        at_work += second is None and any(lock.stat().st_size for lock in locks)
+        at_work += second is None and lock.stat().st_size > 0
         for image in (world.store / ".images").glob("sha256-*.sqsh"):
             content_of(image)
         assert content_of(world.store / "train.sqsh")
