@@ -279,7 +279,7 @@ class Remote(Source):
             if code or not found:
                 raise _refusal(self.reference, output, os.sep)
             return found[0]
-        scheme, _, image = self.reference.partition("://")
+        scheme, image = self.reference.split("://", 1)
         engine = scheme.rstrip("d") if scheme == "dockerd" else scheme
         command = [_program(engine), "image", "inspect", "--format", "{{.Id}}", image]
         code, output = _stream(command, silent)
@@ -555,7 +555,7 @@ class Store:
     @staticmethod
     def _lock(path: str, say: Say, wait: bool) -> int | None:
         pause = _FIRST_PAUSE
-        said = ""
+        said = holder = ""
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:

@@ -70,7 +70,7 @@ options:
   path:
     description:
       - Directory of the store, made if it is missing. Without it, what C(/etc/trainwright/images.json)
-        says, which role M(ignore:enroot) writes on each host.
+        says, which the role enroot writes on each host.
     type: path
   collect:
     description:
