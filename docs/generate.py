@@ -126,7 +126,8 @@ def plugin_page(name: str, kind: str, plugin: Json) -> str:
 
 def role_page(role: str, specs: Json) -> str:
     """The README of a role from its argument specs."""
-    main = specs["main"]
+    # A role that only lends its entry points has no main one.
+    main = specs.get("main") or next(iter(specs.values()))
     lines = [
         f"# {COLLECTION}.{role}",
         "",
@@ -138,7 +139,7 @@ def role_page(role: str, specs: Json) -> str:
     ]
     seen: Json = {}
     for entry, spec in specs.items():
-        if entry != "main":
+        if spec is not main:
             text = [f"Entry point `{entry}`", "", spec["short_description"].rstrip(".") + ".", ""]
             lines += ["## " + text[0], *text[1:], *paragraphs(spec.get("description", []))]
         options = spec.get("options") or {}
@@ -147,7 +148,7 @@ def role_page(role: str, specs: Json) -> str:
             continue
         seen = options
         head = ["Variable", "Type", "Default", "Description"]
-        title = "## Variables" if entry == "main" else "### Variables"
+        title = "## Variables" if spec is main else "### Variables"
         lines += [title, "", *table(head, list(option_rows(options))), ""]
     if role != "slurm":
         lines += ["The cluster's own variables are those of [slurm](../slurm/README.md).", ""]
@@ -222,7 +223,8 @@ def pages() -> dict[Path, str]:
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         made[role / "README.md"] = role_page(role.name, specs)
         link = f"../../roles/{role.name}/README.md"
-        index += [f"- [{COLLECTION}.{role.name}]({link}): {specs['main']['short_description']}"]
+        title = next(iter(specs.values()))["short_description"]
+        index += [f"- [{COLLECTION}.{role.name}]({link}): {title}"]
     made[ROOT / "docs" / "capabilities.md"] = capabilities_page()
     made[reference / "README.md"] = "\n".join([*index, ""])
     return made

@@ -163,9 +163,9 @@ class Cluster:
         now = self.spec
         if count < 1:
             raise LocalError(f"add-compute {count}: nothing to add; use 1 or more")
-        more = replace(now, compute=now.compute + count).as_dict()
-        del more["name"]
-        self.create(**more, progress=progress)
+        self.create(
+            now.os, now.compute + count, now.gpus, now.controllers, now.pyxis, progress=progress
+        )
 
     def remove_compute(self) -> str:
         """Remove the last compute node, rewrite the inventory, and return the node's name."""

@@ -42,7 +42,9 @@ class ActionModule(ActionBase):
         directory = self._make_tmp_path()
         try:
             remote = {
-                name: self._transfer_file(path, self._connection._shell.join_path(directory, os.path.basename(path)))
+                name: self._transfer_file(
+                    path, self._connection._shell.join_path(directory, os.path.basename(path))
+                )
                 for name, path in files.items()
             }
             self._fixup_perms2((directory, *remote.values()))

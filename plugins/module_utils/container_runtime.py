@@ -102,7 +102,9 @@ def _problems(slurm: str, plugin: dict[str, str]) -> list[str]:
     if not slurm:
         return ["Slurm: not installed -> run site.yml"]
     if not plugin["plugin"]:
-        out.append(f"Pyxis: {pyxis.PLUGIN} is not there, so srun knows no --container-image -> {remedy}")
+        out.append(
+            f"Pyxis: {pyxis.PLUGIN} is not there, so srun knows no --container-image -> {remedy}"
+        )
     elif plugin["error"]:
         out.append(f"Pyxis: {plugin['plugin']}: {plugin['error']} -> {remedy}")
     elif pyxis.number(plugin["built_for"]) != pyxis.number(slurm):
@@ -113,7 +115,9 @@ def _problems(slurm: str, plugin: dict[str, str]) -> list[str]:
     missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if missing:
         packages = sorted({PROGRAMS[name] for name in missing})
-        out.append(f"Enroot: no {', '.join(missing)} -> install {', '.join(packages)}, or run site.yml")
+        out.append(
+            f"Enroot: no {', '.join(missing)} -> install {', '.join(packages)}, or run site.yml"
+        )
     for path, why in (
         ("/dev/fuse", "squashfuse cannot mount an image"),
         ("/proc/self/ns/user", "this kernel has no user namespaces"),

@@ -500,6 +500,12 @@ def slurm_conf_values(text: str, keys: tuple[str, ...] = CONF_KEYS) -> dict[str,
     return values
 
 
+def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
+    """What `srun --mpi=` takes here: the MPI plugins in Slurm's plugin directory, such as ["pmi2", "pmix_v5"]."""
+    pattern = os.path.join(root, plugin_dir.lstrip("/"), "mpi_*.so") if plugin_dir else ""
+    return sorted(os.path.basename(path)[4:-3] for path in glob.glob(pattern))
+
+
 def slurm_places(root: str = "/") -> dict[str, str]:
     """Where Slurm is installed; the places it will have where it is not yet."""
 
@@ -642,7 +648,11 @@ def gather(
     }
     # dpkg keeps a journal here only while it works: one that is left tells of an interruption.
     facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
-    facts["slurm"] = {**slurm_version(commands, release["like"], places), **places}
+    facts["slurm"] = {
+        **slurm_version(commands, release["like"], places),
+        **places,
+        "mpi": mpi_plugins(places["plugin_dir"]),
+    }
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["reach"] = probes.collect()

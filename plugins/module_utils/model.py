@@ -922,6 +922,16 @@ def build_model(inputs: Inputs) -> Model:
         and settings["slurm_install_method"] in ("distribution", "source")
         and all(row.get("pmix") for row in rows)
     )
+    without = sorted(
+        host
+        for host, row in facts.items()
+        if (row.get("slurm") or {}).get("mpi")
+        and not any(name.startswith("pmix") for name in row["slurm"]["mpi"])
+    )
+    if pmix and without:
+        # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
+        pmix = False
+        messages.append(f"MpiDefault is none: {fold(without)} has a Slurm without mpi/pmix")
     if not facts or not any(host in facts for host in [*compute, *controller_hosts]):
         pmix = bool((inputs["record"].get("choices") or {}).get("pmix"))
 

@@ -118,7 +118,10 @@ def _elf_symbol(data: bytes, name: bytes) -> int:
     try:
         if data[:6] != b"\x7fELF\x02\x01":
             raise ValueError("no 64-bit ELF file")
-        offset, size, count = *struct.unpack_from("<Q", data, 40), *struct.unpack_from("<HH", data, 58)
+        offset, size, count = (
+            *struct.unpack_from("<Q", data, 40),
+            *struct.unpack_from("<HH", data, 58),
+        )
         # name, type, flags, address, offset, size, link
         sections = [
             struct.unpack_from("<IIQQQQI", data, offset + size * index) for index in range(count)

@@ -33,6 +33,10 @@ options:
     type: list
     elements: str
     default: []
+  reinstall:
+    description: Install the packages also where that version is there, since what it brought was found damaged.
+    type: bool
+    default: false
   timeout:
     description: Seconds to wait for another run of the package manager to end.
     type: int
@@ -89,12 +93,13 @@ def install(module: AnsibleModule, what: list[str]) -> None:
     timeout = module.params["timeout"]
     if module.get_bin_path("apt-get"):
         tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={timeout}"]
-        command = [*tool, "--no-install-recommends", "--allow-downgrades"]
+        command = [*tool, "--no-install-recommends", "--allow-downgrades", "--reinstall"]
         command += ["-oDpkg::Options::=--force-confold", "install", *what]
         refresh = [*tool, "--quiet", "update"]
     else:
         tool = ["dnf", "--assumeyes", "--setopt=install_weak_deps=False"]
-        command, refresh = [*tool, "install", *what], [*tool, "makecache"]
+        verb = "reinstall" if module.params["reinstall"] else "install"
+        command, refresh = [*tool, verb, *what], [*tool, "makecache"]
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     rc, out, err = module.run_command(command, environ_update=environment)
     for delay in (0, 5, 10):
@@ -127,6 +132,7 @@ def main() -> None:
                 },
             },
             "needs": {"type": "list", "elements": "str", "default": []},
+            "reinstall": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 300},
             # The action plugin: where the files lie on this host; empty is a look only.
             "_files": {"type": "dict", "default": {}},
@@ -136,7 +142,8 @@ def main() -> None:
     wanted = {row["name"]: row["version"] for row in module.params["packages"]}
     needs = module.params["needs"]
     before = installed(module, [*wanted, *needs])
-    missing = [name for name, version in wanted.items() if before.get(name) != version]
+    again = module.params["reinstall"]
+    missing = [name for name, version in wanted.items() if again or before.get(name) != version]
     missing_needs = [name for name in needs if name not in before]
     files = module.params["_files"]
     after = {**before, **wanted, **dict.fromkeys(missing_needs, "any")}
@@ -149,7 +156,11 @@ def main() -> None:
         module.exit_json(**result, diff=diff)
     install(module, [*missing_needs, *(os.path.abspath(files[name]) for name in missing)])
     now = installed(module, list(wanted))
-    wrong = [f"{name} {now.get(name, 'not installed')}" for name in wanted if now.get(name) != wanted[name]]
+    wrong = [
+        f"{name} {now.get(name, 'not installed')}"
+        for name in wanted
+        if now.get(name) != wanted[name]
+    ]
     if wrong:
         module.fail_json(
             msg=f"{', '.join(wrong)}: not the version that was asked for"

@@ -85,15 +85,27 @@ def test_a_directory_without_sums_is_refused(tmp_path: Path) -> None:
 
 
 def test_checksums_by_file_are_found_and_missed_by_name(tmp_path: Path) -> None:
-    table = [{"name": "tool", "version": "", "url": "https://x/tool_{version}_{arch}.deb", "sha256": "", "source": "x"}]
+    table = [
+        {
+            "name": "tool",
+            "version": "",
+            "url": "https://x/tool_{version}_{arch}.deb",
+            "sha256": "",
+            "source": "x",
+        }
+    ]
     found = artifact(table, "tool", "1.2.9", sha256={"tool_1.2.9_arm64.deb": C}, arch="arm64")
     assert (found["url"], found["sha256"]) == ("https://x/tool_1.2.9_arm64.deb", C)
-    with pytest.raises(AnsibleFilterError, match=r"set sums: \{tool_1.2.9_amd64.deb: ...\}.*publisher: x"):
-        artifact(table, "tool", "1.2.9", sha256={"tool_1.2.9_arm64.deb": C}, arch="amd64", option="sums")
+    with pytest.raises(
+        AnsibleFilterError, match=r"set sums: \{tool_1.2.9_amd64.deb: ...\}.*publisher: x"
+    ):
+        artifact(
+            table, "tool", "1.2.9", sha256={"tool_1.2.9_arm64.deb": C}, arch="amd64", option="sums"
+        )
 
 
 def test_the_table_is_whole() -> None:
-    table = yaml.safe_load((ROOT / "roles/artifacts/vars/main.yml").read_text())["artifacts"]
+    table = yaml.safe_load((ROOT / "roles/artifact/vars/main.yml").read_text())["artifact_table"]
     for row in table:
         assert set(row) == {"name", "version", "url", "sha256", "source"}
         assert len(row["sha256"]) == 64 if row["version"] else not row["sha256"]
