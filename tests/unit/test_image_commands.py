@@ -120,7 +120,8 @@ def test_a_user_cannot_replace_what_is_not_his(shared: World) -> None:
             done = subprocess.run(command, capture_output=True, user=BOB, group=BOB)
             assert done.returncode, command
         image = Path(os.path.realpath(link))
-        assert subprocess.run(["dd", "if=/dev/zero", f"of={image}"], user=BOB).returncode
+        overwrite = ["dd", "if=/dev/zero", f"of={image}"]
+        assert subprocess.run(overwrite, capture_output=True, user=BOB, group=BOB).returncode
         assert content_of(link) == b"one"
     moved = subprocess.run(["mv", alices, alices.with_name("x")], capture_output=True, user=BOB)
     assert moved.returncode, "the sticky bit"

@@ -120,7 +120,7 @@ def test_nothing_is_printed_of_a_secret_task(monkeypatch: pytest.MonkeyPatch) ->
 
 @needs_mksquashfs
 def test_a_real_run_shows_its_progress(tmp_path: Path) -> None:
-    world = World(tmp_path, pause=2)
+    world = World(tmp_path, pause=1.5)
     world.push(TAG, b"one")
     task = {
         "name": "Import",
