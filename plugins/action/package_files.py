@@ -22,14 +22,14 @@ class ActionModule(ActionBase):
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        arguments = {key: value for key, value in self._task.args.items() if key != "_files"}
+        arguments = dict(self._task.args)
         look = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)
         files = {
             package["name"]: os.path.expanduser(package["src"])
             for package in arguments.get("packages") or []
             if package["name"] in (look.get("missing") or [])
         }
-        if look.get("failed") or not files or self._task.check_mode:
+        if look.get("failed") or not files or self._task.check_mode or arguments.get("files"):
             return {**result, **look}
         for name, path in files.items():
             if not os.path.isfile(path):
@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
             }
             self._fixup_perms2((directory, *remote.values()))
             done = self._execute_module(
-                MODULE, module_args={**arguments, "_files": remote}, task_vars=task_vars
+                MODULE, module_args={**arguments, "files": remote}, task_vars=task_vars
             )
         finally:
             self._remove_tmp_path(directory)

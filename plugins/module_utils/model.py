@@ -14,7 +14,7 @@ import json
 import re
 import typing as t
 
-from . import pyxis
+from . import oci, pyxis
 from .hostlist import expand, fold, fold_in_order, natural_key
 from .slurm_conf import restart_parameters
 
@@ -96,6 +96,7 @@ class Model(t.TypedDict):
     cgroup_conf: Pairs
     slurmdbd_conf: Pairs
     plugstack: list[str]
+    oci_conf: Pairs
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]
@@ -986,6 +987,9 @@ def build_model(inputs: Inputs) -> Model:
         "cgroup_conf": [],
         "slurmdbd_conf": [],
         "plugstack": _plugstack(settings, inputs),
+        "oci_conf": oci.pairs(version, settings.get("oci_conf") or {})
+        if inputs["groups"].get("slurm_oci")
+        else [],
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},

@@ -16,7 +16,7 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import pyxis
+from . import oci, pyxis
 from .accounting import AccountingError, wanted_from
 from .hostlist import HostlistError, expand, fold, natural_key
 from .model import (
@@ -158,6 +158,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "node_scratch_path": str,
     "pyxis_version": str,
     "pyxis_options": dict,
+    "oci_conf": dict,
 }
 _NAMES_OF_TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "a mapping",
                    float: "a number"}  # fmt: skip
@@ -553,6 +554,7 @@ def members_of_the_cluster(inputs: Inputs) -> Iterator[Problem]:
         "slurm_rest",
         "slurm_compute",
         "slurm_pyxis",
+        "slurm_oci",
     ):
         for host in _members(inputs, group):
             if host not in cluster:
@@ -574,6 +576,7 @@ def misspelt_groups(inputs: Inputs) -> Iterator[Problem]:
         "slurm_rest",
         "slurm_compute",
         "slurm_pyxis",
+        "slurm_oci",
     )
     empty = [group for group in known if not inputs["groups"].get(group)]
     for group, hosts in inputs["groups"].items():
@@ -1007,6 +1010,15 @@ def container_jobs(inputs: Inputs) -> Iterator[Problem]:
                 f"has the line {str(line)!r}, and the group slurm_pyxis makes one of its own",
                 "take it out; pyxis_options has what should stand in it",
             )
+
+
+@check
+def slurm_containers(inputs: Inputs) -> Iterator[Problem]:
+    """This Slurm knows every option that oci.conf will have."""
+    if _members(inputs, "slurm_oci"):
+        version = parse_version(_cluster_version(inputs))
+        for what, why, remedy in oci.problems(version, inputs["settings"].get("oci_conf") or {}):
+            yield Problem(CLUSTER, what, why, remedy)
 
 
 # --- where Slurm comes from ---------------------------------------------------------------------

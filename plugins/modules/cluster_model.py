@@ -382,6 +382,12 @@ plugstack:
   elements: str
   sample: []
   returned: success
+oci_conf:
+  description: Settings of oci.conf; empty without the group C(slurm_oci).
+  type: list
+  elements: list
+  sample: []
+  returned: success
 slurmd_digest:
   description: SHA-256 over what makes every slurmd restart when it changes.
   type: str

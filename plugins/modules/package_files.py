@@ -33,6 +33,12 @@ options:
     type: list
     elements: str
     default: []
+  files:
+    description: >-
+      Where files lie on the host, by the names of their packages. Left empty, they are handed over from the control
+      node when they are needed.
+    type: dict
+    default: {}
   reinstall:
     description: Install the packages also where that version is there, since what it brought was found damaged.
     type: bool
@@ -134,8 +140,7 @@ def main() -> None:
             "needs": {"type": "list", "elements": "str", "default": []},
             "reinstall": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 300},
-            # The action plugin: where the files lie on this host; empty is a look only.
-            "_files": {"type": "dict", "default": {}},
+            "files": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -145,7 +150,7 @@ def main() -> None:
     again = module.params["reinstall"]
     missing = [name for name, version in wanted.items() if again or before.get(name) != version]
     missing_needs = [name for name in needs if name not in before]
-    files = module.params["_files"]
+    files = module.params["files"]
     after = {**before, **wanted, **dict.fromkeys(missing_needs, "any")}
     diff = {
         "before": "".join(f"{name} {before[name]}\n" for name in sorted(before)),

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from . import artifacts
 from .site import ROOT, SCENARIOS, VENV_BIN, Nodes, Run, Site, read_report, tail
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
@@ -71,10 +72,12 @@ def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
     cluster = Nodes(shape.pop("name"))
     made = Converged(cluster=cluster, extra_vars=variables, os=shape["os"])
     if KEEP and cluster.local.exists:
+        artifacts.tell(cluster.inventory)
         made.first = made.play("site.yml")
     else:
         cluster.local.destroy()
         cluster.local.create(**shape)
+        artifacts.tell(cluster.inventory)
         made.first_check = made.play("site.yml", "--check")
         # Its create step finds the containers standing; so both of its playbooks are run here.
         made.first = molecule(request.param, "converge")

@@ -28,53 +28,7 @@ needs_mksquashfs = pytest.mark.skipif(
 )
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
-ENROOT = r"""#!/bin/sh
-set -eu
-registry=@registry@
-info() { echo "[INFO] $1" >&2; }
-err() { echo "[ERROR] $1" >&2; exit 1; }
-verb=$1; shift
-echo "$verb $*" >>"$registry/log"
-output=
-while [ $# -gt 0 ]; do
-    case $1 in
-        -o|--output) output=$2; shift 2 ;;
-        -a|--arch) shift 2 ;;
-        --) shift; break ;;
-        *) break ;;
-    esac
-done
-uri=${1-}
-case $verb in
-    info)
-        printf 'Enroot version: 4.1.2\nConfig file: /etc/enroot/enroot.conf\n\nEnvironment variables:\n'
-        printf '  ENROOT_CACHE_PATH=%s\n  ENROOT_CONFIG_PATH=%s\n  ENROOT_TEMP_PATH=%s\n' \
-            "$registry/cache" /home/alice/.config/enroot "$registry/temp"
-        exit ;;
-esac
-image=${uri#docker://}
-digest=
-case $image in *@sha256:*) digest=${image##*@}; image=${image%@*} ;; esac
-case $image in */private*)
-    err "URL https://registry.example.org/v2/team/private/manifests/latest returned error code: 401 Unauthorized" ;;
-*/offline*)
-    echo "curl: (6) Could not resolve host: registry.example.org" >&2; exit 6 ;;
-esac
-info "Querying registry for permission grant"
-info "Permission granted"
-[ -n "$digest" ] || digest=$(cat "$registry/$(echo "$image" | tr '/#' '__')" 2>/dev/null) ||
-    err "URL https://registry.example.org/v2/$image/manifests/latest returned error code: 404 Not Found"
-[ "$verb" = import ] || { echo "$digest"; exit; }
-[ ! -e "$output" ] || err "File already exists: $output"
-info "Fetching image manifest"
-info "Downloading 5 missing layers..."
-sleep @pause@
-info "Extracting image layers..."
-sleep @pause@
-info "Creating squashfs filesystem..."
-: "${ENROOT_SQUASH_OPTIONS:=-comp lzo -noD -exit-on-error}"
-mksquashfs "$registry/$digest" "$output" -all-root -no-progress -processors 2 $ENROOT_SQUASH_OPTIONS >&2
-"""
+ENROOT = (ROOT / "tests/fixtures/containers/enroot").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's own containers: what oci.conf has in which version, and ours for crun."""
+
+from __future__ import annotations
+
+import typing as t
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What calls crun; the role oci installs it.
+RUNTIME = "/usr/lib/trainwright/slurm-crun"
+NAME = "%n.%u.%j.%s.%t"
+_FIRST, _MORE = (21, 8), (23, 2)
+# Options of oci.conf and the version that brought them (Slurm's git history of oci_config.c). A step of a container
+# fails where the file has one that its Slurm does not know.
+OPTIONS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(
+        (
+            "ContainerPath",
+            "CreateEnvFile",
+            "RunTimeCreate",
+            "RunTimeDelete",
+            "RunTimeKill",
+            "RunTimeQuery",
+            "RunTimeRun",
+            "RunTimeStart",
+        ),
+        _FIRST,
+    ),
+    **dict.fromkeys(
+        (
+            "DebugFlags",
+            "DisableCleanup",
+            "DisableHooks",
+            "EnvExclude",
+            "FileDebug",
+            "IgnoreFileConfigJson",
+            "MountSpoolDir",
+            "RunTimeEnvExclude",
+            "SrunArgs",
+            "SrunPath",
+            "StdIODebug",
+            "SyslogDebug",
+        ),
+        _MORE,
+    ),
+}
+# As Slurm's containers.html has it for crun, with two more things. slurmd's NOTIFY_SOCKET would make crun create
+# /run/systemd in the image, and the spool directory is mounted below /dev, which is the container's own, so that a
+# bundle need not belong to who runs it.
+_NOT_INSIDE = "^(SLURM_CONF|SLURM_CONF_SERVER|NOTIFY_SOCKET)="
+DEFAULTS: dict[str, str] = {
+    "EnvExclude": _NOT_INSIDE,
+    "RunTimeEnvExclude": _NOT_INSIDE,
+    "MountSpoolDir": "/dev/slurm",
+    "RunTimeQuery": f"{RUNTIME} state {NAME}",
+    "RunTimeKill": f"{RUNTIME} kill --all {NAME}",
+    "RunTimeDelete": f"{RUNTIME} delete --force {NAME}",
+    "RunTimeRun": f"{RUNTIME} run --bundle %b {NAME}",
+}
+
+
+def problems(version: tuple[int, int], options: dict[str, t.Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (what, why, remedy) for each mistake in oci_conf; `version` is Slurm's."""
+    names = {name.lower(): name for name in OPTIONS}
+    have = f"{version[0]}.{version[1]:02d}"
+    for option, value in options.items():
+        name = names.get(str(option).lower())
+        if name != option:
+            yield (
+                f"oci_conf.{option}",
+                "is no option of oci.conf",
+                f"write {name}" if name else f"write one of {', '.join(OPTIONS)}",
+            )
+        elif version < OPTIONS[name]:
+            since = f"{OPTIONS[name][0]}.{OPTIONS[name][1]:02d}"
+            yield f"oci_conf.{option}", f"came with Slurm {since}, and {have} runs here", "take it out"
+        elif '"' in str(value) or "\n" in str(value):
+            yield f"oci_conf.{option}", "holds a quote or a line's end", "take that out"
+
+
+def pairs(version: tuple[int, int], options: dict[str, t.Any]) -> list[list[str]]:
+    """Return the settings of oci.conf: ours as far as this Slurm has them, then the options; a null takes one out."""
+    merged = {name: value for name, value in DEFAULTS.items() if version >= OPTIONS[name]} | options
+    return [
+        [name, ("yes" if value else "no") if isinstance(value, bool) else f'"{value}"']
+        for name, value in merged.items()
+        if value is not None
+    ]

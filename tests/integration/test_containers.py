@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Enroot and Pyxis on a cluster: installed, loaded, found when they are not, images by name.
+
+With stand-ins for both (artifacts.py) this shows real packages, a real compilation against this Slurm, a real
+plugstack.conf; with the real ones the same, and test_container_jobs.py what they run.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+import pytest
+
+from .artifacts import REAL, REGISTRY
+from .conftest import Converged
+from .modules import run_tasks
+from .site import tail
+
+HOSTS = ("login1", "c1")
+needs_stand_in = pytest.mark.skipif(
+    REAL, reason="the real Enroot has no registry to import from here"
+)
+
+
+def test_srun_knows_container_image(site: Converged) -> None:
+    print(f"Enroot and Pyxis: {'the real ones' if REAL else 'stand-ins'}")
+    assert "--container-image" in site.as_user("alice", "srun --help")
+
+
+def test_plugstack_names_the_link_and_calls_it_optional(site: Converged) -> None:
+    line = site.run("ctl1", "grep pyxis /etc/slurm/plugstack.conf")
+    assert line.startswith("optional /usr/lib/trainwright/spank_pyxis.so ")
+    assert "container_scope=global" in line and "use_squashfuse=1" in line
+    version = ".".join(site.run("c1", "slurmd -V").split()[1].split(".")[:2])
+    for host in HOSTS:
+        target = site.run(host, "readlink /usr/lib/trainwright/spank_pyxis.so")
+        assert target.startswith("pyxis/spank_pyxis-") and f"-slurm{version}.so" in target
+
+
+def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) -> None:
+    for path in ("/run/enroot", "/var/lib/enroot/data", "/var/lib/enroot/cache"):
+        assert site.run("c1", f"stat -c %a {path}") == "1777"
+    order = site.run("c1", "systemctl show -P After slurmd")
+    assert "enroot-directories.service" in order
+    wants = site.run("c1", "systemctl show -P RequiresMountsFor enroot-directories")
+    assert "/var/lib/enroot" in wants
+
+
+@pytest.mark.skipif(
+    REAL, reason="the stand-in prints what it was given; test_container_jobs.py runs images"
+)
+def test_a_job_on_two_nodes_gets_its_image(quiet_site: Converged) -> None:
+    site = quiet_site
+    site.run("ctl1", "touch /shared/data/x.sqsh")
+    out = site.as_user(
+        "alice",
+        "srun -Q -N2 --container-image=/shared/data/x.sqsh sh -c 'echo image $FIXTURE_IMAGE'",
+    )
+    assert out.count("image /shared/data/x.sqsh") == 2
+
+
+def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
+    quiet_site: Converged,
+) -> None:
+    """What an upgrade of Slurm without Pyxis leaves, or a damaged file."""
+    site = quiet_site
+    plugin = site.run("c1", "readlink -f /usr/lib/trainwright/spank_pyxis.so")
+    before = site.run("c1", f"sha256sum < {plugin}")
+    site.run("c1", f"echo no plugin >{plugin}; systemctl restart slurmd")
+    site.wait_node("c1", "idle")
+    assert site.as_user("alice", "srun -Q -w c1 hostname") == "c1"
+    run = site.play("site.yml", "--check")
+    assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
+    run = site.play("site.yml")
+    assert [task for host, task in run.changed if host == "c1"] != []
+    assert site.run("c1", f"sha256sum < {plugin}") == before
+    assert site.play("site.yml").changed == set()
+
+
+def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
+    module = "trainwright.slurm.container_runtime_info"
+    task = {"name": "look", module: {"fail": True, "plugin": "/usr/lib/nowhere.so"}}
+    result = run_tasks(site, [task], host="c1")["look"]
+    assert result["failed"] and "-> run site.yml" in result["msg"]
+
+
+def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> None:
+    run = site.play("site.yml", rc=2, pyxis_options={"use_squashfs": True})
+    assert "pyxis_options.use_squashfs: is no argument of Pyxis" in run.output, tail(run.output, 30)
+    run = site.play("site.yml", rc=2, pyxis_version="0.20.0", pyxis_options={"importer": "/bin/x"})
+    assert "came with Pyxis 0.21" in run.output, tail(run.output, 30)
+    if not REAL:
+        run = site.play("site.yml", rc=2, enroot_sha256={})
+        assert "no SHA-256 to hold" in run.output and not run.changed, tail(run.output, 30)
+
+
+@needs_stand_in
+def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
+    """container_image.yml imports and stages; image-import does it for a user; a job finds both by name."""
+    site = quiet_site
+    digest = f"sha256:{secrets.token_hex(32)}"
+    site.run(
+        "ctl1",
+        f"mkdir -p {REGISTRY}/{digest} {REGISTRY}/cache {REGISTRY}/temp; chmod 1777 {REGISTRY}/temp;"
+        f" echo one >{REGISTRY}/{digest}/data; echo {digest} >{REGISTRY}/team_train:main;"
+        f" : >{REGISTRY}/log; chmod 666 {REGISTRY}/log",
+    )
+    reference = "docker://team/train:main"
+    options = {"container_image_name": "train", "container_image_reference": reference}
+    site.play("container_image.yml", container_image_stage=True, **options)
+    again = site.play("container_image.yml", container_image_stage=True, **options)
+    assert again.changed == set()
+    assert site.run("ctl1", f"grep -c '^import' {REGISTRY}/log") == "1"
+    show = "srun -Q -N2 --container-image={}.sqsh sh -c 'echo image $FIXTURE_IMAGE'"
+    out = site.as_user("alice", show.format("train"))
+    assert out.count("image /var/lib/trainwright/images/") == 2, out
+    # A user's own.
+    site.as_user("alice", f"image-import {reference} mine")
+    out = site.as_user("alice", show.format("mine"))
+    assert out.count("image /shared/images/users/alice/") == 2, out
+    wrong = site.as_user("alice", show.format("trian"), check=False)
+    assert "train" in wrong and "image /" not in wrong
+    listed = json.loads(site.run("c1", "cat /etc/trainwright/images.json"))
+    assert listed["store"] == "/shared/images"
+    site.as_user("alice", "image-import --remove mine")
+    site.play("container_image.yml", container_image_name="train", container_image_state="absent")
