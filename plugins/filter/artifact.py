@@ -77,8 +77,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(version); C(file), the base name; C(url), where it comes from in this run; C(sha256); C(source),
-    who vouches for the checksum.
+    C(version); C(file), the base name; C(cached), its name in the control node's cache; C(url), where it
+    comes from in this run; C(sha256); C(source), who vouches for the checksum.
   type: dict
 """
 
@@ -162,6 +162,7 @@ def artifact(
     return {
         "version": version,
         "file": file,
+        "cached": f"{checksum.lower()[:12]}-{file}",
         "url": address,
         "sha256": checksum.lower(),
         "source": source,

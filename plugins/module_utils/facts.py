@@ -24,6 +24,8 @@ import subprocess
 import threading
 import time
 
+from . import pyxis
+
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
@@ -597,6 +599,55 @@ def slurm_version(commands: Commands, like: str, places: dict[str, str]) -> dict
     return {"version": upstream_version(installed), "candidate": candidate}
 
 
+# Programs that Enroot and Pyxis call, and the package that has them on Debian.
+CONTAINER_PROGRAMS = {
+    "enroot": "enroot",
+    "mksquashfs": "squashfs-tools",
+    "squashfuse": "squashfuse",
+    "fuse-overlayfs": "fuse-overlayfs",
+    "parallel": "parallel",
+    "jq": "jq",
+    "curl": "curl",
+    "zstd": "zstd",
+}
+CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis")
+
+
+def start_container_query(commands: Commands, like: str) -> None:
+    """Ask the package manager for Enroot and Pyxis."""
+    if like == "debian":
+        form = "${Package} ${db:Status-Status} ${Version}\n"
+        commands.start("containers", ["dpkg-query", "-W", "-f", form, *CONTAINER_PACKAGES])
+    else:
+        form = "%{NAME} installed %{VERSION}-%{RELEASE}\n"
+        commands.start("containers", ["rpm", "-q", "--qf", form, *CONTAINER_PACKAGES])
+
+
+def containers(commands: Commands, plugin: str = pyxis.PLUGIN) -> dict[str, object]:
+    """Enroot and Pyxis of this node: versions, missing programs, and the Slurm that the plugin was built for."""
+    output = commands.output("containers")
+    versions = dict(re.findall(r"^(\S+) installed (\S+)$", output, re.M))
+    built_for, error = "", ""
+    try:
+        built_for = "%d.%02d" % pyxis.built_for(plugin)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as problem:
+        error = str(problem)
+    return {
+        "enroot": versions.get("enroot", ""),
+        "enroot_caps": versions.get("enroot+caps", ""),
+        "missing_programs": sorted(
+            name
+            for name in CONTAINER_PROGRAMS
+            if shutil.which(name, path=COMMAND_ENV["PATH"]) is None
+        ),
+        "pyxis": versions.get("trainwright-pyxis", ""),
+        "pyxis_built_for": built_for,
+        "pyxis_error": error,
+    }
+
+
 def gather(
     ports: list[int],
     reach: list[str],
@@ -614,6 +665,7 @@ def gather(
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
     start_version_query(commands, release["like"], places)
+    start_container_query(commands, release["like"])
 
     uname = os.uname()
     pairs = interface_addresses()
@@ -653,6 +705,7 @@ def gather(
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
     }
+    facts["containers"] = containers(commands)
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["reach"] = probes.collect()

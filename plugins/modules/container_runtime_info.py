@@ -65,15 +65,8 @@ runtime:
         C(spank.h), C(prefix), C(config_dir).
       type: dict
       returned: always
-    enroot:
-      description: >-
-        C(version) and C(caps_version) of the packages, C(missing_programs) that Enroot and Pyxis call.
-      type: dict
-      returned: always
-    pyxis:
-      description: >-
-        C(version) of the package, C(plugin) the file behind the link, C(built_for) the Slurm release it
-        was built for, such as C(24.11), and C(error) where it is no plugin.
+    containers:
+      description: As in the facts of M(trainwright.slurm.node_facts).
       type: dict
       returned: always
     problems:

@@ -128,6 +128,14 @@ ansible_facts:
               (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins.
           type: dict
           returned: always
+        containers:
+          description:
+            - C(enroot), C(enroot_caps), C(pyxis) are the versions of the packages, C(missing_programs) those that
+              Enroot and Pyxis call and that are not there.
+            - C(pyxis_built_for) is the Slurm release that the Pyxis plugin was built for, such as C(24.11), and
+              C(pyxis_error) says where it is no plugin.
+          type: dict
+          returned: always
         users:
           description: By name C(uid) and C(gid), null for a user who does not exist.
           type: dict

@@ -108,21 +108,22 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
         f" : >{REGISTRY}/log; chmod 666 {REGISTRY}/log",
     )
     reference = "docker://team/train:main"
-    options = {"container_image_name": "train", "container_image_reference": reference}
+    name = f"train-{secrets.token_hex(3)}"
+    options = {"container_image_name": name, "container_image_reference": reference}
     site.play("container_image.yml", container_image_stage=True, **options)
     again = site.play("container_image.yml", container_image_stage=True, **options)
     assert again.changed == set()
     assert site.run("ctl1", f"grep -c '^import' {REGISTRY}/log") == "1"
     show = "srun -Q -N2 --container-image={}.sqsh sh -c 'echo image $FIXTURE_IMAGE'"
-    out = site.as_user("alice", show.format("train"))
+    out = site.as_user("alice", show.format(name))
     assert out.count("image /var/lib/trainwright/images/") == 2, out
     # A user's own.
     site.as_user("alice", f"image-import {reference} mine")
     out = site.as_user("alice", show.format("mine"))
     assert out.count("image /shared/images/users/alice/") == 2, out
-    wrong = site.as_user("alice", show.format("trian"), check=False)
-    assert "train" in wrong and "image /" not in wrong
+    wrong = site.as_user("alice", show.format(name[1:]), check=False)
+    assert name in wrong and "image /" not in wrong
     listed = json.loads(site.run("c1", "cat /etc/trainwright/images.json"))
     assert listed["store"] == "/shared/images"
     site.as_user("alice", "image-import --remove mine")
-    site.play("container_image.yml", container_image_name="train", container_image_state="absent")
+    site.play("container_image.yml", container_image_name=name, container_image_state="absent")

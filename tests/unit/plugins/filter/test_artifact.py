@@ -39,6 +39,7 @@ def test_an_entry_as_it_is() -> None:
     assert artifact(TABLE, "tool", "1.2") == {
         "version": "1.2.10",
         "file": "tool-1.2.10.tar.gz",
+        "cached": f"{B[:12]}-tool-1.2.10.tar.gz",
         "url": "https://x/tool-1.2.10.tar.gz",
         "sha256": B,
         "source": "X",
