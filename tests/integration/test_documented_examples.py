@@ -23,6 +23,7 @@ import yaml
 
 from tests.unit import examples
 
+from .artifacts import REAL, REGISTRY
 from .conftest import Converged
 from .modules import DEAD, MAKE_DEAD, rest_token, run_plays
 from .site import ROOT, poll, tail
@@ -48,7 +49,13 @@ STAND_INS = {
     "~/demo-support": "{{ work }}/demo-support",
 }
 # The hosts that examples are for, where that is not ctl1.
-HOSTS = {"cluster_model": "slurm_cluster", "config_files": "c3"}
+HOSTS = {
+    "cluster_model": "slurm_cluster",
+    "config_files": "c3",
+    "container_runtime_info": "c3",
+    "enroot_image": "c3",
+    "package_files": "c3",
+}
 _BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
 CHECKED = {
     ("services", "Run the controller"): _BY_ROLE,
@@ -57,19 +64,17 @@ CHECKED = {
     ("slurmctld_config", "Move StateSaveLocation while no job is left"): _BY_ROLE,
     ("system_users", "Create the accounts of the cluster"): "it removes bob, whom tests need",
 }
-# What needs more than the clusters of these tests have: no host of theirs runs containers.
-_IMAGE = "it takes Enroot and a registry"
-LEFT_OUT = {
-    ("container_runtime_info", "Stop where a container job could not run"): "it stops here",
-    ("enroot_image", "Import an image, or see that it is there"): _IMAGE,
-    ("enroot_image", "Follow a tag that moves"): _IMAGE,
-    ("enroot_image", "Copy it to this node's own disk"): _IMAGE,
-    ("enroot_image", "Remove a name"): _IMAGE,
-    ("enroot_image", "Remove what has had no name for a month, and keep all below 2 TB"): _IMAGE,
-    ("package_files", "Install Enroot"): "it takes Enroot's package",
+# The real Enroot would ask the registries of the examples, which need not be in reach.
+_IMAGE = "it takes a registry"
+_IMAGES = {
+    "Import an image, or see that it is there",
+    "Follow a tag that moves",
+    "Copy it to this node's own disk",
 }
+LEFT_OUT = {("enroot_image", name): _IMAGE for name in _IMAGES} if REAL else {}
 
 KEPT = "/root/kept"
+DIGEST = "5" * 64
 # What the examples take to be there. The node that is drained gives those about drains one to find.
 BEFORE = f"""set -e
 {MAKE_DEAD}
@@ -92,9 +97,16 @@ chown alice /shared/train /shared/nightly /shared/logs
 scontrol create partition=gpu nodes=c[1-2]
 scontrol update nodename=c3 state=drain reason='fan is broken'
 # slurmctld asks for a name that nobody knows for ten seconds.
+mkdir -p {REGISTRY}/sha256:{DIGEST} {REGISTRY}/cache {REGISTRY}/temp
+echo data >{REGISTRY}/sha256:{DIGEST}/data
+for image in nvcr.io_nvidia_pytorch:25.06-py3 \
+    123456789012.dkr.ecr.eu-west-1.amazonaws.com_team_train:main; do
+    echo sha256:{DIGEST} >{REGISTRY}/$image
+done
 for n in 5 6 7 8; do echo 127.0.0.$n gpu0$n >>/etc/hosts; done
 """
 AFTER = f"""
+rm -rf {REGISTRY} /shared/images/pytorch.sqsh /shared/images/train.sqsh
 scontrol delete reservation=workshop; scontrol delete reservation=maintenance
 scontrol delete partition=course; scontrol delete partition=gpu
 sacctmgr -i delete user carol,dave; sacctmgr -i delete account vision,speech
