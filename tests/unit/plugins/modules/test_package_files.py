@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-
 from ansible_collections.trainwright.slurm.plugins.modules import package_files
 
 APT = """#!/bin/sh
