@@ -12,7 +12,7 @@ if t.TYPE_CHECKING:
 
 # What calls crun; the role oci installs it.
 RUNTIME = "/usr/lib/trainwright/slurm-crun"
-NAME = "%n.%u.%j.%s.%t"
+STEP = "%u %n.%j.%s"
 _FIRST, _MORE = (21, 8), (23, 2)
 # Options of oci.conf and the version that brought them (Slurm's git history of oci_config.c). A step of a container
 # fails where the file has one that its Slurm does not know.
@@ -48,18 +48,18 @@ OPTIONS: dict[str, tuple[int, int]] = {
         _MORE,
     ),
 }
-# As Slurm's containers.html has it for crun, with two more things. slurmd's NOTIFY_SOCKET would make crun create
-# /run/systemd in the image, and the spool directory is mounted below /dev, which is the container's own, so that a
-# bundle need not belong to who runs it.
+# slurmd's NOTIFY_SOCKET would make crun create /run/systemd in the image, and the spool directory is mounted where an
+# image has a directory anyway, so a bundle need not belong to who runs it. `exec`, or a signal would end a shell and
+# not reach the container.
 _NOT_INSIDE = "^(SLURM_CONF|SLURM_CONF_SERVER|NOTIFY_SOCKET)="
 DEFAULTS: dict[str, str] = {
     "EnvExclude": _NOT_INSIDE,
     "RunTimeEnvExclude": _NOT_INSIDE,
-    "MountSpoolDir": "/dev/slurm",
-    "RunTimeQuery": f"{RUNTIME} state {NAME}",
-    "RunTimeKill": f"{RUNTIME} kill --all {NAME}",
-    "RunTimeDelete": f"{RUNTIME} delete --force {NAME}",
-    "RunTimeRun": f"{RUNTIME} run --bundle %b {NAME}",
+    "MountSpoolDir": "/srv",
+    "RunTimeQuery": f"{RUNTIME} state {STEP}",
+    "RunTimeKill": f"{RUNTIME} kill {STEP}",
+    "RunTimeDelete": f"{RUNTIME} delete {STEP}",
+    "RunTimeRun": f"exec {RUNTIME} run {STEP} %t %b",
 }
 
 
@@ -77,7 +77,11 @@ def problems(version: tuple[int, int], options: dict[str, t.Any]) -> Iterator[tu
             )
         elif version < OPTIONS[name]:
             since = f"{OPTIONS[name][0]}.{OPTIONS[name][1]:02d}"
-            yield f"oci_conf.{option}", f"came with Slurm {since}, and {have} runs here", "take it out"
+            yield (
+                f"oci_conf.{option}",
+                f"came with Slurm {since}, and {have} runs here",
+                "take it out",
+            )
         elif '"' in str(value) or "\n" in str(value):
             yield f"oci_conf.{option}", "holds a quote or a line's end", "take that out"
 
