@@ -144,13 +144,3 @@ def test_the_commands_of_the_guide(quiet_site: Converged, image: str) -> None:
             check_ranks(output, nodes=2, per_node=2)
     finally:
         site.as_user("alice", "enroot remove -f pyxis_lab pyxis_mine", host="c1", check=False)
-
-
-def test_a_named_container_is_of_its_node(quiet_site: Converged, image: str) -> None:
-    site = quiet_site
-    site.as_user("alice", f"srun -w c1 --container-image={image} --container-name=lab true")
-    try:
-        out = site.as_user("alice", "srun -w c2 --container-name=lab true", check=False)
-        assert 'a container with name "pyxis_lab" does not exist' in out
-    finally:
-        site.as_user("alice", "srun -w c1 enroot remove -f pyxis_lab")
