@@ -642,6 +642,7 @@ def containers(commands: Commands, plugin: str = pyxis.PLUGIN) -> dict[str, obje
             for name in CONTAINER_PROGRAMS
             if shutil.which(name, path=COMMAND_ENV["PATH"]) is None
         ),
+        "crun": shutil.which("crun", path=COMMAND_ENV["PATH"]) is not None,
         "pyxis": versions.get("trainwright-pyxis", ""),
         "pyxis_built_for": built_for,
         "pyxis_error": error,

@@ -108,12 +108,10 @@ def _sum(path: Path) -> str:
 
 
 def tell(inventory: Path) -> None:
-    """Write the variables into an inventory; nothing where the real artifacts are named."""
-    target = inventory / "artifacts.yml"
-    if REAL:
-        target.unlink(missing_ok=True)
-    else:
-        target.write_text(yaml.safe_dump({"all": {"vars": make()}}), encoding="utf-8")
+    """Write the variables into an inventory, but where the real artifacts are named; and the group slurm_oci."""
+    oci = {"slurm_oci": {"children": {"slurm_compute": {}, "slurm_login": {}}}}
+    told = {"all": {"vars": {} if REAL else make()}, "slurm_cluster": {"children": oci}}
+    (inventory / "artifacts.yml").write_text(yaml.safe_dump(told), encoding="utf-8")
 
 
 if __name__ == "__main__":
