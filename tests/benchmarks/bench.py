@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
-accounts.yml against a loop over sacctmgr on the first of them.
+accounts.yml against a loop over sacctmgr on the first of them, and container steps against plain ones.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -13,11 +13,13 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -30,11 +32,17 @@ from local.host import podman
 from local.layout import SYSTEMS, LocalError
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
+from tests.benchmarks.containers import Starts
+from tests.benchmarks.containers import measure as measure_containers
 from tests.benchmarks.figures import Measurement, Run, busy_share, marks, misses, render, report
+from tests.integration.artifacts import REAL
+from tests.integration.site import Nodes, Site
+from tests.integration.test_container_jobs import IMAGE, provide
 
 YARDSTICK = ROOT / "tests" / "benchmarks" / "yardstick.sh"
 SITE = ROOT / "playbooks" / "site.yml"
 ACCOUNTS = ROOT / "playbooks" / "accounts.yml"
+STAGE = ROOT / "playbooks" / "container_image.yml"
 FIRST_JOB = ROOT / "playbooks" / "first_job.yml"
 RESULTS = ROOT / ".cache" / "bench"
 TIMEOUT = 1800
@@ -63,7 +71,31 @@ class Bench:
             site = (self._site(compute, "first"), self._site(compute, "second"))
             mitogen = self._mitogen(compute)
             accounts = self._accounts() if with_accounts else None
-        return Measurement(compute, roles, yardstick, site, mitogen, accounts)
+        containers = self.containers() if with_accounts and REAL else None
+        return Measurement(compute, roles, yardstick, site, mitogen, accounts, containers)
+
+    def containers(self) -> Starts:
+        """Starts of container steps, on a cluster with Enroot and Pyxis."""
+        with self._fresh(2, pyxis=True):
+            self._play(SITE, "site-containers", {})
+            provide(Site(Nodes(self.cluster.name)))
+            user = ("su", "-", "alice", "-c")
+
+            def timed(command: str) -> float:
+                script = f"began=$(date +%s%N); {command} >&2; echo $(($(date +%s%N) - began))"
+                output = self.cluster.ssh("login1", shlex.join([*user, script])).stdout
+                return int(output.split()[-1]) / 1e9
+
+            def forget() -> None:
+                os.sync()
+                Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
+
+            def stage() -> None:
+                options = {"container_image_name": "train", "container_image_stage": True}
+                options["container_image_reference"] = IMAGE
+                self._play(STAGE, "stage", {}, "-e", json.dumps(options))
+
+            return measure_containers(timed, forget, stage)
 
     def warm_up(self, compute: int) -> None:
         """Fill what a network keeps of packages, so that whoever runs first does not pay for it."""
@@ -71,9 +103,9 @@ class Bench:
             self._yardstick(compute, "warm-up")
 
     @contextmanager
-    def _fresh(self, compute: int) -> Iterator[None]:
+    def _fresh(self, compute: int, pyxis: bool = False) -> Iterator[None]:
         self.cluster.destroy()
-        self.cluster.create(self.system, compute)
+        self.cluster.create(self.system, compute, pyxis=pyxis)
         try:
             yield
             query = "dpkg-query -W -f '${Version}' slurmctld"
@@ -199,6 +231,9 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--os", choices=SYSTEMS, default="debian13")
     arguments.add_argument("--name", default="bench", help="the cluster it makes anew (bench)")
+    arguments.add_argument(
+        "--containers-only", action="store_true", help="only the starts of container steps"
+    )
     arguments.add_argument("--yardstick-only", action="store_true", help="leave site.yml out")
     arguments.add_argument("--warm-up", action="store_true", help="one run before, not measured")
     arguments.add_argument("--keep", action="store_true", help="leave the last cluster standing")
@@ -209,6 +244,9 @@ def main() -> int:
     args = parser().parse_args()
     try:
         bench = Bench(args.name, args.os, args.keep)
+        if args.containers_only:
+            print(json.dumps(asdict(bench.containers()), indent=2))
+            return 0
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [

@@ -11,12 +11,14 @@ from typing import Any
 
 from local.layout import table
 from tests.benchmarks.accounts import Accounts
+from tests.benchmarks.containers import Starts
 
 # What `make bench` holds the collection to.
 LIMIT_FIRST = 5.0  # first run of site.yml / first run of the yardstick
 LIMIT_SECOND = 3.0  # second run of site.yml / first run of the yardstick
 LIMIT_EXECUTIONS = 40  # module executions on a compute node, in either run
 LIMIT_CHANGED = 0  # a second run that changes something is no second run
+LIMIT_STAGED = 1.0  # seconds that a container from the nodes' own disks adds to the start of a step
 LIMIT_ACCOUNTS = 0.1  # accounts.yml with 200 accounts and 1,000 users / a loop over sacctmgr calls
 
 # Share of the CPU time in use before a run from which on its time says more about the neighbours.
@@ -55,6 +57,7 @@ class Measurement:
     site: tuple[Run, Run] | None = None
     mitogen_seconds: float | None = None
     accounts: Accounts | None = None
+    containers: Starts | None = None
 
     def executions(self, role: str, run: int) -> int | None:
         """The most module executions on any host of `role` in run 0 or 1 of site.yml."""
@@ -140,6 +143,36 @@ FIGURES = (
         "accounts.yml, changes in the second run",
         lambda m: m.accounts and m.accounts.changed,
         LIMIT_CHANGED,
+    ),
+    *(
+        Figure(
+            f"start_{name}_s",
+            f"start of a step on two nodes, {label} (s)",
+            lambda m, name=name: m.containers and getattr(m.containers, name),  # type: ignore[misc]
+        )
+        for name, label in (
+            ("plain", "no container"),
+            ("cold", "container, cold"),
+            ("warm", "container, warm from shared storage"),
+            ("staged", "container, staged on local disk"),
+            ("unpacked", "container, unpacked"),
+        )
+    ),
+    *(
+        Figure(
+            f"start_{name}_ratio",
+            f"start {name} / no container",
+            lambda m, name=name: (  # type: ignore[misc]
+                m.containers and getattr(m.containers, name) / m.containers.plain
+            ),
+        )
+        for name in ("cold", "warm", "staged")
+    ),
+    Figure(
+        "start_staged_adds_s",
+        "a staged container adds (s)",
+        lambda m: m.containers and m.containers.staged_adds,
+        LIMIT_STAGED,
     ),
 )
 

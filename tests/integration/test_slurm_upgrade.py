@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Somebody upgrades Slurm on all hosts, Debian 13's 24.11 to sid's; one run of site.yml and containers work again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from . import artifacts
+from .site import SOAK, Nodes, Site
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not SOAK, reason="a cluster and an upgrade of its own; run by `make soak`"),
+]
+IMAGE = "/shared/data/small.sqsh"
+# Slurm, and what it needs of sid: nothing else comes from there. Its Release file may have expired.
+UPGRADE = r"""set -e
+export DEBIAN_FRONTEND=noninteractive
+url=$(grep -rhoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d | grep -v security | head -1)
+echo "deb [trusted=yes check-valid-until=no] $url sid main" >/etc/apt/sources.list.d/sid.list
+cat >/etc/apt/preferences.d/sid <<'EOF'
+Package: *
+Pin: release n=sid
+Pin-Priority: 100
+
+Package: slurm* libslurm* libpam-slurm* sackd libpmi* libpmix* libhwloc* libze1
+Pin: release n=sid
+Pin-Priority: 990
+EOF
+apt-get update -qq
+here=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' 'slurm*' 'libslurm*' 'libpam-slurm*' sackd 2>/dev/null |
+    awk '$2 == "installed" {print $1}')
+apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold $here libpmix2
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster13() -> Iterator[Site]:
+    """A converged cluster of Debian 13 with containers, and a small image of what the login node has."""
+    cluster = Nodes("up13")
+    cluster.local.destroy()
+    try:
+        cluster.local.create(os="debian13", compute=2, pyxis=True)
+        artifacts.tell(cluster.inventory)
+        made = Site(cluster)
+        made.play("site.yml")
+        made.run(
+            "login1",
+            "set -e; rm -rf /tmp/small; mkdir -p /tmp/small/proc /tmp/small/dev /tmp/small/sys /tmp/small/tmp;"
+            " for file in /usr/bin/sh /usr/bin/cat /usr/bin/mkdir $(ldd /usr/bin/sh /usr/bin/cat /usr/bin/mkdir"
+            " | grep -o '/[^ ]*' | grep -v ':$' | sort -u); do"
+            " install -D $(readlink -f $file) /tmp/small$file; done; ln -s usr/bin /tmp/small/bin;"
+            " install -D /etc/os-release /tmp/small/etc/os-release;"
+            f" mksquashfs /tmp/small {IMAGE} -quiet -no-progress -noappend",
+        )
+        yield made
+    finally:
+        if not os.environ.get("TRAINWRIGHT_KEEP"):
+            cluster.local.destroy()
+
+
+def container_job(site: Site) -> subprocess.CompletedProcess[str]:
+    """A step on two nodes in a container; with the stand-in for Pyxis it is told the image."""
+    show = "cat /etc/os-release" if artifacts.REAL else "sh -c 'echo $FIXTURE_IMAGE ID=debian'"
+    command = f'su - alice -c "srun -Q -N2 --container-image={IMAGE} {show}"'
+    return site.cluster.local.ssh("login1", command, check=False)
+
+
+def test_containers_work_after_an_upgrade_of_slurm_and_one_run(cluster13: Site) -> None:
+    site = cluster13
+    before = container_job(site)
+    assert before.stdout.count("ID=debian") == 2, before.stderr
+    for host in site.cluster.hosts:
+        site.run(host, UPGRADE)
+    assert site.run("c1", "slurmd -V").split()[1].startswith("26.")
+    # What people meet who stop here: Pyxis is for the old Slurm, and only Slurm's log says so.
+    assert "unrecognized option" in container_job(site).stderr
+    site.play("site.yml")
+    after = container_job(site)
+    assert after.stdout.count("ID=debian") == 2, after.stderr
+    assert "-slurm26.05.so" in site.run("c1", "readlink /usr/lib/trainwright/spank_pyxis.so")
+    assert site.play("site.yml").changed == set()
