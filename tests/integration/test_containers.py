@@ -74,9 +74,18 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     assert site.as_user("alice", "srun -Q -w c1 hostname") == "c1"
     run = site.play("site.yml", "--check")
     assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
-    run = site.play("site.yml")
-    assert [task for host, task in run.changed if host == "c1"] != []
+    registry = {"user": "alice", "registry": "nvcr.io", "login": "$oauthtoken"}
+    secret = secrets.token_hex(8)
+    run = site.play("site.yml", "-vvv", enroot_credentials=[{**registry, "password": secret}])
+    assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
     assert site.run("c1", f"sha256sum < {plugin}") == before
+    # On the way: a login to a registry, once for all nodes, and never in a log.
+    path = "/home/alice/.config/enroot/.credentials"
+    assert site.run("c1", f"stat -c '%U %a' {path}") == "alice 600"
+    line = f"machine nvcr.io login $oauthtoken password {secret}"
+    assert line in site.run("c1", f"cat {path}").splitlines()
+    assert secret not in run.output
+    site.run("c1", f"rm {path}")
 
 
 def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
@@ -128,3 +137,35 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     site.as_user("alice", "image-import --remove mine")
     site.run("ctl1", f"rm -r {REGISTRY}")
     site.play("container_image.yml", container_image_name=name, container_image_state="absent")
+
+
+@needs_stand_in
+@pytest.mark.systems("debian13")
+def test_collection_spares_the_image_of_a_running_job(quiet_site: Converged) -> None:
+    """The name went while the job runs: the image stays until no job is left that could have taken it."""
+    site = quiet_site
+    site.run(
+        "login1",
+        "rm -rf /tmp/gc; mkdir /tmp/gc; head -c 4096 /dev/urandom >/tmp/gc/data;"
+        " mksquashfs /tmp/gc /shared/data/gc.sqsh -quiet -no-progress -noappend;"
+        " image-import /shared/data/gc.sqsh gc",
+    )
+    image = site.run("login1", "readlink -f /shared/images/gc.sqsh")
+    job = site.sbatch("srun --container-image=gc.sqsh sleep 300", "-N2")
+    site.wait_job(job, ["RUNNING"])
+    site.run("login1", "image-import --remove gc")
+    module = "trainwright.slurm.enroot_image"
+    collect = {"name": "collect", module: {"collect": {"max_age": 0, "min_age": 0}}}
+
+    def collected() -> list[list[str]]:
+        result = run_tasks(site, [collect], host="login1", stop=True)["collect"]["collected"]
+        return [[row["image"] for row in result[key]] for key in ("removed", "spared")]
+
+    for _ in range(2):
+        removed, spared = collected()
+        assert image not in removed and image in spared
+    site.end_all_jobs()
+    # As if it had been without a name since before any job of now.
+    site.run("login1", f"touch -d '1 hour ago' {image.removesuffix('sqsh')}unlinked")
+    assert image in collected()[0]
+    assert site.run("login1", f"ls {image}", check=False).endswith("No such file or directory")
