@@ -54,6 +54,11 @@ class Inventory:
         """Put hosts into a group, after those that are in it."""
         self.groups.setdefault(group, {}).setdefault("hosts", {}).update(dict.fromkeys(hosts))
 
+    def take_out(self, group: str) -> None:
+        """Put a group beside slurm_cluster, and its hosts out of the one that would keep them in it."""
+        del self.groups["slurm_pyxis"]
+        self.top[group] = self.groups.pop(group)
+
     def rename_group(self, old: str, new: str) -> None:
         self.groups[new] = self.groups.pop(old)
 
@@ -178,7 +183,7 @@ CASES = [
     Case("misspelt-group", "inventory", "group slurm-computes", "means nothing here", "call it slurm_compute",
          inventory=lambda inv: inv.rename_group("slurm_compute", "slurm-computes")),
     Case("group-outside-the-cluster", "login1", "group slurm_login", "not in slurm_cluster", "make slurm_login a child",
-         inventory=lambda inv: inv.top.update(slurm_login=inv.groups.pop("slurm_login"))),
+         inventory=lambda inv: inv.take_out("slurm_login")),
     Case("limit-without-controller", "inventory", "--limit", "leaves out the controller ctl1",
          "--limit 'c1,slurm_controller'", arguments=("--limit", "c1")),
     # names and addresses
