@@ -20,6 +20,7 @@ from . import oci, pyxis
 from .accounting import AccountingError, wanted_from
 from .hostlist import HostlistError, expand, fold, natural_key
 from .model import (
+    SERVICE_GROUPS,
     choose_version,
     is_address,
     node_address,
@@ -60,6 +61,8 @@ _CHECKS: list[Check] = []
 # Releases in order: two majors are compatible when they are at most so many places apart
 # (https://slurm.schedmd.com/upgrades.html).
 RELEASES = ("20.11 21.08 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05 26.11 27.05").split()
+# Groups that decide what a host becomes.
+GROUPS = (*SERVICE_GROUPS, "slurm_pyxis", "slurm_oci")
 LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "vfat")
 PURPOSES = ("home", "shared", "scratch", "containers", "data", "checkpoints", "logs")
 RESERVED_USERS = ("root", "slurm", "munge", "slurmrestd", "nobody", "mysql", "sshd", "daemon")
@@ -547,15 +550,7 @@ def one_database(inputs: Inputs) -> Iterator[Problem]:
 def members_of_the_cluster(inputs: Inputs) -> Iterator[Problem]:
     """A host of a service group is a host of slurm_cluster, or no play visits it."""
     cluster = set(_members(inputs, "slurm_cluster"))
-    for group in (
-        "slurm_controller",
-        "slurm_database",
-        "slurm_login",
-        "slurm_rest",
-        "slurm_compute",
-        "slurm_pyxis",
-        "slurm_oci",
-    ):
+    for group in GROUPS:
         for host in _members(inputs, group):
             if host not in cluster:
                 yield Problem(
@@ -569,19 +564,10 @@ def members_of_the_cluster(inputs: Inputs) -> Iterator[Problem]:
 @check
 def misspelt_groups(inputs: Inputs) -> Iterator[Problem]:
     """A group that looks like one of ours, where ours is empty."""
-    known = (
-        "slurm_controller",
-        "slurm_database",
-        "slurm_login",
-        "slurm_rest",
-        "slurm_compute",
-        "slurm_pyxis",
-        "slurm_oci",
-    )
-    empty = [group for group in known if not inputs["groups"].get(group)]
+    empty = [group for group in GROUPS if not inputs["groups"].get(group)]
     for group, hosts in inputs["groups"].items():
         close = difflib.get_close_matches(group.replace("-", "_").lower(), empty, 1, 0.9)
-        if hosts and group not in known and close:
+        if hosts and group not in GROUPS and close:
             yield Problem(INVENTORY, f"group {group}", "means nothing here", f"call it {close[0]}")
 
 
