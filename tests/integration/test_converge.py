@@ -97,7 +97,7 @@ def test_check_equals_the_real_run_on_a_half_done_cluster(
     site.wait_node(node, "idle")
 
 
-@pytest.mark.parametrize("attempt", range(sample(2, 20)))
+@pytest.mark.parametrize("attempt", range(sample(1, 20)))
 def test_interrupted_run_converges_on_the_next(quiet_site: Converged, attempt: int) -> None:
     """Something must change, the run is killed at a random point, and the next run brings it home."""
     site = quiet_site
@@ -109,7 +109,7 @@ def test_interrupted_run_converges_on_the_next(quiet_site: Converged, attempt: i
     }
     process = site.start_playbook("site.yml", **extra)
     time.sleep(chance.uniform(1, 14))
-    process.send_signal(signal.SIGINT if attempt % 2 else signal.SIGKILL)
+    process.send_signal(chance.choice([signal.SIGINT, signal.SIGKILL]))
     process.communicate()
     site.play("site.yml", **extra)
     assert site.play("site.yml", **extra).changed == set(), f"seed {seed}"
