@@ -25,7 +25,12 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.client import ca
 COLLECTION = "trainwright.slurm"
 # Directory below plugins/ and the name that ansible-doc has for what lies there. An action plugin
 # is documented by the module of its name.
-KINDS = {"modules": "module", "callback": "callback", "filter": "filter"}
+KINDS = {
+    "modules": "module",
+    "inventory": "inventory",
+    "callback": "callback",
+    "filter": "filter",
+}
 NOTE = "<!-- Written by `make docs`; change the {source} instead. -->"
 
 Json = dict[str, Any]

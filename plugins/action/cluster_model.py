@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.module_utils.model import (
+    HOST_VARIABLES,
     RECORD_FORMAT,
     Inputs,
     build_model,
@@ -22,8 +23,6 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
 ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "slurm")
-# All that is read of another host's variables: each look-up costs, a thousand hosts times.
-HOST_VARIABLES = ("slurm_node", "ansible_host")
 
 
 def plain(value: t.Any) -> t.Any:

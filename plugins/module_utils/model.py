@@ -14,7 +14,7 @@ import json
 import re
 import typing as t
 
-from . import oci, pyxis
+from . import oci, pyxis, topology
 from .hostlist import expand, fold, fold_in_order, natural_key
 from .slurm_conf import restart_parameters
 
@@ -32,6 +32,8 @@ SERVICE_GROUPS = (
     "slurm_rest",
     "slurm_compute",
 )
+# All that is read of another host's variables: each look-up costs, a thousand hosts times.
+HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_host")
 # Controllers a node needs for cgroup/v2; devices are limited by eBPF and have no controller there.
 CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory")
 
@@ -43,7 +45,7 @@ class Inputs(t.TypedDict):
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
     facts: dict[str, dict[str, t.Any]]  # trainwright_node of each host that answered
-    host_vars: dict[str, dict[str, t.Any]]  # slurm_node, ansible_host of each host of slurm_cluster
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to take out
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # roles/slurm/vars/os.yml
@@ -93,6 +95,7 @@ class Model(t.TypedDict):
     node_set_lines: list[str]
     partition_lines: list[str]
     gres_lines: list[str]
+    topology: dict[str, t.Any]
     cgroup_conf: Pairs
     slurmdbd_conf: Pairs
     plugstack: list[str]
@@ -295,6 +298,8 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
             str(key): _text(value) for key, value in (declared.get("options") or {}).items()
         },
         "client": client,
+        "network_path": list(topology.path_of(host_vars.get("slurm_network_path"))),
+        "block": str(host_vars.get("slurm_block") or ""),
         "cgroup": {
             "mode": str(cgroup.get("mode") or ""),
             "controllers": sorted(cgroup.get("controllers") or []),
@@ -357,6 +362,17 @@ def merge_nodes(
             node["groups"] = sorted(member_of.get(node["host"], node.get("groups") or []))
     ordered = [nodes[name] for name in sorted(nodes, key=natural_key)]
     return ordered, [node["name"] for node in ordered if node["name"] not in known]
+
+
+def places(nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, topology.Place]:
+    """Return where each compute node is, by its name."""
+    return {
+        node["name"]: topology.Place(
+            topology.path_of(node.get("network_path")), str(node.get("block") or "")
+        )
+        for node in nodes
+        if not node["client"]
+    }
 
 
 def gres_text(node: Mapping[str, t.Any]) -> str:
@@ -575,6 +591,24 @@ def choose_cgroup(
     }
 
 
+def choose_topology(
+    settings: Settings, nodes: Sequence[Mapping[str, t.Any]], version: tuple[int, int]
+) -> tuple[dict[str, t.Any], list[str]]:
+    """Return (topology of the model, what to say of it). Raises topology.TopologyError."""
+    made = topology.design(settings.get("slurm_topology") or {}, places(nodes), version)
+    given = {str(key).lower() for key in settings.get("slurm_conf") or {}}
+    chosen: dict[str, t.Any] = {
+        "plugin": made.plugin if made else "none",
+        "file": topology.file_name(version) if made else "",
+        "lines": topology.lines(made, version) if made else [],
+        # Who sets the plugin by hand has files of his own.
+        "managed": "topologyplugin" not in given,
+        "unplaced": list(made.unplaced) if made else [],
+        "left_out": list(made.left_out) if made else [],
+    }
+    return chosen, topology.notes(made, version) if made else []
+
+
 def default_memory(nodes: Sequence[Mapping[str, t.Any]]) -> tuple[int, int]:
     """Return (DefMemPerCPU, DefMemPerGPU) in MB with which a full node never lacks memory.
 
@@ -697,6 +731,11 @@ def _slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
         ],
         ["SelectType", "select/cons_tres"],
         ["SelectTypeParameters", "CR_Core_Memory"],
+    ]
+    if model["topology"]["file"] == "topology.conf":
+        # topology.yaml says itself which plugin reads it.
+        pairs.append(["TopologyPlugin", f"topology/{model['topology']['plugin']}"])
+    pairs += [
         ["PriorityType", "priority/multifactor"],
         ["PriorityDecayHalfLife", "7-0"],
         ["PriorityMaxAge", "7-0"],
@@ -908,6 +947,8 @@ def build_model(inputs: Inputs) -> Model:
             f"slurm_version {wanted} is not what the distribution has; Slurm {version_string} is"
             " installed (slurm_install_method repository or source gives another)"
         )
+    network, said = choose_topology(settings, nodes, version)
+    messages += said
     unlisted = [node["name"] for node in nodes if not node["listed"]]
     if unlisted:
         messages.append(
@@ -984,6 +1025,7 @@ def build_model(inputs: Inputs) -> Model:
         "node_set_lines": _node_set_lines(settings, nodes),
         "partition_lines": [],
         "gres_lines": gres_lines(nodes, str(settings.get("slurm_gres_autodetect") or "")),
+        "topology": network,
         "cgroup_conf": [],
         "slurmdbd_conf": [],
         "plugstack": _plugstack(settings, inputs),

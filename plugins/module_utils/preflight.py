@@ -16,18 +16,20 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from . import oci, pyxis
+from . import oci, pyxis, topology
 from .accounting import AccountingError, wanted_from
-from .hostlist import HostlistError, expand, fold, natural_key
+from .hostlist import HostlistError, expand, fold, natural_key, read
 from .model import (
     SERVICE_GROUPS,
     choose_version,
     is_address,
+    merge_nodes,
     node_address,
     node_name,
     os_row,
     parse_version,
     partition_specs,
+    places,
 )
 from .slurm_conf import unknown_options
 
@@ -137,6 +139,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "slurm_plugstack": list,
     "slurm_partitions": list,
     "slurm_node_sets": list,
+    "slurm_topology": dict,
     "slurm_memory_percent": int,
     "slurm_gres_autodetect": str,
     "slurm_ports": dict,
@@ -188,6 +191,10 @@ _KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "slurm_node": {"name": str, "address": str, "cpus": int, "sockets": int, "cores_per_socket": int,
                    "threads_per_core": int, "memory_mb": int, "gres": list, "features": list, "weight": int,
                    "options": dict},
+    "slurm_topology": {"plugin": str, "root": str, "unplaced": str, "merge_lowest": int, "block_sizes": list,
+                       "switches": list, "blocks": list},
+    "slurm_topology.switches": {"name": (str, int), "nodes": (str, list), "switches": (str, list)},
+    "slurm_topology.blocks": {"name": (str, int), "nodes": (str, list)},
     "slurm_node.gres": {"name": str, "type": str, "count": int, "file": str},
     "cluster_mounts": {"path": str, "source": str, "fstype": str, "options": (str, list), "purpose": str,
                        "directories": list},
@@ -210,6 +217,8 @@ _KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
 _REQUIRED = {
     "slurm_partitions": ("name",),
     "slurm_node_sets": ("name",),
+    "slurm_topology.switches": ("name",),
+    "slurm_topology.blocks": ("name", "nodes"),
     "cluster_mounts": ("path", "source"),
     "cluster_mounts.directories": ("path",),
     "cluster_users": ("name", "uid"),
@@ -449,11 +458,49 @@ def node_variables(inputs: Inputs) -> Iterator[Problem]:
 
 
 @shape_check
+def topology_variables(inputs: Inputs) -> Iterator[Problem]:
+    """slurm_topology has the keys it may have, and each host's place is one."""
+    given = inputs["settings"].get("slurm_topology") or {}
+    if isinstance(given, dict) and given:
+        yield from _shape(CLUSTER, "slurm_topology", given, "slurm_topology")
+        plugin = given.get("plugin") or "none"
+        if isinstance(plugin, str) and plugin not in topology.PLUGINS:
+            yield Problem(
+                CLUSTER,
+                "slurm_topology.plugin",
+                f"is {plugin!r}{nearest(plugin, topology.PLUGINS)}",
+                f"write one of {', '.join(topology.PLUGINS)}",
+            )
+        for key in ("switches", "blocks"):
+            listed = given.get(key)
+            for index, item in enumerate(listed if isinstance(listed, list) else []):
+                label = _label(f"slurm_topology.{key}", index, item)
+                yield from _shape(CLUSTER, label, item, f"slurm_topology.{key}")
+    for host in inputs["hosts_in_run"]:
+        declared = inputs["host_vars"].get(host) or {}
+        path, block = declared.get("slurm_network_path"), declared.get("slurm_block")
+        if path is not None and (
+            not isinstance(path, (list, tuple))
+            or any(isinstance(name, (dict, list)) for name in path)
+        ):
+            yield Problem(
+                host,
+                "slurm_network_path",
+                f"is {path!r}, not a list of names",
+                "write the switches from the top down: [spine1, leaf1]",
+            )
+        if block is not None and not isinstance(block, (str, int)):
+            yield Problem(host, "slurm_block", f"is {block!r}", "write the name of the block")
+
+
+@shape_check
 def misspelt_variables(inputs: Inputs) -> Iterator[Problem]:
     """A variable that is one letter off would silently do nothing."""
     known = [
         *_TYPES,
         "slurm_node",
+        "slurm_network_path",
+        "slurm_block",
         "slurm_extra_packages",
         "slurm_remove_nodes",
     ]
@@ -836,6 +883,56 @@ def node_sets(inputs: Inputs) -> Iterator[Problem]:
         if not any(spec.get(key) for key in ("groups", "nodes", "feature")):
             yield Problem(CLUSTER, label, "names no node", "add groups, nodes or feature")
         yield from _member_problems(inputs, label, spec)
+
+
+@check
+def network(inputs: Inputs) -> Iterator[Problem]:
+    """What is known of the network makes a topology that Slurm starts with."""
+    settings = inputs["settings"]
+    spec = settings.get("slurm_topology") or {}
+    plugin = spec.get("plugin") or "none"
+    if plugin == "none":
+        return
+    version = parse_version(_cluster_version(inputs))
+    if any(str(name).lower() == "topologyplugin" for name in settings.get("slurm_conf") or {}):
+        yield Problem(
+            CLUSTER,
+            "slurm_topology.plugin",
+            f"is {plugin}, and slurm_conf sets TopologyPlugin as well",
+            "remove TopologyPlugin from slurm_conf, or leave the plugin none and write the files yourself",
+        )
+    if plugin == "block" and (0, 0) < version < topology.BLOCK_FROM:
+        yield Problem(
+            CLUSTER,
+            "slurm_topology.plugin",
+            f"block needs Slurm {topology.BLOCK_FROM[0]}.{topology.BLOCK_FROM[1]:02d};"
+            f" this cluster runs {version[0]}.{version[1]:02d}",
+            "write tree, or upgrade Slurm",
+        )
+        return
+    known = _compute_names(inputs)
+    gone = set(inputs["remove"])
+    for key in ("switches", "blocks"):
+        for index, item in enumerate(spec.get(key) or []):
+            label = f"{_label(f'slurm_topology.{key}', index, item)}.nodes"
+            try:
+                unknown = [name for name in read(item.get("nodes") or "") if name not in known]
+            except HostlistError:
+                continue  # said below, with the others
+            unknown = [name for name in unknown if name not in gone]
+            if unknown:
+                yield Problem(
+                    CLUSTER,
+                    label,
+                    f"no compute node is called {fold(unknown)}",
+                    f"name nodes of {fold(known)}",
+                )
+    nodes, _new = merge_nodes(inputs, [], [])
+    try:
+        topology.design(spec, places(nodes), version)
+    except topology.TopologyError as error:
+        for fault in error.faults:
+            yield Problem(CLUSTER, *fault)
 
 
 # --- options of Slurm ---------------------------------------------------------------------------

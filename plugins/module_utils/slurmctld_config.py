@@ -487,7 +487,7 @@ def _back_after_reconfigure(
     raise ApplyError(
         f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
         f"said: {said}; slurmctld said: {news}. Remedy: correct the value that "
-        "it names (slurm_conf, slurm_node, slurm_partitions) and run again"
+        "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
     )
 
 
@@ -508,5 +508,5 @@ def _back_after_start(
     raise ApplyError(
         f"{controller.settings.service} does not start with the new configuration; the old files "
         f"are back and it {state}. It said: {news}. Remedy: correct the value that it names "
-        "(slurm_conf, slurm_node, slurm_partitions) and run again"
+        "(slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
     )

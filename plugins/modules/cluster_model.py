@@ -49,8 +49,8 @@ attributes:
     support: none
     description: There is nothing to show.
 notes:
-  - Per host it reads the variables C(slurm_node) and C(ansible_host) and the fact
-    C(trainwright_node).
+  - Per host it reads the variables C(slurm_node), C(slurm_network_path), C(slurm_block) and
+    C(ansible_host) and the fact C(trainwright_node).
   - Errors - one failure that lists every problem, a line each, as
     C(HOST- VARIABLE- what is wrong -> what to write instead).
 seealso:
@@ -261,7 +261,9 @@ cgroup:
     overridden: []
   returned: success
 nodes:
-  description: All nodes, from the record and this run. C(memory_mb) is RealMemory in MB.
+  description: >-
+    All nodes, from the record and this run. C(memory_mb) is RealMemory in MB, C(network_path) the
+    switches from the top of the network to the node's leaf.
   type: list
   elements: dict
   sample:
@@ -285,6 +287,10 @@ nodes:
       weight: null
       options: {}
       client: false
+      network_path:
+        - spine1
+        - leaf1
+      block: ''
       listed: true
       cgroup:
         mode: v2
@@ -359,6 +365,24 @@ gres_lines:
   elements: str
   sample:
     - NodeName=c1 Name=gpu File=/dev/nvidia[0-7]
+  returned: success
+topology:
+  description: >-
+    The topology file of Slurm. C(plugin) is V(none), V(tree) or V(block); C(file) its name, empty
+    without one; C(managed) is false where C(slurm_conf) sets TopologyPlugin, so that the files are
+    a person's own. C(unplaced) are nodes on the switch for unknown places, C(left_out) nodes that
+    are nowhere in it.
+  type: dict
+  sample:
+    plugin: tree
+    file: topology.conf
+    lines:
+      - SwitchName=spine1 Switches=leaf[1-2]
+      - SwitchName=leaf1 Nodes=c[1-16]
+      - SwitchName=leaf2 Nodes=c[17-32]
+    managed: true
+    unplaced: []
+    left_out: []
   returned: success
 cgroup_conf:
   description: Settings of cgroup.conf.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
-accounts.yml against a loop over sacctmgr on the first of them, and container steps against plain ones.
+accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, and the inventory
+of EC2 against boto3 alone and amazon.aws.aws_ec2.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -30,11 +31,21 @@ sys.path.insert(0, str(ROOT))
 from local.cluster import Cluster
 from local.host import podman
 from local.layout import SYSTEMS, LocalError
+from tests.benchmarks import inventory
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
 from tests.benchmarks.containers import measure as measure_containers
-from tests.benchmarks.figures import Measurement, Run, busy_share, marks, misses, render, report
+from tests.benchmarks.figures import (
+    BUSY,
+    Measurement,
+    Run,
+    busy_share,
+    marks,
+    misses,
+    render,
+    report,
+)
 from tests.integration.artifacts import REAL
 from tests.integration.site import Nodes, Site
 from tests.integration.test_container_jobs import IMAGE, provide
@@ -234,10 +245,30 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--containers-only", action="store_true", help="only the starts of container steps"
     )
+    arguments.add_argument(
+        "--inventory-only", action="store_true", help="only the inventory of EC2, without clusters"
+    )
+    arguments.add_argument(
+        "--instances",
+        type=int,
+        nargs="+",
+        default=list(inventory.SIZES),
+        help="sizes of the inventory of EC2 (%(default)s)",
+    )
     arguments.add_argument("--yardstick-only", action="store_true", help="leave site.yml out")
     arguments.add_argument("--warm-up", action="store_true", help="one run before, not measured")
     arguments.add_argument("--keep", action="store_true", help="leave the last cluster standing")
     return arguments
+
+
+def inventories(sizes: list[int]) -> tuple[dict[str, object], list[str]]:
+    """Time the inventory of EC2, plain and wide, print its table; return what is kept and what was missed."""
+    busy = _busy()
+    timings = [inventory.measure(size, wide) for wide in (False, True) for size in sizes]
+    print(f"\n{inventory.render(timings)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the ratios are rough.")
+    return {"busy": busy, "timings": [asdict(one) for one in timings]}, inventory.misses(timings)
 
 
 def main() -> int:
@@ -247,20 +278,31 @@ def main() -> int:
         if args.containers_only:
             print(json.dumps(asdict(bench.containers()), indent=2))
             return 0
+        if args.inventory_only:
+            return finish(bench, {"machine": bench.machine()}, *inventories(args.instances))
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [
             bench.measure(compute, args.yardstick_only, compute == args.scale[0])
             for compute in args.scale
         ]
-    except (LocalError, subprocess.TimeoutExpired) as error:
+        kept, missed = ({}, []) if args.yardstick_only else inventories(args.instances)
+    except (LocalError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 2
+    print(f"\n{render(measurements)}")
+    found = report(measurements, bench.machine())
+    return finish(bench, found, kept, [*misses(measurements), *missed])
+
+
+def finish(
+    bench: Bench, found: Mapping[str, object], kept: Mapping[str, object], missed: list[str]
+) -> int:
+    """Keep the result, say what was missed; return how the program ends."""
     result = RESULTS / f"{bench.stamp}.json"
-    text = json.dumps(report(measurements, bench.machine()), indent=2)
+    text = json.dumps({**found, "inventory": kept}, indent=2)
     result.write_text(text + "\n", encoding="utf-8")
-    print(f"\n{render(measurements)}\n\nKept in {result.relative_to(ROOT)}")
-    missed = misses(measurements)
+    print(f"\nKept in {result.relative_to(ROOT)}")
     for line in missed:
         print(f"MISSED: {line}", file=sys.stderr)
     return 1 if missed else 0

@@ -199,7 +199,7 @@ def test_variables_in_backticks_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_names_of_this_collection_exist(page: Path) -> None:
-    for name in re.findall(r"trainwright\.slurm\.([a-z_]+)", page.read_text(encoding="utf-8")):
+    for name in re.findall(r"trainwright\.slurm\.([a-z][a-z0-9_]*)", page.read_text(encoding="utf-8")):
         assert name in plugins(), f"{page.name}: {name}"
 
 

@@ -34,8 +34,8 @@ UNKNOWN_CREDENTIALS = {
     "UnrecognizedClientException",
 }  # fmt: skip
 THROTTLED = {
-    "RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
-    "ServiceLimitExceeded", "RequestThrottled", "RequestThrottledException",
+    "RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException",
+    "TooManyRequestsException", "RequestThrottled", "RequestThrottledException",
 }  # fmt: skip
 NO_CREDENTIALS = {
     "CredentialRetrievalError", "NoCredentialsError", "PartialCredentialsError", "ProfileNotFound",

@@ -1,0 +1,587 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The nodes and file systems of a cluster on EC2 as an inventory that site.yml takes as it is."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: aws
+short_description: Nodes and file systems of a cluster on AWS
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Finds the EC2 instances of a cluster by tag or filter, in several regions and accounts, puts them into the groups
+    that C(playbooks/site.yml) expects, and says of each what hardware it has and where in the network it is. File
+    systems of FSx become C(cluster_mounts).
+  - It is made for thousands of GPU instances. Host variables are few and flat, groups are made without an
+    expression for each host, EC2's answers are read as they come, and a cache keeps what is finished. See
+    C(docs/benchmarks.md).
+  - The file's name ends with C(aws.yml) or C(aws.yaml).
+extends_documentation_fragment:
+  - ansible.builtin.constructed
+  - ansible.builtin.inventory_cache
+  - amazon.aws.common.plugins
+  - amazon.aws.region.plugins
+requirements:
+  - boto3 >= 1.34.0 on the control node
+  - the collection amazon.aws >= 10.0.0
+options:
+  plugin:
+    description: V(trainwright.slurm.aws), which says that this file is for this plugin.
+    type: str
+    required: true
+    choices: [trainwright.slurm.aws]
+  regions:
+    description:
+      - Regions to look in, or V(all) for every region that is enabled for the account.
+      - Without any, the one of O(region), of C(AWS_REGION), or of the profile.
+    type: list
+    elements: str
+    default: []
+  assume_role_arns:
+    description:
+      - Roles to look as, one for each account, besides nothing. The credentials given need C(sts:AssumeRole) on them.
+      - Without any, the account of the credentials is looked at.
+    type: list
+    elements: str
+    default: []
+    aliases: [assume_role_arn]
+  cluster:
+    description:
+      - Name of the cluster. Takes instances and file systems whose tag O(cluster_tag) has this value.
+      - One of O(cluster), O(parallelcluster), O(pcs) and O(filters) is needed, of the first three at most one.
+    type: str
+  parallelcluster:
+    description: >-
+      Name of a cluster of AWS ParallelCluster. Its head node, login nodes and compute nodes land in
+      C(slurm_controller), C(slurm_login) and C(slurm_compute).
+    type: str
+  pcs:
+    description: >-
+      Id of a cluster of AWS PCS, such as V(pcs_a1b2c3d4e5). Its instances land in C(slurm_compute), those of node
+      groups that serve no queue in C(slurm_login). Its controller is AWS' own and no instance.
+    type: str
+  filters:
+    description: >-
+      Filters of EC2's DescribeInstances and their values; an instance passes when it passes all, and a filter when
+      any of its values matches.
+    type: dict
+    default: {}
+  states:
+    description: States of instances to list. The filter C(instance-state-name) in O(filters) goes before it.
+    type: list
+    elements: str
+    choices: [pending, running, shutting-down, stopping, stopped, terminated]
+    default: [running]
+  cluster_tag:
+    description: Name of the tag that has the cluster's name, on instances and file systems.
+    type: str
+    default: trainwright:cluster
+  role_tag:
+    description:
+      - Name of the tag that says what an instance is in the cluster, V(controller), V(database), V(login),
+        V(compute), V(rest), V(pyxis), V(oci) or V(build). Several are joined by V(+), as in V(controller+database);
+        spaces, commas and slashes part them as well.
+      - An instance with this tag has these roles and no other, also one of ParallelCluster or PCS.
+    type: str
+    default: trainwright:role
+  partition_tag:
+    description: >-
+      Name of the tag that names the partitions of an instance, several joined by V(+). Each becomes a group
+      C(partition_NAME), which C(slurm_partitions) names in C(groups).
+    type: str
+    default: trainwright:partition
+  hostnames:
+    description:
+      - What names a host, the first that there is. V(tag:NAME), V(private-dns-name), V(dns-name),
+        V(private-ip-address), V(ip-address) or V(instance-id).
+      - A value that several instances have names none of them; each takes its next one, at the end its id. What
+        makes no host name is passed over.
+    type: list
+    elements: str
+    default: ["tag:Name", private-dns-name, instance-id]
+  address:
+    description: Which address is C(ansible_host). An instance without a public one is reached at its private one.
+    type: str
+    choices: [private, public]
+    default: private
+  strict_regions:
+    description:
+      - Whether a region or account that cannot be asked is an error. Otherwise it is a warning that names it, and the
+        inventory is not cached. When none can be asked, it is an error in any case.
+      - The same holds for what is asked besides instances, that is types, topology, file systems and PCS.
+    type: bool
+    default: true
+  topology:
+    description: >-
+      Whether to ask where in the network each running instance is, for C(slurm_topology). One call for 100
+      instances; types that EC2 says nothing about are not asked for.
+    type: bool
+    default: true
+  fsx:
+    description: >-
+      Whether to look for file systems of FSx with the tag of O(cluster), or a list of their ids. See C(docs/fsx.md).
+    type: raw
+    default: true
+  instance_type_source:
+    description: >-
+      Where the hardware of a type comes from. V(table) is ours and asks nobody, V(api) is EC2's DescribeInstanceTypes,
+      V(auto) asks EC2 for the types that the table lacks.
+    type: str
+    choices: [auto, table, api]
+    default: auto
+  machine_types:
+    description: A site's own lines of types, which go before all others, in the form of C(docs/aws.md).
+    type: dict
+    default: {}
+  export_tags:
+    description: >-
+      Whether hosts get all their tags as the variable C(ec2_tags). Expressions of O(compose), O(groups) and
+      O(keyed_groups) have it in any case. Tags are never templated.
+    type: bool
+    default: false
+notes:
+  - >-
+    Groups. C(slurm_controller), C(slurm_database), C(slurm_login), C(slurm_compute), C(slurm_rest), C(slurm_pyxis),
+    C(slurm_oci) and C(slurm_build) by role, all below C(slurm_cluster). C(type_p5_48xlarge) by instance type,
+    C(region_eu_west_1), C(zone_eu_west_1a), C(account_123456789012), C(placement_NAME) by placement group,
+    C(reservation_cr_0123) by capacity reservation, C(partition_NAME) by O(partition_tag) or by the queue of
+    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is no letter, digit or
+    underscore in a name becomes an underscore.
+  - >-
+    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since C(playbooks/site.yml)
+    would install another Slurm on them. C(playbooks/containers.yml) and the modules work with them.
+  - >-
+    Hosts are in the order of their names. Of two in C(slurm_controller), the first is the primary.
+  - >-
+    Ansible itself goes on after an inventory source that failed, with a warning and without its hosts. Set
+    C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it ends instead.
+  - >-
+    SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
+seealso:
+  - name: Clusters on AWS
+    description: What to tag, which permissions it takes, and an inventory to copy.
+    link: https://github.com/trainwright/slurm/blob/main/docs/aws.md
+"""
+
+EXAMPLES = r"""
+# aws.yml: a cluster of ours, all that is tagged trainwright:cluster = train
+plugin: trainwright.slurm.aws
+regions: [eu-west-1]
+cluster: train
+
+---
+# Two accounts and two regions; one that cannot be asked is a warning
+plugin: trainwright.slurm.aws
+regions: [eu-west-1, us-east-2]
+assume_role_arns:
+  - arn:aws:iam::111111111111:role/inventory
+  - arn:aws:iam::222222222222:role/inventory
+cluster: train
+strict_regions: false
+
+---
+# Stopped ones too, named by their ids, without asking for topology and file systems
+plugin: trainwright.slurm.aws
+regions: [eu-west-1]
+filters:
+  tag:team: [vision, speech]
+  instance-type: p5*
+states: [pending, running, stopped]
+hostnames: [instance-id]
+topology: false
+fsx: false
+
+---
+# The nodes of a cluster that AWS ParallelCluster keeps
+plugin: trainwright.slurm.aws
+regions: [eu-west-1]
+parallelcluster: train
+
+---
+# Kept for an hour in a file; a group by an own tag
+plugin: trainwright.slurm.aws
+regions: [eu-west-1]
+cluster: train
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: ~/.cache/trainwright
+cache_timeout: 3600
+keyed_groups:
+  - prefix: team
+    key: ec2_tags.team
+"""
+
+RETURN = r"""
+ansible_host:
+  description: The private address, or what O(address) says.
+  returned: hosts with an address
+  type: str
+  sample: 10.0.1.17
+ec2_instance_id:
+  description: The instance.
+  returned: each host
+  type: str
+  sample: i-0123456789abcdef0
+ec2_instance_type:
+  description: Its type.
+  returned: each host
+  type: str
+  sample: p5.48xlarge
+ec2_architecture:
+  description: As C(uname -m) has it.
+  returned: each host
+  type: str
+  sample: x86_64
+ec2_state:
+  description: Its state when it was looked at.
+  returned: each host
+  type: str
+  sample: running
+ec2_lifecycle:
+  description: V(on-demand), V(spot), V(scheduled) or V(capacity-block).
+  returned: each host
+  type: str
+  sample: capacity-block
+ec2_region:
+  description: Where it is.
+  returned: each host
+  type: str
+  sample: eu-west-1
+ec2_zone:
+  description: Its availability zone.
+  returned: each host
+  type: str
+  sample: eu-west-1a
+ec2_account_id:
+  description: The account that it is in.
+  returned: each host
+  type: str
+  sample: "123456789012"
+ec2_vpc_id:
+  description: Its VPC.
+  returned: hosts in one
+  type: str
+  sample: vpc-0123456789abcdef0
+ec2_subnet_id:
+  description: Its subnet.
+  returned: hosts in one
+  type: str
+  sample: subnet-0123456789abcdef0
+ec2_private_ip:
+  description: Its private address; IPv6 where it has no other.
+  returned: hosts with one
+  type: str
+  sample: 10.0.1.17
+ec2_public_ip:
+  description: Its public address.
+  returned: hosts with one
+  type: str
+  sample: 198.51.100.7
+ec2_private_dns:
+  description: Its private DNS name.
+  returned: hosts with one
+  type: str
+  sample: ip-10-0-1-17.eu-west-1.compute.internal
+ec2_placement_group:
+  description: The placement group that it was started in.
+  returned: hosts in one
+  type: str
+  sample: train
+ec2_capacity_reservation_id:
+  description: The capacity reservation that it uses.
+  returned: hosts with one
+  type: str
+  sample: cr-0123456789abcdef0
+ec2_capacity_block_id:
+  description: The capacity block that it uses.
+  returned: hosts with one
+  type: str
+  sample: cb-0123456789abcdef0
+ec2_cluster:
+  description: Name or id of the cluster, by its tags.
+  returned: hosts with such a tag
+  type: str
+  sample: train
+ec2_cluster_manager:
+  description: V(parallelcluster) or V(pcs).
+  returned: hosts of their clusters
+  type: str
+  sample: parallelcluster
+ec2_efa_interfaces:
+  description: EFA interfaces attached, 0 without.
+  returned: each host
+  type: int
+  sample: 32
+ec2_vcpus:
+  description: Logical CPUs of its type.
+  returned: hosts of a type that is known
+  type: int
+  sample: 192
+ec2_memory_mib:
+  description: Memory of its type, in MiB.
+  returned: hosts of a type that is known
+  type: int
+  sample: 2097152
+ec2_gpu_model:
+  description: Model of its GPUs.
+  returned: hosts with GPUs
+  type: str
+  sample: H100
+ec2_gpu_count:
+  description: Number of its GPUs.
+  returned: hosts with GPUs
+  type: int
+  sample: 8
+ec2_gpu_memory_mib:
+  description: Memory of one GPU, in MiB.
+  returned: hosts with GPUs
+  type: int
+  sample: 81920
+ec2_neuron_model:
+  description: Model of its Trainium or Inferentia devices.
+  returned: hosts with such devices
+  type: str
+  sample: Trainium2
+ec2_neuron_count:
+  description: Number of its Trainium or Inferentia devices.
+  returned: hosts with such devices
+  type: int
+  sample: 16
+ec2_nvme_count:
+  description: NVMe disks of the machine itself.
+  returned: hosts with such disks
+  type: int
+  sample: 8
+ec2_nvme_size_gb:
+  description: Size of one of these disks, in GB (10^9 bytes).
+  returned: hosts with such disks
+  type: int
+  sample: 3800
+pyxis_slurm_prefix:
+  description: Where the Slurm of ParallelCluster or PCS is installed.
+  returned: hosts of their clusters
+  type: str
+  sample: /opt/slurm
+slurm_network_path:
+  description: Network nodes from the top of EC2's network to the one that it hangs on; see C(docs/topology.md).
+  returned: O(topology), running hosts of which EC2 says it
+  type: list
+  elements: str
+  sample: [nn-0a, nn-0b, nn-0c]
+slurm_block:
+  description: The UltraServer that it is a part of.
+  returned: O(topology), hosts of one
+  type: str
+  sample: cb-0123456789abcdef0
+ec2_tags:
+  description: All tags of the instance.
+  returned: O(export_tags)
+  type: dict
+  sample: {team: vision}
+cluster_mounts:
+  description: How the cluster's file systems of FSx are mounted; a variable of all hosts. See C(docs/fsx.md).
+  returned: O(fsx), when there is any
+  type: list
+  elements: dict
+  sample: [{path: /fsx, source: "fs-0123.fsx.eu-west-1.amazonaws.com@tcp:/abcd", fstype: lustre}]
+cluster_data_repositories:
+  description: Directories of these that S3 stands behind; a variable of all hosts.
+  returned: O(fsx), when there is any
+  type: list
+  elements: dict
+  sample: [{path: /fsx/data, s3: "s3://bucket/data"}]
+"""
+
+import difflib
+import gc
+import hashlib
+import json
+import typing as t
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ansible import constants
+from ansible.errors import AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
+from ansible_collections.trainwright.slurm.plugins.module_utils.machine_types import (
+    MachineTypeError,
+    site_types,
+)
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import CLUSTER, SERVICES
+
+if t.TYPE_CHECKING:
+    from ansible.inventory.data import InventoryData
+    from ansible.parsing.dataloader import DataLoader
+
+#: Changes when what is cached changes its form.
+_FORMAT = 1
+_KEPT = {"hosts", "variables", "warnings", "own"}
+_EXPRESSIONS = ("compose", "groups", "keyed_groups")
+_OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep Python from looking for garbage while hundreds of thousands of objects are made that all stay."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    """The inventory plugin trainwright.slurm.aws."""
+
+    NAME = "trainwright.slurm.aws"
+
+    def verify_file(self, path: str) -> bool:
+        """Tell whether the file is one for this plugin, by its name."""
+        return super().verify_file(path) and path.endswith(("aws.yml", "aws.yaml"))
+
+    def parse(
+        self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True
+    ) -> None:
+        """Fill the inventory. Raises AnsibleParserError with where, why and the remedy."""
+        super().parse(inventory, loader, path, cache)
+        given = self._read_config_data(path)
+        options = self._all_options()
+        wrong = self._misspelt(given) or problem_of(options)
+        if wrong:
+            raise AnsibleParserError(wrong)
+        with without_collection():
+            found = self._cached(path, options) if cache else None
+            if found is None:
+                found = self._ask(path, options)
+            for line in found["warnings"]:
+                self.display.warning(line)
+            self._populate(found, options)
+
+    def _all_options(self) -> dict[str, t.Any]:
+        """All options, templates in them filled in; not those of expressions, which are for each host."""
+        options = self.get_options()
+        return {
+            name: value if name in _EXPRESSIONS else self.templar.template(value)
+            for name, value in options.items()
+        }
+
+    def _misspelt(self, given: Mapping[str, t.Any]) -> str:
+        """Return what is wrong with the names of the options: Ansible itself passes over those it does not know."""
+        definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
+        known = set(definitions)
+        for definition in definitions.values():
+            known.update(definition.get("aliases") or [])
+        for name in given:
+            if name not in known:
+                close = difflib.get_close_matches(str(name), known, 1)
+                remedy = (
+                    f"write {close[0]}" if close else "see ansible-doc -t inventory " + self.NAME
+                )
+                return f"{name}: is no option -> {remedy}"
+        return ""
+
+    # -- the cache -------------------------------------------------------------------------------------------
+    def _key(self, path: str, options: dict[str, t.Any]) -> str:
+        """Core's key, of plugin and path, with a digest of all that changes what is found."""
+        asked = {name: value for name, value in options.items() if name not in _OF_THE_CACHE}
+        text = json.dumps([_FORMAT, asked], sort_keys=True, default=str)
+        return f"{self.get_cache_key(path)}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+    def _cached(self, path: str, options: dict[str, t.Any]) -> dict[str, t.Any] | None:
+        if not options["cache"]:
+            return None
+        try:
+            found: dict[str, t.Any] = json.loads(self._cache[self._key(path, options)]["fleet"])
+        except (KeyError, TypeError, ValueError):
+            return None
+        return found if set(found) == _KEPT else None
+
+    # -- AWS -------------------------------------------------------------------------------------------------
+    def _ask(self, path: str, options: dict[str, t.Any]) -> dict[str, t.Any]:
+        # Here and not above: with a cached answer nobody needs boto3.
+        try:
+            from ..plugin_utils.aws_fleet import Asker
+
+            found = Asker(options).ask()
+        except AwsProblem as problem:
+            raise AnsibleParserError(str(problem)) from problem
+        if found.failures and options["strict_regions"]:
+            raise AnsibleParserError("\n".join(found.failures))
+        for line in found.failures:
+            self.display.warning(f"not all of the cluster is in the inventory: {line}")
+        result = {
+            "hosts": found.hosts,
+            "variables": found.variables,
+            "warnings": found.warnings,
+            "own": found.own or not found.managed,
+        }
+        if options["cache"] and not found.failures:
+            # One text: a cache looks at each value that it is given, again when it hands it out.
+            self._cache[self._key(path, options)] = {"fleet": json.dumps(result)}
+        return result
+
+    # -- the inventory ---------------------------------------------------------------------------------------
+    def _populate(self, found: dict[str, t.Any], options: dict[str, t.Any]) -> None:
+        inventory = self.inventory
+        for name in SERVICES:
+            inventory.add_group(name)
+        for name, value in found["variables"].items():
+            inventory.set_variable("all", name, value)
+        expressions = any(options[name] for name in _EXPRESSIONS)
+        known = set(inventory.groups)
+        for name, variables, groups, tags in found["hosts"]:
+            inventory.add_host(name)
+            for key, value in variables.items():
+                inventory.set_variable(name, key, value)
+            if options["export_tags"]:
+                inventory.set_variable(name, "ec2_tags", tags)
+            for group in groups:
+                if group not in known:
+                    inventory.add_group(group)
+                    known.add(group)
+                inventory.add_child(group, name)
+            if expressions:
+                self._construct(name, {**variables, "ec2_tags": tags}, options)
+        if found["own"]:
+            inventory.add_group(CLUSTER)
+            for role in fleet.ROLES:
+                if f"slurm_{role}" in inventory.groups:
+                    inventory.add_child(CLUSTER, f"slurm_{role}")
+
+    def _construct(self, name: str, variables: dict[str, t.Any], options: dict[str, t.Any]) -> None:
+        strict = options["strict"]
+        self._set_composite_vars(options["compose"], variables, name, strict=strict)
+        self._add_host_to_composed_groups(options["groups"], variables, name, strict=strict)
+        self._add_host_to_keyed_groups(options["keyed_groups"], variables, name, strict=strict)
+
+
+def problem_of(options: dict[str, t.Any]) -> str:
+    """Return what is wrong with the options, with its remedy; empty when nothing is."""
+    chosen = [name for name in ("cluster", "parallelcluster", "pcs") if options[name]]
+    if len(chosen) > 1:
+        return f"{' and '.join(chosen)} are both set -> leave one; an inventory is for one cluster"
+    if not chosen and not options["filters"]:
+        return (
+            "no cluster is named -> set cluster, parallelcluster or pcs, or filters of your own; without them every "
+            "instance of the account would be a host"
+        )
+    wanted = options["fsx"]
+    if not isinstance(wanted, (bool, list)) or (
+        isinstance(wanted, list) and not all(str(one).startswith("fs-") for one in wanted)
+    ):
+        return f"fsx: is {wanted!r} -> write true, false, or a list of ids such as fs-0123456789abcdef0"
+    roles = [one for one in options["assume_role_arns"] if not str(one).startswith("arn:")]
+    if roles:
+        return (
+            f"assume_role_arns: {roles[0]!r} is no ARN -> write arn:aws:iam::<account>:role/<name>"
+        )
+    try:
+        site_types(options["machine_types"])
+    except MachineTypeError as error:
+        return str(error)
+    return fleet.check_hostnames(options["hostnames"])

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""From EC2's instances to nodes: who has which name, which part in the cluster, which variables.
+
+Pure: no I/O, no Ansible. Sources: the EC2 API reference; the tags of AWS ParallelCluster (its cookbook,
+head_node_checks/common/constants.py) and of AWS PCS (its user guide, compute node groups).
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..machine_types import MachineType
+    from .instances import Raw
+
+#: Parts that a host can have in a cluster: the groups slurm_<role>.
+ROLES = ("controller", "database", "login", "compute", "rest", "pyxis", "oci", "build")
+#: What else names an instance, besides tag:NAME, by the names of EC2's filters.
+NAMES = {
+    "private-dns-name": "private_dns",
+    "dns-name": "public_dns",
+    "private-ip-address": "private_ip",
+    "ip-address": "public_ip",
+    "instance-id": "id",
+}
+PARALLELCLUSTER = "parallelcluster"
+PARALLELCLUSTER_PREFIX = "/opt/slurm"
+PARALLELCLUSTER_ROLES = {"HeadNode": "controller", "LoginNode": "login", "Compute": "compute"}
+PCS = "pcs"
+#: PCS keeps each Slurm that it offers beside the others, by major and minor version.
+PCS_PREFIX = "/opt/aws/pcs/scheduler/slurm-{version}"
+
+_SEPARATORS = re.compile(r"[\s+,/]+")
+# What Ansible, Slurm and DNS take as a name; "localhost" would be the control node itself.
+_HOST_NAME = re.compile(r"(?!localhost$)[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
+_NUMBERS = re.compile(r"(\d+)")
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Names of the tags that say what an instance is for."""
+
+    cluster: str = "trainwright:cluster"
+    role: str = "trainwright:role"
+    partition: str = "trainwright:partition"
+
+
+@dataclass(frozen=True)
+class PcsCluster:
+    """What PCS says of one of its clusters.
+
+    version: of Slurm, as in 25.05. queues: names by the id of a compute node group that serves them.
+    """
+
+    version: str
+    queues: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An instance as a node of a cluster; a text is empty, and kind None, where there is nothing to say.
+
+    roles: of ROLES. efa: EFA interfaces attached. manager: parallelcluster, pcs, or empty for a
+    cluster of ours. network_path: from the top of the network to the leaf. block: the UltraServer that an
+    instance is a part of.
+    """
+
+    name: str
+    instance_id: str
+    instance_type: str
+    region: str
+    account: str
+    state: str
+    zone: str = ""
+    subnet: str = ""
+    vpc: str = ""
+    private_ip: str = ""
+    public_ip: str = ""
+    private_dns: str = ""
+    architecture: str = ""
+    lifecycle: str = ""
+    placement_group: str = ""
+    reservation: str = ""
+    capacity_block: str = ""
+    efa: int = 0
+    cluster: str = ""
+    manager: str = ""
+    prefix: str = ""
+    roles: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    kind: MachineType | None = None
+    network_path: tuple[str, ...] = ()
+    block: str = ""
+
+
+def natural(name: str) -> list[t.Any]:
+    """A key that sorts node2 before node10."""
+    return [int(part) if part.isdigit() else part for part in _NUMBERS.split(name)]
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few of many names, for a message."""
+    listed = sorted(names, key=natural)
+    more = len(listed) - _SHOWN
+    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+# -- names ---------------------------------------------------------------------------------------------------------
+def check_hostnames(preferences: Sequence[str]) -> str:
+    """Return what is wrong with the option hostnames, with its remedy; empty when nothing is."""
+    wrong = [
+        one for one in preferences if one not in NAMES and not re.fullmatch(r"tag:[^,=|]+", one)
+    ]
+    if not wrong:
+        return ""
+    return f"hostnames: {', '.join(map(repr, wrong))} names nothing -> write {', '.join(NAMES)}, or tag:NAME"
+
+
+def _candidates(raw: Raw, preferences: Sequence[str]) -> list[str]:
+    found = [
+        raw["tags"].get(one[4:], "") if one.startswith("tag:") else raw.get(NAMES[one], "")
+        for one in preferences
+    ]
+    return [name for name in found if _HOST_NAME.fullmatch(name)] + [raw["id"]]
+
+
+def names_of(raws: Sequence[Raw], preferences: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a name for each instance, no two alike, and what to say about names that were shared.
+
+    Each takes the first of its preferred names that makes a host name; all who share that take their
+    next one, at the end the instance's id. So nobody's name depends on the order of an answer, and an
+    instance that ends gives its name to no other.
+    """
+    candidates = [_candidates(raw, preferences) for raw in raws]
+    level = [0] * len(raws)
+    shared: dict[str, list[str]] = {}
+    while True:
+        owners: dict[str, list[int]] = {}
+        for index, names in enumerate(candidates):
+            owners.setdefault(names[level[index]].lower(), []).append(index)
+        clashes = [indexes for indexes in owners.values() if len(indexes) > 1]
+        moved = False
+        for indexes in clashes:
+            name = candidates[indexes[0]][level[indexes[0]]]
+            for index in indexes:
+                if level[index] < len(candidates[index]) - 1:
+                    shared.setdefault(name, []).append(raws[index]["id"])
+                    level[index] += 1
+                    moved = True
+        if not moved:
+            break
+    # One line for all: in a cluster of thousands, each group of nodes may share its own.
+    warnings = []
+    if shared:
+        count = sum(len(ids) for ids in shared.values())
+        first = next(iter(shared))
+        warnings.append(
+            f"{count} instances share a name ({some(shared)}; {first} is {some(shared[first])}): each got its next "
+            "name in hostnames -> give each a Name tag of its own, or begin hostnames with private-dns-name"
+        )
+    return [names[level[index]] for index, names in enumerate(candidates)], warnings
+
+
+# -- parts in the cluster ------------------------------------------------------------------------------------------
+def _listed(value: str) -> list[str]:
+    return [part for part in _SEPARATORS.split(value) if part]
+
+
+def _managed(tags: Mapping[str, str], pcs: Mapping[str, PcsCluster]) -> dict[str, t.Any]:
+    """What the tags of ParallelCluster or PCS say of an instance; empty without them."""
+    if "parallelcluster:node-type" in tags:
+        role = PARALLELCLUSTER_ROLES.get(tags["parallelcluster:node-type"])
+        queue = tags.get("parallelcluster:queue-name")
+        return {
+            "manager": PARALLELCLUSTER,
+            "cluster": tags.get("parallelcluster:cluster-name", ""),
+            "prefix": PARALLELCLUSTER_PREFIX,
+            "roles": (role,) if role else (),
+            "partitions": (queue,) if queue else (),
+        }
+    if "aws:pcs:cluster-id" in tags:
+        cluster = tags["aws:pcs:cluster-id"]
+        said = pcs.get(cluster)
+        group = tags.get("aws:pcs:compute-node-group-id", "")
+        queues = tuple(said.queues.get(group, ())) if said else ()
+        return {
+            "manager": PCS,
+            "cluster": cluster,
+            "prefix": PCS_PREFIX.format(version=said.version) if said else "",
+            # A node group that no queue uses is how PCS has login nodes.
+            "roles": ("login",) if said and not queues else ("compute",),
+            "partitions": queues,
+        }
+    return {}
+
+
+def nodes_of(
+    raws: Sequence[Raw],
+    region: Mapping[str, str],
+    hostnames: Sequence[str],
+    tags: Tags,
+    pcs: Mapping[str, PcsCluster],
+) -> tuple[list[Node], list[str]]:
+    """Return the nodes in the order of their names, and warnings for a person.
+
+    Args:
+        raws: what instances.read returns, of all regions and accounts.
+        region: of an instance, by its id.
+        hostnames: preferences, checked by check_hostnames.
+        pcs: what is known of PCS' clusters, by id.
+    """
+    names, warnings = names_of(raws, hostnames)
+    unknown: dict[str, list[str]] = {}
+    nodes = []
+    for name, raw in zip(names, raws):
+        own: Mapping[str, str] = raw["tags"]
+        made = _managed(own, pcs)
+        if tags.role in own:
+            listed = _listed(own[tags.role].lower())
+            for role in listed:
+                if role not in ROLES:
+                    unknown.setdefault(role, []).append(raw["id"])
+            made["roles"] = tuple(role for role in ROLES if role in listed)
+        if tags.partition in own:
+            made["partitions"] = tuple(dict.fromkeys(_listed(own[tags.partition])))
+        if own.get(tags.cluster):
+            made["cluster"] = own[tags.cluster]
+        nodes.append(
+            Node(
+                name=name,
+                instance_id=raw["id"],
+                instance_type=raw.get("type", ""),
+                region=region[raw["id"]],
+                account=raw.get("owner", ""),
+                state=raw.get("state", ""),
+                zone=raw.get("zone", ""),
+                subnet=raw.get("subnet", ""),
+                vpc=raw.get("vpc", ""),
+                private_ip=raw.get("private_ip", "") or raw.get("ipv6", ""),
+                public_ip=raw.get("public_ip", ""),
+                private_dns=raw.get("private_dns", ""),
+                architecture=raw.get("architecture", ""),
+                lifecycle=raw.get("lifecycle", "") or "on-demand",
+                placement_group=raw.get("placement_group", ""),
+                reservation=raw.get("reservation", ""),
+                capacity_block=raw.get("capacity_block", ""),
+                efa=raw["efa"],
+                tags=own,
+                **made,
+            )
+        )
+    for role, ids in sorted(unknown.items()):
+        warnings.append(
+            f"the tag {tags.role} of {some(ids)} names {role!r}, which is no role -> use {', '.join(ROLES)}, several "
+            "joined by +"
+        )
+    nodes.sort(key=lambda node: natural(node.name))
+    return nodes, warnings
+
+
+# -- variables -----------------------------------------------------------------------------------------------------
+def host_vars(node: Node, address: str = "private") -> dict[str, t.Any]:
+    """Return the variables of a host, flat; what has no value is left out.
+
+    address: private or public, what ansible_host is; a node without a public address has the private one.
+    """
+    kind = node.kind
+    reached = node.public_ip if address == "public" else ""
+    found: dict[str, t.Any] = {
+        "ansible_host": reached or node.private_ip or node.public_ip,
+        "ec2_instance_id": node.instance_id,
+        "ec2_instance_type": node.instance_type,
+        "ec2_state": node.state,
+        "ec2_region": node.region,
+        "ec2_zone": node.zone,
+        "ec2_account_id": node.account,
+        "ec2_vpc_id": node.vpc,
+        "ec2_subnet_id": node.subnet,
+        "ec2_private_ip": node.private_ip,
+        "ec2_public_ip": node.public_ip,
+        "ec2_private_dns": node.private_dns,
+        "ec2_architecture": kind.architecture if kind else node.architecture,
+        "ec2_lifecycle": node.lifecycle,
+        "ec2_placement_group": node.placement_group,
+        "ec2_capacity_reservation_id": node.reservation,
+        "ec2_capacity_block_id": node.capacity_block,
+        "ec2_cluster": node.cluster,
+        "ec2_cluster_manager": node.manager,
+        "pyxis_slurm_prefix": node.prefix,
+        "slurm_network_path": list(node.network_path),
+        "slurm_block": node.block,
+    }
+    found = {name: value for name, value in found.items() if value}
+    found["ec2_efa_interfaces"] = node.efa
+    if kind:
+        found["ec2_vcpus"] = kind.vcpus
+        found["ec2_memory_mib"] = kind.memory_mib
+        if kind.gpus:
+            found["ec2_gpu_model"] = kind.gpus.model
+            found["ec2_gpu_count"] = kind.gpus.count
+            found["ec2_gpu_memory_mib"] = kind.gpus.memory_mib
+        if kind.neuron:
+            found["ec2_neuron_model"] = kind.neuron.model
+            found["ec2_neuron_count"] = kind.neuron.count
+        if kind.nvme:
+            found["ec2_nvme_count"] = kind.nvme.count
+            found["ec2_nvme_size_gb"] = kind.nvme.size_gb
+    return found

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The inventory groups of a node on EC2, without an expression for each host. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from functools import cache
+
+if t.TYPE_CHECKING:
+    from ..module_utils.aws.fleet import Node
+
+CLUSTER = "slurm_cluster"
+#: Groups that site.yml looks for; they are there also while nobody is in them.
+SERVICES = ("slurm_controller", "slurm_database", "slurm_login", "slurm_compute", "slurm_rest")
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_]")
+
+
+@cache
+def fit(name: str) -> str:
+    """A group name as Ansible takes it: what is no letter, digit or underscore becomes an underscore."""
+    return _UNFIT.sub("_", name)
+
+
+def groups_for(node: Node) -> list[str]:
+    """Return the names of the groups of a node.
+
+    For a node of a cluster that ParallelCluster or PCS keeps, the first is its manager's.
+    """
+    found = [node.manager] if node.manager else []
+    found += [f"slurm_{role}" for role in node.roles]
+    keyed = [
+        ("type", node.instance_type),
+        ("region", node.region),
+        ("zone", node.zone),
+        ("account", node.account),
+        ("placement", node.placement_group),
+        ("reservation", node.reservation),
+        *(("partition", name) for name in node.partitions),
+    ]
+    return found + [fit(f"{prefix}_{value}") for prefix, value in keyed if value]
