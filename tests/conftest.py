@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The order of the parts (fast ones first) and where the time of a run went."""
+"""This clone as ansible_collections.trainwright.slurm, the order of the parts (fast ones first), where time went."""
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).resolve().parent
+sys.path.insert(0, str(TESTS.parent / ".collections"))
 # A directory's name and its part, in the order in which they run.
 PARTS = ("lint", "unit", "sanity", "integration", "machines")
 
