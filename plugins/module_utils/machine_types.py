@@ -89,7 +89,8 @@ def _line(text: str, kind: str) -> MachineType:
     name, arch, cpus, cores, threads, memory, devices, *rest = text.split()
     links, width, efa, disks, layers, source, unverified = rest
     found = _DEVICES.fullmatch(devices)
-    assert found, f"machine_types_data.py: {text}"
+    if not found:
+        raise MachineTypeError(f"machine_types_data.py: {text}")
     nvme = None if disks == "-" else Nvme(*map(int, disks.split("x")))
     device = Devices(found[2].replace("_", " "), int(found[1]), int(found[3]))
     return MachineType(

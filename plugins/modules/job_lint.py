@@ -96,10 +96,10 @@ findings:
   type: list
   elements: dict
   contains:
-    line: {description: Number of the line, from 1., type: int, returned: always}
+    line: {description: "Number of the line, from 1.", type: int, returned: always}
     rule: {description: Name of the rule., type: str, returned: always}
     severity: {description: C(error) or C(warning)., type: str, returned: always}
-    what: {description: What is wrong, and why., type: str, returned: always}
+    what: {description: "What is wrong, and why.", type: str, returned: always}
     remedy: {description: What to do., type: str, returned: always}
   sample:
     - line: 12

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from . import artifacts
-from .site import ROOT, SCENARIOS, VENV_BIN, Nodes, Run, Site, read_report, tail
+from .site import ROOT, SCENARIOS, SOAK, VENV_BIN, Nodes, Run, Site, read_report, tail
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 SYSTEMS = ("debian12", "debian13")
@@ -95,8 +95,12 @@ def quiet_site(site: Converged) -> Iterator[Converged]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for a site run on both systems, unless marked with ``systems``."""
+    """Tests that ask for a site run on both systems, unless marked with ``systems``.
+
+    With all_in_soak, only `make test` keeps to those that are named: the time on both is not worth it there.
+    """
     if "site" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("systems")
-        names = list(marker.args) if marker else list(SYSTEMS)
+        everywhere = not marker or SOAK and marker.kwargs.get("all_in_soak")
+        names = list(SYSTEMS if everywhere else marker.args)
         metafunc.parametrize("site", names, indirect=True, scope="session")

@@ -81,6 +81,7 @@ def damage(site: Converged) -> list[str]:
     return [half, bare, "ctl1", "login1"]
 
 
+@pytest.mark.systems("debian12", all_in_soak=True)
 def test_check_equals_the_real_run_on_a_half_done_cluster(quiet_site: Converged) -> None:
     site = quiet_site
     damaged = damage(site)
@@ -90,6 +91,7 @@ def test_check_equals_the_real_run_on_a_half_done_cluster(quiet_site: Converged)
         site.wait_node(node, "idle")
 
 
+@pytest.mark.systems("debian13", all_in_soak=True)
 @pytest.mark.parametrize("attempt", range(sample(1, 20)))
 def test_interrupted_run_converges_on_the_next(quiet_site: Converged, attempt: int) -> None:
     """Something must change, the run is killed at a random point, and the next run brings it home."""

@@ -23,6 +23,7 @@ def test_limit_without_the_controller_is_refused_with_the_command_to_type(site: 
     assert run.changed == set()
 
 
+@pytest.mark.systems("debian13", all_in_soak=True)
 def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> None:
     site = quiet_site
     job = site.sbatch("srun sleep 600", "-N2 -w c1,c2")

@@ -17,7 +17,7 @@ from tests.unit.network import instances
 
 from .conftest import Converged
 from .modules import run_tasks
-from .site import SOAK, poll, tail
+from .site import poll, tail
 
 LEAVES = {"c1": "leaf1", "c2": "leaf2"}
 BIG = "/tmp/trainwright-big"
@@ -84,7 +84,7 @@ def placed(quiet_site: Converged) -> Iterator[Converged]:
             forget(site)
 
 
-@pytest.mark.systems("debian12", *(["debian13"] if SOAK else []))
+@pytest.mark.systems("debian12", all_in_soak=True)
 def test_a_tree_is_known_shown_by_jobs_and_changed_without_a_restart(placed: Converged) -> None:
     site, spec = placed, {"plugin": "tree"}
     rest = computes(site)[2:]

@@ -33,7 +33,8 @@ ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES = [page for page in PAGES if page.parent.name == "docs"]
 GROUPS = {
-    f"slurm_{name}" for name in "cluster controller database login compute rest build pyxis oci".split()
+    f"slurm_{name}"
+    for name in "cluster controller database login compute rest build pyxis oci".split()
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
@@ -199,7 +200,9 @@ def test_variables_in_backticks_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_names_of_this_collection_exist(page: Path) -> None:
-    for name in re.findall(r"trainwright\.slurm\.([a-z][a-z0-9_]*)", page.read_text(encoding="utf-8")):
+    for name in re.findall(
+        r"trainwright\.slurm\.([a-z][a-z0-9_]*)", page.read_text(encoding="utf-8")
+    ):
         assert name in plugins(), f"{page.name}: {name}"
 
 

@@ -385,10 +385,11 @@ def asking(client: t.Any, operation: str) -> t.Iterator[None]:
         with explained(SERVICE, operation, region):
             yield
     except AwsProblem as problem:
-        code = code_of(problem.__cause__) if problem.__cause__ else ""
+        cause = problem.__cause__ or problem
+        code = code_of(cause)
         if code not in REMEDIES:
             raise
-        said = getattr(problem.__cause__, "response", {}).get("Error", {}).get("Message") or code
+        said = getattr(cause, "response", {}).get("Error", {}).get("Message") or code
         remedy = REMEDIES[code]
         if code == "BadRequest":
             hints = (hint for words, hint in BAD_REQUESTS if re.search(words, said, re.I))

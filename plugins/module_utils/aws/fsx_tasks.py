@@ -178,8 +178,7 @@ def start(
             f"{wanted.file_system_id}: {', '.join(in_its_way) or 'another task'} is still in the way"
         ),
     )
-    assert made is not None
-    return Outcome(True, follow(client, made, wait), waited_for=in_its_way)
+    return Outcome(True, follow(client, t.cast("Task", made), wait), waited_for=in_its_way)
 
 
 def _create(client: t.Any, wanted: Wanted) -> Task:

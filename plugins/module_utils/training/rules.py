@@ -649,11 +649,8 @@ def _conda(script: Script, cluster: Cluster) -> Found:
             active = 0
         for launch in script.launches:
             if launch.command is command and launch.starter == "mpirun" and active:
-                name = next(
-                    w.text
-                    for w in command.words
-                    if w.text in ("mpirun", "mpiexec") or "/" in w.text
-                )
+                names = ("mpirun", "mpiexec")
+                name = [w.text for w in command.words if w.text in names or "/" in w.text][0]
                 if "/" not in name:
                     yield (
                         launch.line,
@@ -835,7 +832,7 @@ def _lost(script: Script, cluster: Cluster) -> Found:
     if not works or len({one.line for one in works}) > 1 or _fails_fast(script, works[-1].line):
         return
     launch = works[-1]
-    place = next(n for n, command in enumerate(top) if command is launch.command)
+    place = [command is launch.command for command in top].index(True)
     after = list(top[place + 1 :])
     joined = launch.command.after
     if joined == "|" and not _pipefail(script):

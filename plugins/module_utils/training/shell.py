@@ -411,8 +411,7 @@ class _Reader:
 
     def end(self, sign: str) -> None:
         """Close the command that was being read."""
-        if self.words or self.assignments:
-            assert self.first and self.last
+        if (self.words or self.assignments) and self.first and self.last:
             last = self.last
             self.found.append(
                 Command(
