@@ -32,7 +32,12 @@ pytestmark = pytest.mark.systems("debian13")
 
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
-SOURCES = [*(name for name in examples.MODULES if name != "slurm_conf"), GUIDE, "slurm_conf"]
+# Those of the modules for AWS have no AWS to ask here: tests/unit runs these modules against a server of its own.
+SOURCES = [
+    *(name for name in examples.MODULES if not name.startswith(("ec2_", "fsx_", "slurm_conf"))),
+    GUIDE,
+    "slurm_conf",
+]
 
 # What examples name, in JSON, and this cluster calls otherwise.
 STAND_INS = {
@@ -47,6 +52,7 @@ STAND_INS = {
     '"controller_timeout": 10': '"controller_timeout": 1',
     "/tmp/parts": "{{ work }}/parts",
     "~/demo-support": "{{ work }}/demo-support",
+    "'train.sbatch'": "work ~ '/train.sbatch'",
 }
 # The hosts that examples are for, where that is not ctl1.
 HOSTS = {
@@ -73,6 +79,12 @@ _IMAGES = {
 }
 LEFT_OUT = {("enroot_image", name): _IMAGE for name in _IMAGES} if REAL else {}
 
+TRAIN = """#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --mem=1G --time=14-00:00:00 --signal=B:USR1@300
+trap 'scontrol requeue "$SLURM_JOB_ID"' USR1
+srun python3 train.py &
+wait
+"""
 KEPT = "/root/kept"
 DIGEST = "5" * 64
 # What the examples take to be there. The node that is drained gives those about drains one to find.
@@ -81,7 +93,7 @@ BEFORE = f"""set -e
 mkdir {KEPT}
 cp /etc/hosts {KEPT}
 cp -a /etc/slurm {KEPT}
-mkdir -p /opt/slurm/etc /shared/train /shared/nightly /shared/tests /shared/logs
+mkdir -p /shared/alice /opt/slurm/etc /shared/train /shared/nightly /shared/tests /shared/logs
 ln -sfn /usr/bin /opt/slurm/bin
 cp /etc/slurm/slurm.conf /opt/slurm/etc
 tee -a /opt/slurm/etc/slurm.conf /etc/slurm/slurm.conf >/dev/null <<'EOF'
@@ -89,6 +101,8 @@ HealthCheckProgram=/bin/true
 NodeName=gpu[01-04] CPUs=96 RealMemory=1100000 Gres=gpu:h100:8 State=FUTURE
 PartitionName=old Nodes=c1
 EOF
+cat >/shared/alice/train.sbatch <<'EOF'
+{TRAIN}EOF
 echo 'print("trained")' >/shared/train/train.py
 printf '#!/bin/sh\\necho "$@"\\n' |
     tee /shared/train/prepare.sh /shared/nightly/run >/shared/tests/all_reduce_perf
@@ -117,7 +131,8 @@ if [ -d {KEPT}/slurm ]; then
     cat {KEPT}/hosts >/etc/hosts
     mv /etc/slurm {KEPT}/changed && mv {KEPT}/slurm /etc
 fi
-rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/train /shared/nightly /shared/tests /shared/logs
+rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/alice
+rm -rf /shared/train /shared/nightly /shared/tests /shared/logs
 scontrol reconfigure
 scontrol update nodename=c[1-3] features= weight=1
 scontrol update nodename=c[1-3] state=resume
@@ -192,6 +207,7 @@ def ran(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     before = state(site)
     work = tmp_path_factory.mktemp("examples")
     (work / "parts").mkdir()
+    (work / "train.sbatch").write_text(TRAIN, encoding="utf-8")
     plays = [play for source in SOURCES for play in plays_of(source)]
     plays += [without_controller(play) for play in plays if "'rescue'" in str(play)]
     try:
