@@ -53,6 +53,7 @@ SPEC: dict[str, Json] = {
         "type": "dict",
         "options": {
             "image": {"type": "str"},
+            "source": {"type": "str"},
             "mounts": {"type": "list", "elements": "str", "default": []},
             "workdir": {"type": "str"},
             "name": {"type": "str"},
@@ -70,7 +71,7 @@ SPEC: dict[str, Json] = {
         "default": [],
         "options": {
             "name": {"type": "str", "required": True},
-            "file": {"type": "str", "required": True},
+            "file": {"type": "str", "default": ""},
         },
     },
     "data": {"type": "str"},
@@ -79,6 +80,7 @@ SPEC: dict[str, Json] = {
     "results": {"type": "str"},
     "output": {"type": "str"},
     "error": {"type": "str"},
+    "gpu_samples": {"type": "int", "default": 60},
     "retries": {"type": "int", "default": 0},
     "signal": {
         "type": "dict",
@@ -133,6 +135,8 @@ DIRECTORIES = {
     "logs": "TRAIN_LOGS",
     "results": "TRAIN_RESULTS",
 }
+#: In place of a number of nodes: all that are idle when the job is submitted.
+IDLE = "idle"
 _RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 _SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
 
@@ -146,6 +150,7 @@ class Container:
     """A Pyxis container; None in a flag leaves it to the cluster's default."""
 
     image: str = ""
+    source: str = ""
     mounts: tuple[str, ...] = ()
     workdir: str = ""
     name: str = ""
@@ -199,6 +204,7 @@ class Job:
     results: str = ""
     output: str = ""
     error: str = ""
+    gpu_samples: int = 60
     retries: int = 0
     signal: Signal | None = None
     dependency: str = ""
@@ -343,8 +349,10 @@ def _texts(made: Json, fault: _Fault) -> None:
 
 
 def _sizes(made: Json, fault: _Fault) -> None:
-    if made["nodes"] and not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)?", made["nodes"]):
-        fault("nodes", f"is {made['nodes']!r}", "a number, or MIN-MAX")
+    if made["nodes"] and not re.fullmatch(rf"[1-9]\d*(-[1-9]\d*)?|{IDLE}", made["nodes"]):
+        fault("nodes", f"is {made['nodes']!r}", f"a number, MIN-MAX, or {IDLE}")
+    if made["nodes"] == IDLE and (made["nodelist"] or made["gpus"]):
+        fault("nodes", "those that are idle are chosen", "leave out nodelist and gpus")
     each = made["gpus_per_node"]
     if each and not re.fullmatch(r"([\w.-]+:)?[1-9]\d*", each):
         fault("gpus_per_node", f"is {each!r}", "a number, or MODEL:NUMBER such as h100:8")
@@ -391,7 +399,7 @@ def _names(made: Json, fault: _Fault) -> None:
     for one in made["secrets"]:
         if not re.fullmatch(r"[A-Za-z_]\w*", one["name"]):
             fault("secrets", f"{one['name']!r} is no name of a variable", "letters, digits and _")
-        if not os.path.isabs(one["file"]):
+        if one["file"] and not os.path.isabs(one["file"]):
             fault("secrets", f"the file of {one['name']} is no absolute path", "write it in full")
 
 
@@ -411,6 +419,13 @@ def _directories(made: Json, fault: _Fault) -> None:
     container = made["container"] or {"name": "none"}
     if not container.get("image") and not container.get("name"):
         fault("container", "has neither image nor name", "give one of them")
+    source, image = container.get("source"), container.get("image") or ""
+    if source and not re.fullmatch(r"[A-Za-z0-9][\w.-]*\.sqsh", image):
+        fault(
+            "container.image",
+            f"is {image!r}, and what is imported from {source} gets a name",
+            "write NAME.sqsh",
+        )
     for mount in container.get("mounts", ()):
         if not re.fullmatch(r"[^\s,:]+(:[^\s,:]+){0,2}", mount):
             fault(

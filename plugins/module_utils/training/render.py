@@ -11,10 +11,13 @@ import re
 import shlex
 
 from . import environment, shell
-from .job import DIRECTORIES, FIELDS, PER_NODE, Container, Job
+from .job import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
 PORTS = (20000, 10000)
+#: File with the secrets of one job, by its number, in the home of its owner.
+SECRETS = ".config/trainwright/secrets"
+_JOB_ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
 _PROCESSES = re.compile(r"--(nproc[-_]per[-_]node|num[-_]gpus|num[-_]processes)\b")
 
 
@@ -22,8 +25,13 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
     """Return the text of the batch script.
 
     efa: whether its nodes have EFA. secrets_file: path of the file with `NAME=value` lines of the
-    job's secrets, readable for its owner alone; a place in the owner's home by default. Raises nothing.
+    job's secrets, readable for its owner alone; by default one in the owner's home, by the job's number.
+    Raises JobError for a job whose number of nodes is not known yet.
     """
+    if job.nodes == IDLE:
+        raise JobError(
+            f"job.nodes: is {IDLE}, which train.yml makes a number when it submits the job -> give a number"
+        )
     parts = [
         _head(job),
         _strictness(),
@@ -33,6 +41,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _retries(job),
         _finish(job),
         _titled("Before the training", job.pre),
+        _gpu_samples(job),
         _training(job, efa),
         _after(job),
     ]
@@ -117,6 +126,16 @@ def _environment(job: Job, efa: bool) -> str:
     return _titled("Environment of the tasks", "\n".join(lines))
 
 
+def _finds_interface(job: Job) -> bool:
+    return _in_bash(job) and "GLOO_SOCKET_IFNAME" not in job.environment
+
+
+def _in_bash(job: Job) -> bool:
+    """Whether each task begins with lines of ours."""
+    ranks = job.container is None and "mpi" not in job.srun_options and _is_python(job.command)
+    return job.launcher in PER_NODE or (job.launcher == "srun" and ranks)
+
+
 def _rendezvous(job: Job) -> str:
     if job.launcher in ("mpirun", "batch"):
         return ""
@@ -126,6 +145,16 @@ def _rendezvous(job: Job) -> str:
         f"MASTER_PORT=$(({first} + SLURM_JOB_ID % {count}))",
         "export MASTER_ADDR MASTER_PORT",
     ]
+    if _finds_interface(job):
+        # Gloo looks up the node's own name otherwise, which /etc/hosts often gives a loopback address.
+        lines += [
+            "# Gloo wants an interface's name, and nodes have different ones: each takes the one with its address.",
+            "TRAIN_INTERFACE='",
+            '  address=$(getent hosts "$SLURMD_NODENAME" | cut -d " " -f 1)',
+            '  read -r _ name _ < <(ip -o addr show to "$address" 2> /dev/null)',
+            "  [[ ${name:-lo} = lo ]] || export GLOO_SOCKET_IFNAME=$name'",
+            "export TRAIN_INTERFACE",
+        ]
     if job.launcher == "deepspeed":
         lines.append(
             "TRAIN_HOSTS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | tr '\\n' ' ')"
@@ -139,13 +168,14 @@ def _rendezvous(job: Job) -> str:
 def _secrets(job: Job, path: str) -> str:
     if not job.secrets:
         return ""
-    place = shlex.quote(path) if path else f'"$HOME/.config/trainwright/secrets/{job.name}"'
+    place = shlex.quote(path) if path else f'"$HOME/{SECRETS}/{_JOB_ID}"'
     names = ", ".join(name for name, _file in job.secrets)
     return _titled(
-        f"Secrets ({names}), from a file that its owner alone can read; it goes with the job",
+        f"Secrets ({names}): NAME=value lines of a file of mode 0600, written when the job has its number",
         f"secrets={place}\n"
+        'for _ in {1..60}; do [[ -r "$secrets" ]] && break; sleep 1; done\n'
         'if [[ ! -r "$secrets" ]]; then\n'
-        '  echo "$secrets: is missing or not readable -> submit the job again" >&2\n'
+        '  echo "$secrets: is missing or not readable after 60 s -> submit the job again" >&2\n'
         "  exit 1\n"
         "fi\n"
         "set -a\n"
@@ -199,6 +229,26 @@ def _finish(job: Job) -> str:
     )
 
 
+def _samples_gpus(job: Job) -> bool:
+    asks = job.gpus or job.gpus_per_node
+    return bool(asks and job.logs and job.gpu_samples and job.launcher != "batch")
+
+
+def _gpu_samples(job: Job) -> str:
+    if not _samples_gpus(job):
+        return ""
+    query = "timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu"
+    return _titled(
+        f"What the GPUs of each node do, every {job.gpu_samples} s, in a file a node, until the training ends",
+        'srun --overlap --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --cpu-bind=none bash -c \'\n'
+        "  command -v nvidia-smi > /dev/null || exit 0\n"
+        f"  exec nvidia-smi --query-gpu={query} --format=csv,noheader -l {job.gpu_samples} \\\n"
+        '    >> "$TRAIN_LOGS/gpu-$SLURMD_NODENAME-$SLURM_JOB_ID.csv"\n'
+        "' &\n"
+        "gpu_samples=$!",
+    )
+
+
 def _training(job: Job, efa: bool) -> str:
     if job.launcher == "batch":
         return _titled("The job", job.command)
@@ -206,11 +256,18 @@ def _training(job: Job, efa: bool) -> str:
     if not job.signal:
         return _titled("The training", f"{step}\ncode=$?")
     name = job.signal.name
+    # Time for the tasks to write a checkpoint and end by themselves.
+    patience = job.signal.seconds - min(30, job.signal.seconds // 2)
     return "\n".join(
         [
-            f"# Slurm sends {name} {job.signal.seconds} s before the limit; the tasks get it and write a checkpoint.",
+            f"# Slurm sends {name} {job.signal.seconds} s before the limit. The tasks get it, write a checkpoint",
+            f"# and end; those that have not ended {patience} s later are ended.",
             "at_limit=0",
-            f'on_limit() {{ at_limit=1; kill -s {name} "$training" 2> /dev/null; }}',
+            "on_limit() {",
+            "  at_limit=1",
+            f'  kill -s {name} "$training" 2> /dev/null',
+            f'  (sleep {patience}; kill "$training") &> /dev/null &',
+            "}",
             f"trap on_limit {name}",
             "",
             "# The training, in the background, so that the trap is not held up by it.",
@@ -235,6 +292,8 @@ def _after(job: Job) -> str:
             else ""
         )
     lines = []
+    if _samples_gpus(job):
+        lines += ['kill "$gpu_samples" 2> /dev/null', 'wait "$gpu_samples" 2> /dev/null']
     if job.signal:
         lines += [
             "# Ended by the limit: the job waits again and goes on from its newest checkpoint.",
@@ -272,7 +331,8 @@ def _step(job: Job, efa: bool) -> list[str]:
             *map(shlex.quote, job.launcher_options),
             *_command(job),
         ]
-    chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1"}
+    # One task that fails ends all; each line of the output says whose it is.
+    chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
     if job.launcher in PER_NODE and not job.cpus_per_task:
         # One task a node is bound to one core otherwise, with all its processes.
         chosen["cpu-bind"] = "none"
@@ -322,13 +382,19 @@ def _container(container: Container | None) -> dict[str, str | bool]:
 
 def _launcher(job: Job) -> list[str]:
     """Return what srun starts on each node; $SLURM_NODEID and its like are known only there."""
+    if not _in_bash(job):
+        return []
     own = not any(_PROCESSES.match(option) for option in job.launcher_options)
     count = str(job.gpu_count) if job.gpu_count else '"${SLURM_GPUS_ON_NODE:-1}"'
     master = '--master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"'
+    first: list[str] = ['eval "$TRAIN_INTERFACE"'] if _finds_interface(job) else []
+    if job.signal and job.signal.name in ("USR1", "USR2"):
+        # The signal goes to the launcher too, and to programs that have only just begun, and would end them.
+        first.append(f'trap "" {job.signal.name}')
     if job.launcher == "torchrun":
         words = f'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --node-rank="$SLURM_NODEID" {master}'
-        return _wrapped(f"exec {words}{f' --nproc-per-node={count}' if own else ''}", "torchrun")
-    if job.launcher == "accelerate":
+        words += f" --nproc-per-node={count}" if own else ""
+    elif job.launcher == "accelerate":
         words = (
             'accelerate launch --num_machines="$SLURM_JOB_NUM_NODES" --machine_rank="$SLURM_NODEID"'
             ' --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT"'
@@ -338,24 +404,24 @@ def _launcher(job: Job) -> list[str]:
         if own:
             each = job.gpu_count or "${SLURM_GPUS_ON_NODE:-1}"
             words += f' --num_processes="$(( SLURM_JOB_NUM_NODES * {each} ))"'
-        return _wrapped(f"exec {words}", "accelerate")
-    if job.launcher == "deepspeed":
+    elif job.launcher == "deepspeed":
         slots = job.gpu_count or "${SLURM_GPUS_ON_NODE:-1}"
-        script = (
-            "hosts=$(mktemp)\n"
-            f'    for host in $TRAIN_HOSTS; do echo "$host slots={slots}"; done > "$hosts"\n'
-            '    exec deepspeed --hostfile="$hosts" --no_ssh --node_rank="$SLURM_NODEID"'
+        first += [
+            "hosts=$(mktemp)",
+            f'for host in $TRAIN_HOSTS; do echo "$host slots={slots}"; done > "$hosts"',
+        ]
+        words = (
+            'deepspeed --hostfile="$hosts" --no_ssh --node_rank="$SLURM_NODEID"'
             ' --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT"'
         )
-        return _wrapped(script, "deepspeed")
-    if job.container is None and "mpi" not in job.srun_options and _is_python(job.command):
-        ranks = 'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"'
-        return _wrapped(f"{ranks}; exec", "rank")
-    return []
-
-
-def _wrapped(script: str, name: str) -> list[str]:
-    return [f"bash -c '{script} \"$@\"' {name}"]
+    else:
+        first.append(
+            'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"'
+        )
+        words = ""
+    lines = [*first, f'exec {words} "$@"'.replace("  ", " ")]
+    script = lines[0] if len(lines) == 1 else "\n    " + "\n    ".join(lines) + "\n  "
+    return [f"bash -c '{script}' {job.launcher if words else 'rank'}"]
 
 
 def _is_python(command: str) -> bool:

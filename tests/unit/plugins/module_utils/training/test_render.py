@@ -187,8 +187,22 @@ def test_secrets_are_read_and_removed(slurm: Slurm, command: str) -> None:
     assert "abc def" not in made
     code, said = slurm.run(made)
     assert said.startswith("abc def\n") and code == (command == "false") and not file.exists()
+    slurm.program("sleep", 'echo "sleep $*" >> "$LOG"')
     code, said = slurm.run(made)
-    assert code == 1 and "-> submit the job again" in said
+    assert code == 1 and "-> submit the job again" in said and slurm.log.count("sleep 1\n") == 60
+
+
+def test_the_file_of_the_secrets_is_known_by_the_number_of_the_job(slurm: Slurm) -> None:
+    made = text(launcher="srun", command="printenv A", secrets=[{"name": "A"}])
+    for name, more in (
+        ("12345", {}),
+        ("9_4", {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "4"}),
+    ):
+        file = slurm.path / render.SECRETS / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"A={name}\n")
+        assert slurm.run(made, HOME=str(slurm.path), **more) == (0, f"{name}\n{name}\n")
+        assert not file.exists()
 
 
 def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
@@ -222,6 +236,56 @@ def test_starts_after_failed_nodes_are_counted(slurm: Slurm) -> None:
     assert slurm.run(made, SLURM_RESTART_COUNT="2")[0] == 0
     code, said = slurm.run(made, SLURM_RESTART_COUNT="3")
     assert code == 1 and "failed nodes have ended this job 3 times" in said
+
+
+def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(slurm: Slurm) -> None:
+    slurm.program("srun", 'trap "" USR1\necho ready\nwhile :; do sleep 0.02; done')
+    made = text(launcher="srun", command="x", signal={"seconds": 2})
+    process = slurm.start(made)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    process.communicate(timeout=20)
+    assert slurm.log == "requeue 12345\n"
+
+
+def test_launchers_do_not_see_the_signal(slurm: Slurm) -> None:
+    program = slurm.path / "train.py"
+    program.write_text("import signal; print(signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN)")
+    assert slurm.run(text(command=str(program), signal={}))[1] == "True\nTrue\n"
+    assert slurm.run(text(command=str(program)))[1] == "False\nFalse\n"
+
+
+def test_each_node_finds_its_own_interface(slurm: Slurm) -> None:
+    slurm.program("getent", 'echo "10.0.0.1  $2"')
+    slurm.program("ip", 'echo "2: ens$SLURM_NODEID    inet 10.0.0.1/24 scope global"')
+    slurm.program("python", 'echo "${GLOO_SOCKET_IFNAME:-none}"')
+    asked: dict[str, t.Any] = {"launcher": "srun", "command": "python a.py"}
+    assert slurm.run(text(**asked))[1] == "ens0\nens1\n"
+    assert slurm.run(text(**asked, environment={"GLOO_SOCKET_IFNAME": "eth5"}))[1] == "eth5\neth5\n"
+    slurm.program("ip", 'echo "1: lo    inet 127.0.1.1/8 scope host lo"')
+    assert slurm.run(text(**asked))[1] == "none\nnone\n"
+
+
+def test_gpus_are_sampled_until_the_training_ends(slurm: Slurm) -> None:
+    slurm.program("nvidia-smi", 'echo "nvidia-smi $*" >> "$LOG"; echo row; exec sleep 60')
+    slurm.program(
+        "srun",
+        'while [ "${1#-}" != "$1" ]; do shift; done\n'
+        'case "$*" in *nvidia-smi*) SLURMD_NODENAME=n1 exec "$@" ;; *) sleep 1; exec "$@" ;; esac',
+    )
+    made = text(
+        launcher="srun", command="true", gpus_per_node=8, logs=str(slurm.path), gpu_samples=5
+    )
+    assert slurm.run(made) == (0, "")
+    assert "-l 5\n" in slurm.log and (slurm.path / "gpu-n1-12345.csv").read_text() == "row\n"
+    for off in ({"gpu_samples": 0}, {"logs": None}, {"gpus_per_node": None}):
+        asked = {"launcher": "srun", "command": "true", "gpus_per_node": 8, "logs": "/l", **off}
+        assert "nvidia-smi" not in text(**asked)
+
+
+def test_a_number_of_nodes_that_is_not_known_yet() -> None:
+    with pytest.raises(job.JobError, match=r"job.nodes: is idle"):
+        text(nodes="idle")
 
 
 def test_deepspeed_gets_a_list_of_hosts(slurm: Slurm) -> None:

@@ -1,0 +1,187 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Checks descriptions of training jobs, also against the cluster, and writes their batch scripts."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: train_render
+short_description: Turn descriptions of training jobs into batch scripts
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Checks the descriptions, and whether the cluster has the nodes for them, and returns a batch script
+    for each. It changes nothing; C(playbooks/train.yml) does the rest.
+  - The keys of a description are in C(docs/training_jobs.md).
+  - All that is wrong is said at once, a line each, before anything is submitted.
+extends_documentation_fragment: [trainwright.slurm.slurm]
+options:
+  jobs:
+    description: The descriptions. More than one is a plan.
+    type: list
+    elements: dict
+    required: true
+  defaults:
+    description:
+      - Keys that each description has unless it says otherwise. A mapping in both is merged by its
+        keys. Without them, each description stands by itself.
+    type: dict
+    default: {}
+  fit:
+    description:
+      - Whether the cluster is asked if it can take the jobs. Nodes that are down or drained do not
+        count; nodes that are busy do, since jobs wait.
+      - C(nodes=idle) in a description needs it.
+    type: bool
+    default: true
+  together:
+    description: Whether the jobs must be able to run at the same time.
+    type: bool
+    default: true
+attributes:
+  check_mode: {support: full, description: It changes nothing.}
+  diff_mode: {support: none, description: It changes nothing.}
+seealso:
+  - module: trainwright.slurm.job_lint
+  - module: trainwright.slurm.slurm_job
+  - module: trainwright.slurm.train_status
+"""
+
+EXAMPLES = r"""
+- name: See the batch script of a job
+  trainwright.slurm.train_render:
+    jobs:
+      - name: llama
+        command: train.py --epochs 3
+        nodes: 2
+        memory: 1G
+        time: "60"
+        logs: /shared/logs/llama
+  register: llama
+
+- name: Check that two jobs can run at the same time
+  trainwright.slurm.train_render:
+    defaults: {command: train.py, nodes: 1, memory: 1G, time: "60"}
+    jobs:
+      - {name: model1, logs: /shared/logs/model1}
+      - {name: model2, logs: /shared/logs/model2}
+"""
+
+RETURN = r"""
+jobs:
+  description: The jobs, in the order of the descriptions.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    name: {description: Name of the job., type: str, returned: always, sample: llama}
+    script: {description: Text of the batch script., type: str, returned: always}
+    nodes: {description: "Number of nodes, as C(sbatch) takes it.", type: str, returned: always, sample: "2"}
+    workdir: {description: Working directory; empty for the user's home., type: str, returned: always}
+    checkpoints: {description: Directory of its checkpoints; empty for none., type: str, returned: always}
+    logs: {description: Directory of its logs; empty for none., type: str, returned: always}
+    array: {description: Indices of its tasks; empty for none., type: str, returned: always}
+    secrets:
+      description: Its secrets, each with C(name) and C(file).
+      type: list
+      elements: dict
+      returned: always
+directories:
+  description: Directories of all jobs that must be there before they are submitted.
+  returned: always
+  type: list
+  elements: str
+  sample: [/shared/logs/llama]
+images:
+  description: Images to import, each with C(name), without C(.sqsh), and C(reference).
+  returned: always
+  type: list
+  elements: dict
+  sample: [{name: pytorch, reference: "nvcr.io/nvidia/pytorch:25.06-py3"}]
+error: {description: Kind of the error., returned: failure, type: str, sample: invalid}
+"""
+
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import job as jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import plan, render
+
+SPEC: dict[str, t.Any] = {
+    "jobs": {"type": "list", "elements": "dict", "required": True},
+    "defaults": {"type": "dict", "default": {}},
+    "fit": {"type": "bool", "default": True},
+    "together": {"type": "bool", "default": True},
+}
+
+
+def has_efa(machine_type: str) -> bool:
+    """Return whether machines of a type, or of a family such as p5, have EFA."""
+    names = (machine_type, machine_type + ".")
+    rows = machine_types.table().items()
+    return bool(machine_type) and any(
+        row.efa_interfaces for name, row in rows if name == names[0] or name.startswith(names[1])
+    )
+
+
+def directories(job: jobs.Job) -> list[str]:
+    """Return the directories that must be there before a job is submitted."""
+    made = [getattr(job, name) for name in jobs.DIRECTORIES]
+    outputs = [path.rpartition("/")[0] for path in (job.output, job.error) if path.startswith("/")]
+    return [path for path in (*made, *outputs, job.workdir) if path]
+
+
+def shown(job: jobs.Job) -> dict[str, t.Any]:
+    """Return what the module returns of a job."""
+    plain = {
+        name: getattr(job, name)
+        for name in ("name", "nodes", "workdir", "checkpoints", "logs", "array")
+    }
+    return {
+        **plain,
+        "script": render.render(job, efa=has_efa(job.machine_type)),
+        "secrets": [{"name": name, "file": file} for name, file in job.secrets],
+    }
+
+
+def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
+    """Return the images to import."""
+    containers = [job.container for job in planned if job.container and job.container.source]
+    found = {one.image[: -len(".sqsh")]: one.source for one in containers}
+    return [{"name": name, "reference": source} for name, source in found.items()]
+
+
+def work(slurm: session.Session) -> dict[str, t.Any]:
+    """Return the module's result."""
+    params = slurm.params
+    try:
+        planned = plan.descriptions(params["jobs"], params["defaults"])
+        if params["fit"]:
+            transport = slurm.using("nodes", "partitions")
+            nodes = slurm.call(transport.nodes)
+            partitions = slurm.call(transport.partitions)
+            planned = [plan.resolve(job, nodes, partitions) for job in planned]
+            faults = plan.faults(planned, nodes, partitions, params["together"])
+            if faults:
+                raise jobs.JobError("\n".join(faults))
+        return {
+            "changed": False,
+            "jobs": [shown(job) for job in planned],
+            "directories": sorted({path for job in planned for path in directories(job)}),
+            "images": images(planned),
+        }
+    except jobs.JobError as error:
+        raise SlurmError("invalid", str(error)) from error
+
+
+def main() -> None:
+    """Run the module."""
+    # What it needs of Slurm is what slurm_info reads.
+    session.run("slurm_info", SPEC, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Gives a training job its secrets, in a file that its owner alone can read."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: train_secrets
+short_description: Give a training job its secrets
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Writes the secrets of a job into one file of mode 0600 in the home of who runs the task, by the number of the
+    job. The batch script of M(trainwright.slurm.train_render) reads it when it starts, and removes it
+    when the job is over.
+  - Files of jobs that are gone without having removed theirs, such as those cancelled while they
+    waited, are removed.
+  - The home must be on storage that the nodes share.
+extends_documentation_fragment: [trainwright.slurm.slurm]
+options:
+  id:
+    description:
+      - Number of the job, of a job array its first. Without it, the secrets are looked for, so that a
+        missing one is known before the job is submitted, and nothing is written.
+    type: int
+  array:
+    description: Indices of a job array, such as V(0-7%4). Each task gets a file. Without it, the job is none.
+    type: str
+  secrets:
+    description: The secrets that the job's description names.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name: {description: Name of the variable., type: str, required: true}
+      file: {description: "File with its value, on the host of the task. Not needed if O(given) has it.", type: path}
+  given:
+    description: Values by name, from a vault for instance. Without them, all are read from files.
+    type: dict
+    default: {}
+attributes:
+  check_mode: {support: full, description: Reads the secrets and says whether a file would change.}
+  diff_mode: {support: none, description: What it writes is secret.}
+"""
+
+EXAMPLES = r"""
+- name: Fail before anything is submitted if the token cannot be read
+  trainwright.slurm.train_secrets:
+    secrets:
+      - {name: HF_TOKEN, file: /home/alice/.secrets/hf}
+  become: true
+  become_user: alice
+
+- name: Give job 1042 a token
+  trainwright.slurm.train_secrets:
+    id: 1042
+    secrets:
+      - name: HF_TOKEN
+    given:
+      HF_TOKEN: "{{ vault_hf_token }}"
+  become: true
+  become_user: alice
+"""
+
+RETURN = r"""
+names: {description: Names of the secrets., returned: always, type: list, elements: str, sample: [HF_TOKEN]}
+files:
+  description: The files, of mode 0600.
+  returned: always
+  type: list
+  elements: str
+  sample: [/home/alice/.config/trainwright/secrets/1042]
+removed:
+  description: Files of jobs that are gone.
+  returned: always
+  type: list
+  elements: str
+error: {description: Kind of the error., returned: failure, type: str, sample: invalid}
+"""
+
+import os
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import render, secrets
+
+SPEC: dict[str, t.Any] = {
+    "id": {"type": "int"},
+    "array": {"type": "str"},
+    "secrets": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        # Names and paths; the values stand in given.
+        "no_log": False,
+        "options": {"name": {"type": "str", "required": True}, "file": {"type": "path"}},
+    },
+    "given": {"type": "dict", "default": {}, "no_log": True},
+}
+
+
+def work(slurm: session.Session) -> dict[str, t.Any]:
+    """Return the module's result."""
+    params = slurm.params
+    directory = os.path.join(os.path.expanduser("~"), render.SECRETS)
+    try:
+        found = secrets.values(params["secrets"], params["given"])
+        result: dict[str, t.Any] = {"names": list(found), "changed": False, "files": []}
+        if params["id"] is None:
+            return {**result, "removed": []}
+        tasks = [f"_{task}" for task in secrets.tasks(params["array"])] if params["array"] else [""]
+    except secrets.SecretError as error:
+        raise SlurmError("invalid", str(error)) from None
+    transport = slurm.using("jobs")
+    live = {job.array_job_id or job.id for job in slurm.call(transport.jobs) if not job.ended}
+    gone = secrets.stale(directory, live)
+    text = secrets.content(found)
+    result["files"] = [os.path.join(directory, f"{params['id']}{task}") for task in tasks]
+    outdated = [path for path in result["files"] if secrets.differs(path, text)]
+    if not slurm.check:
+        for path in outdated:
+            secrets.write(path, text)
+        for path in gone:
+            os.unlink(path)
+    return {**result, "changed": bool(outdated or gone), "removed": gone}
+
+
+def main() -> None:
+    """Run the module."""
+    # What it needs of Slurm is what slurm_info reads.
+    session.run("slurm_info", SPEC, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the module train_render: what it returns, and what it refuses."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import (
+    Node,
+    Partition,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import lint
+from ansible_collections.trainwright.slurm.plugins.modules import train_render
+
+from . import control
+
+RECIPES = sorted((Path(__file__).resolve().parents[4] / "recipes").glob("*/job.yml"))
+JOB = {"name": "train", "command": "train.py", "nodes": 2, "memory": "1G", "time": "60"}
+CLUSTER = types.SimpleNamespace(
+    nodes=lambda: [
+        Node(f"gpu{n:02d}", "IDLE", cpus=192, memory=2_000_000, gres="gpu:8", partitions=("gpu-queue",),
+             features=("p5.48xlarge",))
+        for n in range(1, 81)
+    ],
+    partitions=lambda: [Partition("gpu-queue", default=True)],
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> t.Callable[..., t.Any]:
+    def call(**options: t.Any) -> dict[str, t.Any]:
+        return control.run(train_render, t.cast("t.Any", CLUSTER), capsys, monkeypatch, **options)
+
+    return call
+
+
+def test_documentation() -> None:
+    control.check_documentation(train_render)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_recipes_fit_and_have_no_mistakes(run: t.Callable[..., t.Any], path: Path) -> None:
+    given = yaml.safe_load(path.read_text())
+    jobs = given.get("train_jobs") or [given["train_job"]]
+    made = run(jobs=jobs, defaults=given.get("train_defaults") or {})
+    assert [one["name"] for one in made["jobs"]] == [one["name"] for one in jobs]
+    for one in made["jobs"]:
+        assert not list(map(str, lint.lint(one["script"])))
+    for file in given.get("train_files", ()):
+        assert (path.parents[2] / file).is_file()
+
+
+def test_what_has_to_be_there_before(run: t.Callable[..., t.Any]) -> None:
+    image = {"image": "pytorch.sqsh", "source": "nvcr.io/nvidia/pytorch:25.06-py3"}
+    made = run(
+        jobs=[
+            {**JOB, "workdir": "/s/w", "logs": "/s/l", "checkpoints": "/s/c", "container": image},
+            {**JOB, "name": "b", "output": "/s/o/%j.out", "logs": "/s/l", "container": image},
+        ]
+    )
+    assert made["directories"] == ["/s/c", "/s/l", "/s/o", "/s/w"]
+    assert made["images"] == [{"name": "pytorch", "reference": image["source"]}]
+    assert "#SBATCH --output=/s/l/%x-%j.out" in made["jobs"][0]["script"]
+
+
+def test_variables_follow_the_machine_type(run: t.Callable[..., t.Any]) -> None:
+    mpi = {**JOB, "launcher": "srun", "command": "./mpi", "srun_options": {"mpi": "pmix"}}
+    for name, efa in (("p5.48xlarge", True), ("p5", True), ("g4dn.xlarge", False), ("own", False)):
+        script = run(jobs=[{**mpi, "machine_type": name}])["jobs"][0]["script"]
+        assert ("FI_PROVIDER=efa" in script) == efa, name
+
+
+def test_idle_nodes_are_counted_and_named(run: t.Callable[..., t.Any]) -> None:
+    (made,) = run(jobs=[{**JOB, "nodes": "idle", "machine_type": "p5"}])["jobs"]
+    assert made["nodes"] == "80" and "#SBATCH --nodelist=gpu[01-80]" in made["script"]
+    refused = run(jobs=[{**JOB, "nodes": "idle"}], fit=False)
+    assert "job.nodes: is idle" in refused["msg"]
+
+
+def test_all_that_is_wrong_is_said_at_once(run: t.Callable[..., t.Any]) -> None:
+    refused = run(jobs=[{**JOB, "nodse": 1}, {**JOB, "name": "b", "time": "soon"}])
+    assert "job train.nodse: there is no such key -> did you mean nodes?" in refused["msg"]
+    assert "job b.time:" in refused["msg"]
+    refused = run(jobs=[{**JOB, "nodes": 81}])
+    assert "wants 81, and 80 of 80 nodes can take it" in refused["msg"]
+    assert not run(jobs=[{**JOB, "nodes": 81}], fit=False).get("failed")

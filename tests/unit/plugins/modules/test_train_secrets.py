@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the module train_secrets: the files it writes and removes, and what it prints."""
+
+from __future__ import annotations
+
+import os
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import Job
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import render
+from ansible_collections.trainwright.slurm.plugins.modules import train_secrets
+
+from . import control
+
+VALUE = "hf_secret value"
+JOBS = [
+    Job(7, state="RUNNING"),
+    Job(13, state="PENDING", array_job_id=12),
+    Job(9, state="COMPLETED"),
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / render.SECRETS
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> t.Callable[..., t.Any]:
+    slurm = types.SimpleNamespace(jobs=lambda: JOBS)
+
+    def call(**options: t.Any) -> dict[str, t.Any]:
+        options = {"secrets": [{"name": "TOKEN"}], "given": {"TOKEN": VALUE}, **options}
+        made = control.run(train_secrets, t.cast("t.Any", slurm), capsys, monkeypatch, **options)
+        assert VALUE not in str(made)
+        return made
+
+    return call
+
+
+def test_documentation() -> None:
+    control.check_documentation(train_secrets)
+
+
+def test_it_writes_one_file_for_its_owner(place: Path, run: t.Callable[..., t.Any]) -> None:
+    assert run(id=42, _ansible_check_mode=True)["changed"] and not place.exists()
+    made = run(id=42)
+    assert made["changed"] and made["files"] == [str(place / "42")]
+    assert (place / "42").read_text() == f"TOKEN='{VALUE}'\n"
+    assert (place / "42").stat().st_mode & 0o777 == 0o600
+    assert not run(id=42)["changed"]
+
+
+def test_each_task_of_an_array_has_a_file(place: Path, run: t.Callable[..., t.Any]) -> None:
+    run(id=12, array="0-2%1")
+    assert sorted(one.name for one in place.iterdir()) == ["12_0", "12_1", "12_2"]
+
+
+def test_files_of_jobs_that_are_gone_go(place: Path, run: t.Callable[..., t.Any]) -> None:
+    place.mkdir(parents=True)
+    for name in ("7", "9", "12_0", "11"):
+        (place / name).write_text("")
+        os.utime(place / name, (0, 0))
+    made = run(id=7)
+    assert made["removed"] == [str(place / "11"), str(place / "9")]
+    assert sorted(one.name for one in place.iterdir()) == ["12_0", "7"]
+
+
+def test_without_a_job_it_only_looks(place: Path, run: t.Callable[..., t.Any]) -> None:
+    made = run()
+    assert not made["changed"] and made["names"] == ["TOKEN"] and not place.exists()
+    refused = run(given={})
+    assert (
+        refused["failed"]
+        and "secrets.TOKEN: has no value -> give train_secrets.TOKEN" in refused["msg"]
+    )
