@@ -76,7 +76,6 @@ jobs:
   elements: dict
   contains:
     name: {description: Name of the job., type: str, returned: always, sample: llama}
-    script: {description: Text of the batch script., type: str, returned: always}
     nodes: {description: "Number of nodes, as C(sbatch) takes it.", type: str, returned: always, sample: "2"}
     workdir: {description: Working directory; empty for the user's home., type: str, returned: always}
     checkpoints: {description: Directory of its checkpoints; empty for none., type: str, returned: always}
@@ -87,6 +86,7 @@ jobs:
       type: list
       elements: dict
       returned: always
+scripts: {description: Text of the batch script of each job by its name., returned: always, type: dict}
 directories:
   description: Directories of all jobs that must be there before they are submitted.
   returned: always
@@ -142,7 +142,6 @@ def shown(job: jobs.Job) -> dict[str, t.Any]:
     }
     return {
         **plain,
-        "script": render.render(job, efa=has_efa(job.machine_type)),
         "secrets": [{"name": name, "file": file} for name, file in job.secrets],
     }
 
@@ -170,6 +169,9 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
         return {
             "changed": False,
             "jobs": [shown(job) for job in planned],
+            "scripts": {
+                job.name: render.render(job, efa=has_efa(job.machine_type)) for job in planned
+            },
             "directories": sorted({path for job in planned for path in directories(job)}),
             "images": images(planned),
         }

@@ -291,6 +291,8 @@ class Asker:
             if node.state == "running" and not flat:
                 ids.setdefault(seen[node.instance_id].label, []).append(node.instance_id)
         found: dict[str, ec2_info.Place] = {}
+        silent: dict[str, list[str]] = {}
+        ended: set[str] = set()
 
         def ask(target: _Target) -> None:
             client = target.of("ec2")
@@ -298,13 +300,39 @@ class Asker:
             size = ec2_info.BATCH
             batches = [wanted[start : start + size] for start in range(0, len(wanted), size)]
             answers = _at_once(
-                _BATCHES_AT_ONCE, lambda batch: ec2_info.places_by_id(client, batch)[0], batches
+                _BATCHES_AT_ONCE, lambda batch: ec2_info.places_of(client, batch), batches
             )
-            found.update((place.instance_id, place) for places in answers for place in places)
+            found.update((place.instance_id, place) for one in answers for place in one.found)
+            ended.update(gone for one in answers for gone in one.ended)
+            silent[target.label] = [left for one in answers for left in one.silent]
 
         targets = {target.label: target for target in seen.values()}
         self._each([targets[label] for label in ids], ask)
+        self._ended(nodes, targets, silent, ended)
         return found
+
+    def _ended(
+        self,
+        nodes: Sequence[fleet.Node],
+        targets: Mapping[str, _Target],
+        silent: Mapping[str, Sequence[str]],
+        ended: set[str],
+    ) -> None:
+        """Name those that ended since they were listed. Of types without a place EC2 is silent anyway."""
+        placed = {node.instance_id for node in nodes if node.kind and node.kind.network_layers}
+        doubtful = {label: [one for one in ids if one in placed] for label, ids in silent.items()}
+
+        def look(target: _Target) -> None:
+            asked = doubtful[target.label]
+            ended.update(set(asked) - ec2_info.still_there(target.of("ec2"), asked))
+
+        self._each([targets[label] for label, ids in doubtful.items() if ids], look)
+        gone = [f"{node.name} ({node.instance_id})" for node in nodes if node.instance_id in ended]
+        if gone:
+            self._found.warnings.append(
+                f"{fleet.some(gone)} ended while the inventory was read -> read it again, with --flush-cache "
+                "where it is cached; until then it has them as hosts without a place in the network"
+            )
 
     # -- what to say -----------------------------------------------------------------------------------------
     def _remark(self, nodes: Sequence[fleet.Node]) -> None:

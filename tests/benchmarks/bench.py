@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
-accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, and the inventory
-of EC2 against boto3 alone and amazon.aws.aws_ec2.
+accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, the inventory of
+EC2 against boto3 alone and amazon.aws.aws_ec2, and the upload of data sets against aws s3 sync.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from local.cluster import Cluster
 from local.host import podman
 from local.layout import SYSTEMS, LocalError
-from tests.benchmarks import inventory
+from tests.benchmarks import dataset, inventory
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
@@ -253,6 +253,9 @@ def parser() -> argparse.ArgumentParser:
         "--inventory-only", action="store_true", help="only the inventory of EC2, without clusters"
     )
     arguments.add_argument(
+        "--dataset-only", action="store_true", help="only the upload of data sets, without clusters"
+    )
+    arguments.add_argument(
         "--instances",
         type=int,
         nargs="+",
@@ -275,6 +278,16 @@ def inventories(sizes: list[int]) -> tuple[dict[str, object], list[str]]:
     return {"busy": busy, "timings": [asdict(one) for one in timings]}, inventory.misses(timings)
 
 
+def datasets() -> tuple[dict[str, object], list[str]]:
+    """Time uploads, print their table; return what is kept and what was missed."""
+    busy = _busy()
+    timings = [dataset.measure(*shape) for shape in dataset.SHAPES]
+    print(f"\n{dataset.render(timings)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the ratios are rough.")
+    return {"busy": busy, "timings": [asdict(one) for one in timings]}, dataset.misses(timings)
+
+
 def main() -> int:
     args = parser().parse_args()
     try:
@@ -283,28 +296,35 @@ def main() -> int:
             print(json.dumps(asdict(bench.containers()), indent=2))
             return 0
         if args.inventory_only:
-            return finish(bench, {"machine": bench.machine()}, *inventories(args.instances))
+            kept, missed = inventories(args.instances)
+            return finish(bench, {"machine": bench.machine(), "inventory": kept}, missed)
+        if args.dataset_only:
+            kept, missed = datasets()
+            return finish(bench, {"machine": bench.machine(), "dataset": kept}, missed)
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [
             bench.measure(compute, args.yardstick_only, compute == args.scale[0])
             for compute in args.scale
         ]
-        kept, missed = ({}, []) if args.yardstick_only else inventories(args.instances)
+        parts: dict[str, object] = {}
+        missed = []
+        if not args.yardstick_only:
+            parts["inventory"], missed = inventories(args.instances)
+            parts["dataset"], more = datasets()
+            missed += more
     except (LocalError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 2
     print(f"\n{render(measurements)}")
     found = report(measurements, bench.machine())
-    return finish(bench, found, kept, [*misses(measurements), *missed])
+    return finish(bench, {**found, **parts}, [*misses(measurements), *missed])
 
 
-def finish(
-    bench: Bench, found: Mapping[str, object], kept: Mapping[str, object], missed: list[str]
-) -> int:
+def finish(bench: Bench, found: Mapping[str, object], missed: list[str]) -> int:
     """Keep the result, say what was missed; return how the program ends."""
     result = RESULTS / f"{bench.stamp}.json"
-    text = json.dumps({**found, "inventory": kept}, indent=2)
+    text = json.dumps(found, indent=2)
     result.write_text(text + "\n", encoding="utf-8")
     print(f"\nKept in {result.relative_to(ROOT)}")
     for line in missed:

@@ -184,12 +184,19 @@ def place_of(item: Mapping[str, t.Any]) -> Place:
     )
 
 
-def places_by_id(client: t.Any, ids: Iterable[str]) -> tuple[list[Place], list[str]]:
-    """Return the places of instances, and the ids of those that are gone or of which EC2 says nothing."""
-    found: list[Place] = []
-    missing: list[str] = []
+class Places(t.NamedTuple):
+    """Places of instances, ids of which EC2 says nothing, and ids that it no longer knows."""
+
+    found: list[Place]
+    silent: list[str]
+    ended: list[str]
+
+
+def places_of(client: t.Any, ids: Iterable[str]) -> Places:
+    """Return the places of instances; EC2 is silent of types without one, and of what has just ended."""
+    answer = Places([], [], [])
     for batch in _batches(ids):
-        items, _gone = _known_of(
+        items, gone = _known_of(
             batch,
             lambda some: list(
                 _pages(client, "describe_instance_topology", "Instances", InstanceIds=some)
@@ -198,10 +205,30 @@ def places_by_id(client: t.Any, ids: Iterable[str]) -> tuple[list[Place], list[s
             _INSTANCE_ID,
         )
         places = list(map(place_of, items))
-        answered = {place.instance_id for place in places}
-        found += places
-        missing += [one for one in batch if one not in answered]
-    return found, missing
+        known = {place.instance_id for place in places} | set(gone)
+        answer.found.extend(places)
+        answer.silent.extend(one for one in batch if one not in known)
+        answer.ended.extend(gone)
+    return answer
+
+
+def places_by_id(client: t.Any, ids: Iterable[str]) -> tuple[list[Place], list[str]]:
+    """Return the places of instances, and the ids of those that are gone or of which EC2 says nothing."""
+    asked = list(dict.fromkeys(ids))
+    found, silent, ended = places_of(client, asked)
+    missing = {*silent, *ended}
+    return found, [one for one in asked if one in missing]
+
+
+def still_there(client: t.Any, ids: Iterable[str]) -> set[str]:
+    """Return which of these instances start, run, or are stopped."""
+    states = ["pending", "running", "stopping", "stopped"]
+    found: set[str] = set()
+    with explained("ec2", "DescribeInstances", client.meta.region_name):
+        for batch in _batches(ids):
+            filters = {"instance-id": batch, "instance-state-name": states}
+            found.update(one["id"] for one in instances.instances(client, filters))
+    return found
 
 
 def places_by_filter(

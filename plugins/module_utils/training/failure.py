@@ -156,7 +156,7 @@ def _of_torchrun(texts: t.Sequence[tuple[str, str, str]]) -> list[_Report]:
         if _ROOT_CAUSE not in text:
             continue
         near = [one for one in texts[n + 1 : n + 40] if one[0] == task][:6]
-        said = dict(m.groups() for one in near for m in [_FIELD.match(one[2])] if m)
+        said = {m[1]: m[2] for one in near for m in [_FIELD.match(one[2])] if m}
         code = said.get("exitcode", "")
         how = _signal(-int(code)) if re.match(r"-\d+\Z", code) else f"exit code {code}"
         found.append(

@@ -50,15 +50,21 @@ _BAR = re.compile(
 )
 (_BAR_LOSS,) = _compiled(r"\b(?:train[_/])?loss(?:_step)?=(NUM)")
 _EPOCH = re.compile(r"^\s*Epoch:? *\[?(\d+)(?:/(\d+))?", re.IGNORECASE)
-_WORTH = re.compile(r"loss|%\||resum|CANCELLED AT", re.IGNORECASE)
+# What a line that tells anything has in it, in small letters: for one step, for _MARK.
+_WORTH = ("loss", "%|")
+_MARKS = ("resum", "going on after", "cancelled at")
 #: Lines after which steps may go back: Slurm ended a step or a job, a training resumes.
-_MARK = re.compile(r"\bresum(?:e|ed|ing)\b|\*\*\* (?:JOB|STEP) .* CANCELLED AT ", re.IGNORECASE)
+_MARK = re.compile(
+    r"\bresum(?:e|ed|ing)\b|\bgoing on after step\b|\*\*\* (?:JOB|STEP) .* CANCELLED AT ",
+    re.IGNORECASE,
+)
 _NOT_TRAINING = re.compile(r"(?:\beval\w*|\bvalid\w*|\bval|\btest\w*)[\s:_\]-]*$", re.IGNORECASE)
 _LABEL = re.compile(r"(?:\s*(?P<task>\d+): ?)?(?:\[(?:rank|default)(?P<rank>\d+)\]:? ?)?")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _LONGEST = 4000  # characters of a line that are read
 _LATEST = 50  # points that the speed is taken from
+_NEAR_END = 1000  # lines that the time of the last one is looked for in
 _SILENT = 3  # points of another rank after which the first counts as gone
 
 
@@ -183,20 +189,20 @@ def read(lines: t.Iterable[str], patterns: t.Sequence[re.Pattern[str]] = ()) -> 
     """
     streams: dict[str, _Stream] = {}
     marks: list[int] = []
-    last_time = None
+    lines = list(lines)
     for number, line in enumerate(lines, 1):
         task, rank, rest = labelled(line)
         for text in rest.rstrip("\r\n").split("\r"):
-            text = _ESCAPE.sub("", text[:_LONGEST])
-            when = moment(text)
-            last_time = last_time if when is None else when
-            if not patterns and not _WORTH.search(text):
-                continue
-            if _MARK.search(text):
+            text = text[:_LONGEST]
+            small = text.lower()
+            if any(word in small for word in _MARKS) and _MARK.search(text):
                 marks.append(number)
+            if not patterns and not any(word in small for word in _WORTH):
+                continue
             stream = streams.get(f"{task}.{rank}") or _Stream()
-            if stream.take(text, number, when, patterns):
+            if stream.take(_ESCAPE.sub("", text), number, patterns):
                 streams.setdefault(f"{task}.{rank}", stream)
+    last_time = next(filter(None, map(moment, reversed(lines[-_NEAR_END:]))), None)
     series = [(stream, stream.points()) for stream in streams.values()]
     # A bar without a loss counts where no rank writes one.
     found = [one for one in series if any(point.loss is not None for point in one[1])]
@@ -225,33 +231,37 @@ class _Stream:
     steps: list[Point] = field(default_factory=list)  # with their step
     losses: list[Point] = field(default_factory=list)  # without one; step is 0
     bars: list[_Bar] = field(default_factory=list)
+    form: tuple[re.Pattern[str], ...] = ()  # of its last line
 
     @property
     def counts(self) -> bool:
         """Whether its steps are lines that are counted."""
         return not self.steps and not self.bars
 
-    def take(
-        self, text: str, line: int, when: float | None, patterns: t.Sequence[re.Pattern[str]]
-    ) -> bool:
+    def take(self, text: str, line: int, patterns: t.Sequence[re.Pattern[str]]) -> bool:
         """Take a line if it tells of a step or a loss, and return whether it does."""
-        for form in patterns or _FORMS:
+        if not patterns and "%|" in text:
+            return self._take_bar(text, line)
+        # Most lines are as the one before.
+        for form in (*self.form, *(patterns or _FORMS)):
             match = form.search(text)
-            if not match or _NOT_TRAINING.search(text[: match.start()]):
+            if not match or _NOT_TRAINING.search(text[: match.start()][-20:]):
                 continue
-            point = _point(match.groupdict(), line, when)
+            point = _point(match.groupdict(), line, moment(text))
             if point is None:
                 continue
+            self.form = (form,)
             (self.steps if point.step else self.losses).append(point)
             return True
-        if patterns or "%|" not in text:
-            return False
+        return False
+
+    def _take_bar(self, text: str, line: int) -> bool:
         match = _BAR.search(text)
         loss = match and _BAR_LOSS.search(match["rest"])
         if not match or not (loss or not match["what"] or _EPOCH.match(match["what"])):
             return False
         values = {"step": match["step"], "total": match["total"], "loss": loss and loss[1]}
-        point = _point(values, line, when, _pace(match["speed"], match["unit"]))
+        point = _point(values, line, moment(text), _pace(match["speed"], match["unit"]))
         if point is None:
             return False
         self.bars.append(_Bar(match["what"] or "", point))

@@ -336,6 +336,9 @@ def _step(job: Job, efa: bool) -> list[str]:
     if job.launcher in PER_NODE and not job.cpus_per_task:
         # One task a node is bound to one core otherwise, with all its processes.
         chosen["cpu-bind"] = "none"
+    if job.launcher in PER_NODE:
+        # They find each other by themselves.
+        chosen["mpi"] = "none"
     chosen.update(_container(job.container))
     chosen.update(job.srun_options)
     words = [
@@ -418,8 +421,10 @@ def _launcher(job: Job) -> list[str]:
         first.append(
             'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"'
         )
+        # srun ends the others, and drops what it has not written yet: the reason should be in the log by then.
+        last = '"$@" || { code=$?; sleep 2; exit "$code"; }'
         words = ""
-    lines = [*first, f'exec {words} "$@"'.replace("  ", " ")]
+    lines = [*first, f'exec {words} "$@"' if words else last]
     script = lines[0] if len(lines) == 1 else "\n    " + "\n    ".join(lines) + "\n  "
     return [f"bash -c '{script}' {job.launcher if words else 'rank'}"]
 

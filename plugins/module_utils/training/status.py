@@ -24,7 +24,7 @@ View = dict[str, t.Any]
 Page = t.Callable[[], str]
 
 #: Bytes at the end of a log that are read.
-LOG_BYTES = 32 * 2**20
+LOG_BYTES = 16 * 2**20
 _CSV_BYTES = 256 * 2**10  # of each node: some hours of eight GPUs
 
 

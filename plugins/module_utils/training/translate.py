@@ -455,6 +455,12 @@ def _without(
         mine = number in wanted or number not in every
         if mine and (number in script.documents or _says(text)):
             keep[number] = text
+    # The head of a function before the first command belongs to it.
+    for number in range(first - 1, 0, -1):
+        if number in every or number in script.documents:
+            break
+        if _says(lines[number - 1]):
+            keep[number] = lines[number - 1]
     # A here-document, `done`, `}` after the last command belong to it.
     for number in range(last + 1, len(lines) + 1):
         if number in every:

@@ -52,15 +52,20 @@ def have(aws: Aws, *instances: Json, **by_region: list[Json]) -> None:
         )
 
 
-def places(aws: Aws, of: t.Mapping[str, t.Sequence[str | None] | None], **more: t.Any) -> None:
-    """Answer DescribeInstanceTopology; an instance that is not listed has ended."""
+def places(
+    aws: Aws,
+    of: t.Mapping[str, t.Sequence[str | None] | None],
+    silent: t.Collection[str] = (),
+    **more: t.Any,
+) -> None:
+    """Answer DescribeInstanceTopology, without those of `silent`; an instance that is not listed has ended."""
 
     def answer(call: Call) -> Json:
-        gone = [one for one in call.params["InstanceIds"] if one not in of]
+        gone = [one for one in call.params["InstanceIds"] if one not in {*of, *silent}]
         if gone:
             said = f"The instance IDs '{', '.join(gone)}' do not exist"
             raise Fault("InvalidInstanceID.NotFound", said)
-        listed = [(one, of[one]) for one in call.params["InstanceIds"]]
+        listed = [(one, of[one]) for one in call.params["InstanceIds"] if one in of]
         return {
             "Instances": [
                 {"InstanceId": one, **({"NetworkNodes": nodes} if nodes else {}), **more}
@@ -314,7 +319,53 @@ def test_places(aws: Aws, parse: Parse) -> None:
     paths = {host: found.vars(host).get("slurm_network_path") for host in found.hosts}
     # The fourth ended between the two calls: it is a host without a place, not a failure.
     assert paths == {"gpu-1": four[:3], "gpu-2": four, "gpu-3": None, "gpu-4": None}
-    assert not found.warnings
+    (warning,) = found.warnings
+    assert warning.startswith(f"gpu-4 ({ident(4)}) ended while the inventory was read -> ")
+    assert len(aws.calls) == 3, "EC2 named it: nobody is asked again but for the places of the rest"
+
+
+def test_those_that_ec2_leaves_out_are_looked_at_again(aws: Aws, parse: Parse) -> None:
+    """Of four left out one runs on, two ended (one of them still listed), and one has a type without a place."""
+    listed = [
+        instance(1),
+        instance(2),
+        instance(3),
+        instance(4),
+        instance(5, InstanceType="x9.large"),
+    ]
+    state = {"Code": 48, "Name": "terminated"}
+
+    def answer(call: Call) -> Json:
+        asked = {one["Name"]: one["Values"] for one in call.params["Filters"]}
+        now = [instance(2), instance(3, State=state)] if "instance-id" in asked else listed
+        found = [one for one in now if one["State"]["Name"] in asked["instance-state-name"]]
+        return {"Reservations": [reservation(one) for one in found]}
+
+    aws.on("ec2", "DescribeInstances", answer)
+    places(aws, {ident(1): ["a", "b", "c"]}, silent=[ident(number) for number in (2, 3, 4, 5)])
+    found = parse(topology=True, instance_type_source="table")
+    assert len(found.hosts) == 5 and found.vars("gpu-1")["slurm_network_path"] == ["a", "b", "c"]
+    (warning,) = found.warnings
+    assert warning.startswith(f"gpu-3 ({ident(3)}), gpu-4 ({ident(4)}) ended while")
+    assert aws.calls[-1].params["Filters"][0] == {
+        "Name": "instance-id", "Values": [ident(2), ident(3), ident(4)]
+    }  # fmt: skip
+
+
+def test_a_type_without_a_place_costs_no_second_look(aws: Aws, parse: Parse) -> None:
+    have(aws, instance(1), instance(2, InstanceType="x9.large"))
+    places(aws, {ident(1): ["a", "b", "c"]}, silent=[ident(2)])
+    assert not parse(topology=True, instance_type_source="table").warnings
+    assert len(aws.calls) == 2
+
+
+def test_when_all_ended_the_inventory_still_comes(aws: Aws, parse: Parse) -> None:
+    have(aws, *(instance(number) for number in range(5)))
+    places(aws, {})
+    found = parse(topology=True)
+    assert len(found.hosts) == 5
+    (warning,) = found.warnings
+    assert f"gpu-2 ({ident(2)}) and 2 more ended while" in warning
 
 
 def test_an_ultraserver_is_a_block(aws: Aws, parse: Parse) -> None:

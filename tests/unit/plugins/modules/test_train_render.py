@@ -52,7 +52,7 @@ def test_recipes_fit_and_have_no_mistakes(run: t.Callable[..., t.Any], path: Pat
     made = run(jobs=jobs, defaults=given.get("train_defaults") or {})
     assert [one["name"] for one in made["jobs"]] == [one["name"] for one in jobs]
     for one in made["jobs"]:
-        assert not list(map(str, lint.lint(one["script"])))
+        assert not list(map(str, lint.lint(made["scripts"][one["name"]])))
     for file in given.get("train_files", ()):
         assert (path.parents[2] / file).is_file()
 
@@ -67,19 +67,20 @@ def test_what_has_to_be_there_before(run: t.Callable[..., t.Any]) -> None:
     )
     assert made["directories"] == ["/s/c", "/s/l", "/s/o", "/s/w"]
     assert made["images"] == [{"name": "pytorch", "reference": image["source"]}]
-    assert "#SBATCH --output=/s/l/%x-%j.out" in made["jobs"][0]["script"]
+    assert "#SBATCH --output=/s/l/%x-%j.out" in made["scripts"]["train"]
 
 
 def test_variables_follow_the_machine_type(run: t.Callable[..., t.Any]) -> None:
     mpi = {**JOB, "launcher": "srun", "command": "./mpi", "srun_options": {"mpi": "pmix"}}
     for name, efa in (("p5.48xlarge", True), ("p5", True), ("g4dn.xlarge", False), ("own", False)):
-        script = run(jobs=[{**mpi, "machine_type": name}])["jobs"][0]["script"]
+        script = run(jobs=[{**mpi, "machine_type": name}])["scripts"]["train"]
         assert ("FI_PROVIDER=efa" in script) == efa, name
 
 
 def test_idle_nodes_are_counted_and_named(run: t.Callable[..., t.Any]) -> None:
-    (made,) = run(jobs=[{**JOB, "nodes": "idle", "machine_type": "p5"}])["jobs"]
-    assert made["nodes"] == "80" and "#SBATCH --nodelist=gpu[01-80]" in made["script"]
+    made = run(jobs=[{**JOB, "nodes": "idle", "machine_type": "p5"}])
+    assert made["jobs"][0]["nodes"] == "80"
+    assert "#SBATCH --nodelist=gpu[01-80]" in made["scripts"]["train"]
     refused = run(jobs=[{**JOB, "nodes": "idle"}], fit=False)
     assert "job.nodes: is idle" in refused["msg"]
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import rules
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import Finding, lint
 
-from .jobs import ALL, CLEAN, CLUSTER, MISTAKES, name_of
+from .jobs import ALL, CLEAN, CLUSTER, JOBS, MISTAKES, name_of
 
 HEAD = """#!/bin/bash
 #SBATCH --job-name=train
@@ -33,6 +33,8 @@ def body(text: str) -> set[str]:
 
 def test_there_are_enough_of_each_and_each_says_whether_it_runs() -> None:
     assert len(CLEAN) >= 20 and len(MISTAKES) >= 20
+    planted = {path.with_suffix(".sh") for path in JOBS.glob("*/*.expected")}
+    assert planted == set(MISTAKES), "a mistake is expected in a clean script, or none in another"
     for path in ALL:
         second = path.read_text(encoding="utf-8").split("\n")[1]
         assert re.fullmatch(r"# (run|schedule-only, because .+)", second), path.name

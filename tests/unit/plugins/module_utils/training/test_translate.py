@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_a_translation_of_a_clean_script_is_clean(path: Path) -> None:
 def test_a_second_translation_changes_nothing(path: Path) -> None:
     once = rendered(path.read_text(encoding="utf-8"))
     assert not translate.differences(once, rendered(once))
+
+
+@pytest.mark.parametrize("path", [p for p in ALL if p.stem not in UNCLEAR], ids=name_of)
+def test_the_shell_reads_a_translation(path: Path) -> None:
+    text = rendered(path.read_text(encoding="utf-8"))
+    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stderr}\n{text}"
+
+
+def test_functions_stay_whole() -> None:
+    function = "stop() {\n  kill %1\n}"
+    head = "#!/bin/bash\n#SBATCH -N1\n\n"
+    whole = translate.translate(f"{head}{function}\ntrap stop USR1\nsrun ./a &\nwait\n").job
+    assert whole["command"].startswith(f"{function}\ntrap")
+    around = translate.translate(f"{head}{function}\nsrun ./a\nend() {{\n  stop\n}}\nend\n").job
+    assert around["hooks"] == {"pre": function, "always": "end() {\n  stop\n}\nend"}
 
 
 def test_differences_are_seen() -> None:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Runs the module train_status; while it waits for the end of the job, it tells what is new."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.module_utils.common.validation import check_type_bool, check_type_float
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import status
+
+_MODULE = "trainwright.slurm.train_status"
+_CONTROLLER_TIMEOUT = 60.0  # as in the documentation of the module
+_EVERY = 30.0  # seconds between two lines that differ in the step alone
+
+
+class ActionModule(ActionBase):
+    """A module cannot print while it runs, so the looks are separate calls of it."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = True
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
+    ) -> dict[str, t.Any]:
+        """Return what the module returns."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        try:
+            waits = check_type_bool(arguments.get("wait") or False)
+            fails = check_type_bool(arguments.get("fail_on_error", True))
+            timeout = self._number(arguments, "timeout")
+            silence = self._number(arguments, "controller_timeout")
+        except (TypeError, ValueError):
+            waits = False  # the module says what is wrong
+        if not waits or self._task.async_val or self._task.check_mode:
+            result.update(
+                self._execute_module(
+                    module_name=_MODULE,
+                    module_args=arguments,
+                    task_vars=task_vars,
+                    wrap_async=bool(self._task.async_val),
+                )
+            )
+            return result
+
+        options = {**arguments, "wait": False}
+        report = options.pop("report", None)
+        said = _Said()
+
+        def module(given: dict[str, t.Any]) -> dict[str, t.Any]:
+            seen: dict[str, t.Any] = self._execute_module(
+                module_name=_MODULE, module_args=given, task_vars=task_vars
+            )
+            if seen.get("failed"):
+                raise SlurmError(seen.get("error", "invalid"), str(seen.get("msg")))
+            return seen
+
+        def look() -> dict[str, t.Any]:
+            seen = status.watched(module(options))
+            # The name might stand for another job later.
+            options["job"] = str(seen["id"])
+            return {**seen, "output_tail": said.now(seen)}
+
+        patience = jobs.PATIENCE * (_CONTROLLER_TIMEOUT if silence is None else silence)
+        try:
+            seen = jobs.wait(look, timeout, patience, self._teller(task_vars))
+            last = module({**options, "report": report}) if report else seen["look"]
+        except SlurmError as error:
+            result.update(failed=True, msg=str(error), error=error.kind)
+            return result
+        result.update(last, **status.ending(seen, timeout, fails))
+        return result
+
+    @staticmethod
+    def _number(arguments: dict[str, t.Any], name: str) -> float | None:
+        given = arguments.get(name)
+        return None if given is None or given == "" else float(check_type_float(given))
+
+    def _teller(self, task_vars: dict[str, t.Any] | None) -> t.Callable[[str], None]:
+        """Return what prints a line; nothing is printed of a task with no_log."""
+        host = (task_vars or {}).get("inventory_hostname", "")
+        display = Display()
+
+        def say(line: str) -> None:
+            if not self._task.no_log:
+                display.display(f"[{host}] {line}")
+
+        return say
+
+
+class _Said:
+    """What was told of the training last: steps alone are news twice a minute, all else at once."""
+
+    def __init__(self) -> None:
+        self.line, self.at = "", 0.0
+        self.kept: tuple[t.Any, ...] = ()
+
+    def now(self, seen: dict[str, t.Any]) -> str:
+        """Return what to tell of a look."""
+        look = seen["look"]
+        newest = [one["name"] for one in look["checkpoints"] if one["newest"]]
+        nan = (look["progress"] or {}).get("nan_since")
+        kept = (seen["state"], look["stalled"], nan, *newest)
+        due = not self.line or time.monotonic() - self.at >= _EVERY
+        if due or kept != self.kept:
+            self.line, self.kept, self.at = look["summary"], kept, time.monotonic()
+        return self.line

@@ -1,0 +1,237 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Sends a directory to S3 or to another one, each file with its checksum; goes on where it was interrupted."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: dataset_sync
+short_description: Send a data set to S3 or to another directory
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Sends what a destination lacks of a directory, many files at once, and sees that both ends have the same checksum
+    of each file.
+  - A run that is interrupted at any moment costs nothing. What was whole is not sent again, and a large file goes on
+    with the part that was missing.
+  - A file that changes while it is sent is sent again, and the result says so.
+  - While it works, the task tells how far it is. That is done by the action plugin of the same name; a task with
+    O(ignore:async) shows nothing before the end.
+extends_documentation_fragment:
+  - amazon.aws.common.modules
+  - amazon.aws.region.modules
+  - amazon.aws.boto3
+options:
+  source:
+    description:
+      - Directory on the host of the task, an absolute path. Files in it and below it are sent, and files that links
+        lead to. Empty directories and links to directories are not.
+    type: path
+    required: true
+  destination:
+    description:
+      - V(s3://BUCKET/PREFIX), or the absolute path of a directory, on NFS for instance, which is made if it is missing.
+      - With O(endpoint_url), the bucket is one of any store that speaks S3.
+    type: str
+    required: true
+  exclude:
+    description:
+      - Patterns of paths in the directory that are left alone on both sides, such as V(*.tmp) or V(cache/*); C(*) goes
+        over slashes too.
+    type: list
+    elements: str
+    default: []
+  jobs:
+    description:
+      - How many files, or parts of a large file, are sent at once. Each takes up to 16 MiB of memory, twice that for
+        parts.
+    type: int
+    default: 16
+  delete:
+    description: Remove files from the destination that the source does not have, after all others were sent.
+    type: bool
+    default: false
+  confirm_delete:
+    description:
+      - How many files O(delete) may remove. If there are more, the task fails and has done nothing. Check mode says how
+        many there are, and which.
+    type: int
+    default: 0
+  state_dir:
+    description:
+      - Directory for the journal of what was sent. Without it, C(.trainwright-sync) beside the source. A journal that
+        is lost costs reading all files, and no sending.
+    type: path
+attributes:
+  check_mode:
+    support: full
+    description: Compares checksums where it has to, names what would be sent and removed, and writes nothing.
+  diff_mode: {support: full, description: Names the files that are sent and removed, the first hundred of each.}
+notes:
+  - Needs the permissions C(s3:ListBucket), C(s3:GetObject), C(s3:PutObject), for files over 16 MiB also
+    C(s3:ListBucketMultipartUploads) and C(s3:ListMultipartUploadParts), and for O(delete) C(s3:DeleteObject).
+  - boto3 is needed for S3 alone, on the host of the task.
+  - An error is one line, C(where, what, why -> remedy).
+seealso:
+  - module: trainwright.slurm.dataset_verify
+"""
+
+EXAMPLES = r"""
+- name: Send a data set to a bucket
+  trainwright.slurm.dataset_sync:
+    source: /srv/datasets/wikitext
+    destination: s3://example-bucket/datasets/wikitext
+    region: eu-west-1
+
+- name: Send it to a store of one's own
+  trainwright.slurm.dataset_sync:
+    source: /srv/datasets/wikitext
+    destination: s3://datasets/wikitext
+    endpoint_url: https://store.example.org
+    jobs: 32
+
+- name: Copy it to shared storage, and remove at most ten files that are no longer in it
+  trainwright.slurm.dataset_sync:
+    source: /srv/datasets/wikitext
+    destination: /shared/datasets/wikitext
+    exclude: ["*.tmp"]
+    delete: true
+    confirm_delete: 10
+"""
+
+RETURN = r"""
+files: {description: Files of the source., returned: success, type: int, sample: 10000}
+bytes: {description: Their size., returned: success, type: int, sample: 1073741824}
+sent: {description: "Files that were sent, or would be in check mode.", returned: success, type: int, sample: 12}
+bytes_sent: {description: Their size without RV(bytes_resumed)., returned: success, type: int, sample: 1048576}
+bytes_resumed:
+  description: Bytes of parts that an earlier run had sent of a file that it did not finish.
+  returned: success
+  type: int
+whole: {description: Files that were there already., returned: success, type: int, sample: 9988}
+verified:
+  description: Files of whose checksum both ends agreed, now or when they were sent.
+  returned: success
+  type: int
+  sample: 10000
+checksums:
+  description: C(SHA256), or C(MD5) with a store that does not know that.
+  returned: success
+  type: str
+  sample: SHA256
+changed_files:
+  description: Files that changed while they were sent, and were sent again.
+  returned: success
+  type: list
+  elements: str
+gone: {description: Files that vanished before they were sent., returned: success, type: list, elements: str}
+skipped:
+  description: What is in the source and was not sent, by path, and why.
+  returned: success
+  type: dict
+  sample: {latest: a link to a directory}
+removed: {description: "Files removed from the destination, or would be in check mode; a thousand at most.",
+  returned: success, type: list, elements: str}
+removed_count: {description: How many., returned: success, type: int}
+extra: {description: Files at the destination alone that stay; a thousand at most., returned: success, type: list,
+  elements: str}
+extra_count: {description: How many., returned: success, type: int}
+seconds: {description: How long it took., returned: success, type: float, sample: 12.5}
+throughput: {description: Bytes sent a second., returned: success, type: float, sample: 83886080.0}
+journal: {description: Where what was sent is noted., returned: success, type: str,
+  sample: /srv/datasets/.trainwright-sync/wikitext-0123456789ab.journal}
+action: {description: "The call that failed, by its permission.", returned: failure, type: str, sample: "s3:PutObject"}
+code: {description: The store's code of the failure; else empty., returned: failure, type: str, sample: AccessDenied}
+"""
+
+import os
+import typing as t
+
+# The warn of AnsibleAWSModule adds a deprecation of its own.
+from ansible.module_utils.common.warnings import warn
+from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import common, journal
+from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.manifest import DatasetError
+from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.sync import Outcome, Sync
+
+SPEC: dict[str, t.Any] = {
+    "source": {"type": "path", "required": True},
+    "destination": {"type": "str", "required": True},
+    "exclude": {"type": "list", "elements": "str", "default": []},
+    "jobs": {"type": "int", "default": 16},
+    "delete": {"type": "bool", "default": False},
+    "confirm_delete": {"type": "int", "default": 0},
+    "state_dir": {"type": "path"},
+}
+_SHOWN = 100
+_NAMED = 1000
+
+
+def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
+    """What the module returns."""
+    removed, extra = made.removed[:_NAMED], made.extra[:_NAMED]
+    return {
+        "changed": bool(made.sent or made.removed),
+        "files": made.files,
+        "bytes": made.size,
+        "sent": len(made.sent),
+        "bytes_sent": made.bytes_sent,
+        "bytes_resumed": made.bytes_resumed,
+        "whole": made.whole,
+        "verified": made.verified,
+        "checksums": made.checksums,
+        "changed_files": made.changed,
+        "gone": made.gone,
+        "skipped": made.skipped,
+        "removed": removed,
+        "removed_count": len(made.removed),
+        "extra": extra,
+        "extra_count": len(made.extra),
+        "seconds": round(made.seconds, 2),
+        "throughput": round(made.bytes_sent / max(made.seconds, 1e-9), 1),
+        "journal": path,
+        "diff": {
+            "before": "".join(f"{name}\n" for name in removed[:_SHOWN]),
+            "after": "".join(f"{name}\n" for name in made.sent[:_SHOWN]),
+        },
+    }
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True, check_boto3=False)
+    params = module.params
+    source = os.path.normpath(params["source"])
+    path = journal.place(source, params["destination"], params["state_dir"])
+    progress = f"{path}.progress"
+    try:
+        if not os.path.isabs(source) or params["jobs"] < 1:
+            raise DatasetError(
+                f"source: {source}: give an absolute path, and at least one job -> correct them"
+            )
+        target = common.target_of(module, params["destination"], params["jobs"])
+        run = Sync(
+            source,
+            target,
+            path,
+            jobs=params["jobs"],
+            exclude=params["exclude"],
+            tell=(lambda _line: None) if module.check_mode else common.teller(progress),
+        )
+        made = run.run(
+            delete=params["delete"], confirm=params["confirm_delete"], check=module.check_mode
+        )
+    except DatasetError as error:
+        module.fail_json(msg=str(error), action=error.action, code=error.code)
+    finally:
+        common.finished(progress)
+    if made.checksums == "MD5":
+        warn(f"{target} does not know SHA-256: each object was verified by its MD5 instead")
+    if made.changed:
+        warn(f"{len(made.changed)} files changed while they were sent, and were sent again")
+    module.exit_json(**result_of(made, path))
+
+
+if __name__ == "__main__":
+    main()

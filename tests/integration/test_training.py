@@ -1,0 +1,320 @@
+"""Training on real nodes: from a description to a finished, resumable run, with its recipes.
+
+PyTorch's CPU build in a virtual environment on shared storage, for the Python of Debian 12.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .conftest import Converged
+from .site import ROOT, poll
+
+pytestmark = pytest.mark.systems("debian12")
+
+TORCH = "2.13.0"
+PYTHON = "3.11"  # of Debian 12
+#: What the recipes need, and what DeepSpeed needs to be built and to run.
+PACKAGES = (
+    "numpy transformers accelerate setuptools wheel einops hjson msgpack ninja packaging psutil"
+    " py-cpuinfo pydantic tqdm"
+).split()
+WHEELS = ROOT / ".cache" / "wheels"
+STEPS = 120
+#: Differences of a loss between an unbroken run and one that was resumed (docs/training.md).
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def python(site: Converged) -> str:
+    """A virtual environment with PyTorch for all nodes; its path."""
+    index = os.environ.get("TRAINWRIGHT_TORCH_INDEX", "")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", f"--dest={WHEELS}"]
+    command += [f"--extra-index-url={index}"] if index else []
+    wheels = ["--only-binary=:all:", f"--python-version={PYTHON}", f"torch=={TORCH}", *PACKAGES]
+    subprocess.run([*command, *wheels], check=True, stderr=subprocess.DEVNULL)
+    # DeepSpeed has no wheels; it is built where PyTorch is there.
+    subprocess.run(
+        [*command, "--no-deps", "--no-binary=deepspeed", "deepspeed"],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    target = site.cluster.local.directory / "shared" / "shared" / "wheels"
+    target.mkdir(exist_ok=True)
+    for wheel in WHEELS.iterdir():
+        if not (target / wheel.name).exists():
+            (target / wheel.name).hardlink_to(wheel)
+    site.run("login1", "apt-get install -y -q python3-venv >/dev/null")
+    site.run(
+        "login1",
+        "test -x /shared/venv/bin/torchrun || { python3 -m venv /shared/venv &&"
+        " /shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels torch numpy; }",
+    )
+    return "/shared/venv"
+
+
+def recipe(name: str, **changes: Any) -> dict[str, Any]:
+    """A recipe's variables for this cluster: without GPUs, with little memory."""
+    variables = yaml.safe_load((ROOT / "recipes" / name / "job.yml").read_text())
+    job = variables["train_job"]
+    job.pop("gpus_per_node", None)
+    job.update({"memory": "1500M", "time": "10", **changes})
+    return {**variables, "train_user": "alice"}
+
+
+def losses(text: str) -> dict[int, float]:
+    """Loss of each step in a log; of a step that ran twice the later one."""
+    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+)/\d+ loss (\S+)", text)}
+
+
+def job_of(output: str) -> str:
+    """Number of the job that a run of train.yml names."""
+    match = re.search(r"job (\d+) submitted", output)
+    assert match, output
+    return match[1]
+
+
+def log(site: Converged, name: str, job: str) -> str:
+    return site.as_user("alice", f"cat /shared/{name}/logs/{name}-{job}.out")
+
+
+def train(
+    site: Converged, name: str, rc: int = 0, wait: bool = True, **changes: Any
+) -> tuple[str, str]:
+    """Run train.yml with a recipe; return the job's number and the output."""
+    run = site.play("train.yml", rc=rc, **{**recipe(name, **changes), "train_wait": wait})
+    return job_of(run.output), run.output
+
+
+@pytest.fixture(scope="module")
+def unbroken(site: Converged, python: str) -> dict[int, float]:
+    """Losses of a DDP run that nothing disturbs."""
+    site.run("login1", "rm -rf /shared/ddp && install -d -o alice -g alice /shared/ddp")
+    job, output = train(site, "ddp", arguments=["--steps", str(STEPS), "--save-every", "20"])
+    # Progress on the screen, and where it ends.
+    assert re.search(rf"step \d+/{STEPS}", output), output
+    assert "COMPLETED" in output
+    text = log(site, "ddp", job)
+    assert "2 ranks, beginning at step 0" in text
+    found = losses(text)
+    assert list(found) == list(range(1, STEPS + 1))
+    return found
+
+
+def see_through(site: Converged, job: str) -> None:
+    """Wait for the end of a job that is requeued, without the two minutes that Slurm lets pass each time."""
+
+    def look() -> bool:
+        now = site.job(job)
+        if now["JobState"] == "PENDING" and now["Restarts"] != "0":
+            site.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
+        assert now["JobState"] not in ("FAILED", "TIMEOUT", "CANCELLED"), now
+        return now["JobState"] == "COMPLETED"
+
+    poll("the job to complete", look, 300, every=1)
+
+
+def check_resumed(site: Converged, name: str, job: str, unbroken: dict[int, float]) -> None:
+    """The log has another beginning, and the same losses as the unbroken run."""
+    text = log(site, name, job)
+    begins = [int(step) for step in re.findall(r"(?:beginning at|going on after) step (\d+)", text)]
+    assert len(begins) > 1 and begins[0] == 0 and 0 < begins[1] < STEPS, begins
+    found = losses(text)
+    assert set(found) == set(unbroken)
+    apart = {step: abs(found[step] - unbroken[step]) for step in found}
+    assert max(apart.values()) <= TOLERANCE, max(apart.items(), key=lambda item: item[1])
+
+
+def test_ddp_learns_and_leaves_a_complete_checkpoint(
+    site: Converged, unbroken: dict[int, float]
+) -> None:
+    assert unbroken[STEPS] < 0.5 * unbroken[1]
+    status = site.play("train_status.yml", train_status_job="ddp", train_status_user="alice",
+                       train_status_checkpoints="/shared/ddp/checkpoints")  # fmt: skip
+    assert f"step-{STEPS:06d}.pt" in status.output and "complete" in status.output, status.output
+    page = site.as_user("alice", "cat /shared/ddp/logs/ddp-*.html")
+    assert "<svg" in page and "loss" in page
+    script = site.as_user("alice", "cat /shared/ddp/logs/ddp.sbatch")
+    assert "#SBATCH --requeue" in script and "torchrun" in script
+
+
+def test_a_node_that_fails_does_not_change_the_curve(
+    site: Converged, unbroken: dict[int, float]
+) -> None:
+    site.run("login1", "rm -rf /shared/ddp/checkpoints")
+    arguments = ["--steps", str(STEPS), "--save-every", "20", "--pause", "0.3"]
+    job, _ = train(site, "ddp", wait=False, arguments=arguments)
+    poll(
+        "a checkpoint",
+        lambda: site.run("login1", "ls /shared/ddp/checkpoints/*.pt", check=False).startswith("/"),
+        90,
+    )
+    # What a node that lost its power leaves of a step, and what would keep the same step from starting there.
+    left = "/var/spool/slurmd/stepd.slurm.pmix.999.0"
+    site.run("c2", f"touch {left}")
+    site.cluster.kill("c2")
+    try:
+        # slurmctld finds out by itself after SlurmdTimeout; an administrator is faster.
+        site.run("ctl1", "scontrol update node=c2 state=down reason=killed")
+        poll("the job to wait again", lambda: site.job(job).get("Restarts") == "1", 60)
+    finally:
+        site.cluster.start("c2")
+        site.run("ctl1", "scontrol update node=c2 state=resume", check=False)
+    assert site.run("c2", f"ls {left}", check=False).endswith("No such file or directory")
+    see_through(site, job)
+    check_resumed(site, "ddp", job, unbroken)
+
+
+@pytest.fixture(scope="module")
+def limited(site: Converged, python: str) -> str:
+    """A DDP run that takes longer than it may; it runs beside the tests that follow."""
+    site.run("login1", "rm -rf /shared/limited && install -d -o alice -g alice /shared/limited")
+    # Slurm sends the signal half a minute to a minute early. There is no other checkpoint than that of the signal.
+    return train(
+        site, "ddp", wait=False, name="limited", time="2", signal={"name": "USR1", "seconds": 30},
+        workdir="/shared/limited", checkpoints="/shared/limited/checkpoints", logs="/shared/limited/logs",
+        arguments=["--steps", str(STEPS), "--save-every", "1000", "--pause", "0.8"],
+    )[0]  # fmt: skip
+
+
+def test_fsdp_learns_and_leaves_a_complete_checkpoint(site: Converged, limited: str) -> None:
+    site.run("login1", "rm -rf /shared/fsdp && install -d -o alice -g alice /shared/fsdp")
+    job, output = train(site, "fsdp", arguments=["--steps", "40", "--save-every", "20"])
+    found = losses(log(site, "fsdp", job))
+    assert list(found) == list(range(1, 41)) and found[40] < 0.8 * found[1], found
+    assert "step-000040" in output and "complete" in output
+    files = site.as_user("alice", "ls -A /shared/fsdp/checkpoints/step-000040").split()
+    assert ".metadata" in files and len([name for name in files if name.endswith(".distcp")]) == 2
+
+
+def test_a_job_that_fails_says_why_in_three_lines(site: Converged, python: str) -> None:
+    program = """import os, time
+time.sleep(30 * (os.environ["RANK"] == "0"))
+raise ValueError("no data for rank " + os.environ["RANK"])
+"""
+    site.run("login1", "rm -rf /shared/ddp/checkpoints")
+    site.as_user("alice", f"cat > /shared/ddp/wrong.py <<'EOF'\n{program}EOF")
+    _, output = train(site, "ddp", rc=2, script="wrong.py", arguments=[], launcher="srun",
+                      tasks_per_node=1, signal=None, retries=0)  # fmt: skip
+    said = re.findall(r"exit code 1|c2.*\b(?:task|rank) 1|ValueError: no data for rank 1", output)
+    assert len({text.split()[0] for text in said}) == 3, output
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_what_is_missing(site: Converged) -> None:
+    variables = yaml.safe_load((ROOT / "recipes" / "many_models" / "job.yml").read_text())
+    variables["train_defaults"] = {
+        "command": "train.py",
+        "nodes": 1,
+        "exclusive": True,
+        "memory": "100M",
+    }
+    jobs = [{"name": f"model{number}"} for number in (1, 2, 3)]
+    run = site.play("train.yml", rc=2, **{**variables, "train_jobs": jobs, "train_user": "alice"})
+    assert "wants 1 nodes beside the 2 others; 0 of the 2 that could take it are left" in run.output
+    assert not site.as_user("alice", "squeue -h -n model1,model2,model3")
+    bad = site.play("train.yml", rc=2, train_user="alice",
+                    train_job={"name": "a b", "command": "x", "nodse": 2, "partition": "nowhere"})  # fmt: skip
+    assert "did you mean nodes?" in bad.output
+
+
+def test_check_mode_shows_the_script_and_submits_nothing(site: Converged) -> None:
+    site.run(
+        "login1", "rm -rf /shared/mpi && install -d -o alice -g alice /shared/mpi /shared/mpi/logs"
+    )
+    run = site.play("train.yml", "--check", "--diff", **recipe("mpi"))
+    assert "+#SBATCH --ntasks-per-node=4" in run.output and "+srun" in run.output, run.output
+    assert not site.as_user("alice", "squeue -h -n mpi; ls /shared/mpi/logs")
+
+
+def test_mpi(site: Converged) -> None:
+    site.run("login1", "rm -rf /shared/mpi && install -d -o alice -g alice /shared/mpi")
+    for host in ("c1", "c2"):
+        site.run(host, "apt-get install -y -q gcc libc6-dev libopenmpi-dev openmpi-bin >/dev/null")
+    job, _ = train(site, "mpi", command="./allreduce 8", tasks_per_node=1)
+    assert "2 ranks, 8 MiB:" in (text := log(site, "mpi", job)) and "the sum is right" in text
+
+
+SECRET = 'hf_Wq7ZkL0 it\'s $HOME "quoted"'
+
+
+def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
+    """Files of Slurm on all hosts, logs, the journal, records, command lines, Ansible's output at -vvv."""
+    site.run("login1", "rm -rf /shared/secret; install -d -o alice -g alice /shared/secret")
+    job = {
+        "name": "secret",
+        "launcher": "srun",
+        "command": "bash -c 'sha256sum <<< $TOKEN; sleep 25; [ -n \"$TOKEN\" ]'",
+        "nodes": 2,
+        "memory": "100M",
+        "time": "5",
+        "workdir": "/shared/secret",
+        "logs": "/shared/secret",
+        "secrets": [{"name": "TOKEN"}],
+    }
+    site.run("login1", "su - alice -c 'rm -rf ~/.config/trainwright'")
+    environment = {"train_job": job, "train_user": "alice", "train_wait": False}
+    # As from a vault: a file of variables, not the command line.
+    variables = Path(site.inventory) / "secret.yml"
+    variables.write_text(yaml.safe_dump({"train_secrets": {"TOKEN": SECRET}}))
+    try:
+        run = site.play("train.yml", "-vvv", f"-e@{variables}", **environment)
+    finally:
+        variables.unlink()
+    number = job_of(run.output)
+    part = SECRET.split()[0]
+    assert part not in run.output
+    site.wait_job(number, ["RUNNING"])
+    place = f"/home/alice/.config/trainwright/secrets/{number}"
+    assert site.run("login1", f"stat -c '%a %U' {place}") == "600 alice"
+    search = (
+        f"grep -rlsaF -e '{part}' /var/spool /var/log /var/lib/slurm* /run/slurm* /etc /tmp /home /root /shared"
+        " --exclude-dir=venv --exclude-dir=wheels; journalctl -q | grep -F -e '{0}';"
+        " for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -F -e '{0}'; done; true"
+    ).replace("{0}", part)
+    # The pattern itself is in this shell's command line: from a file it is not.
+    for host in site.cluster.hosts:
+        site.run(host, f"umask 077; cat > /root/pattern <<'EOF'\n{part}\nEOF")
+        found = site.run(
+            host, search.replace(f"-e '{part}'", "-f /root/pattern") + "; rm /root/pattern"
+        )
+        assert set(found.split()) <= {place, "/root/pattern"}, f"{host}: {found}"
+        assert place in found or host.startswith("ctl"), f"{host}: the search does not find what is there: {found}"
+    for command in (f"scontrol show job -dd {number}", f"scontrol write batch_script {number} -",
+                    f"sacct -j {number} -o all -P", f"scontrol listpids {number}"):  # fmt: skip
+        assert part not in site.run("ctl1", command, check=False)
+    site.wait_job(number)
+    assert not site.run("login1", f"ls {place} 2>/dev/null || true")
+    text = site.as_user("alice", f"cat /shared/secret/secret-{number}.out")
+    assert part not in text and len(re.findall(r"[0-9a-f]{64}", text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "packages"), [("transformers", "transformers accelerate"), ("deepspeed", "deepspeed")]
+)
+def test_recipes_with_other_libraries(
+    site: Converged, limited: str, name: str, packages: str
+) -> None:
+    """They learn, and a second job goes on where the first one ended."""
+    site.run(
+        "login1",
+        f"/shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels --no-build-isolation {packages}",
+    )
+    site.run("login1", f"rm -rf /shared/{name} && install -d -o alice -g alice /shared/{name}")
+    train(site, name, arguments=["--steps", "20", "--save-every", "10"])
+    _, output = train(site, name, arguments=["--steps", "30", "--save-every", "10"])
+    assert re.search(r"checkpoint \S*30\b.*complete", output) and "COMPLETED" in output, output
+
+
+def test_the_time_limit_does_not_change_the_curve(
+    site: Converged, limited: str, unbroken: dict[int, float]
+) -> None:
+    see_through(site, limited)
+    check_resumed(site, "limited", limited, unbroken)
