@@ -244,7 +244,7 @@ def _gpu_samples(job: Job) -> str:
         "  command -v nvidia-smi > /dev/null || exit 0\n"
         f"  exec nvidia-smi --query-gpu={query} --format=csv,noheader -l {job.gpu_samples} \\\n"
         '    >> "$TRAIN_LOGS/gpu-$SLURMD_NODENAME-$SLURM_JOB_ID.csv"\n'
-        "' &\n"
+        "' 2> /dev/null &\n"
         "gpu_samples=$!",
     )
 
