@@ -37,14 +37,15 @@ status: ## Nodes and services of the local cluster: NAME=local
 	@$(LOCAL) status --name '$(NAME)'
 
 PYTEST := .venv/bin/python -m pytest
-# Tests that share nothing run side by side; those on clusters one after the other. 5: ARGS chose none of them.
+# Tests that share nothing run side by side, and so do the clusters of two systems: each waits for Slurm much of its
+# time. 5: ARGS chose none of them.
 ALONE := tests/lint tests/unit
 
 .PHONY: test
 test: ## Every test, as CI runs them: ARGS='-k word'
 	@local/bootstrap --dev
 	@$(SUDO) $(PYTEST) $(ALONE) -n auto --dist worksteal $(ARGS) || [ $$? = 5 ]
-	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) $(ARGS) || [ $$? = 5 ]
+	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 2 --dist loadgroup $(ARGS) || [ $$? = 5 ]
 
 .PHONY: unit
 unit: ## The unit tests, in seconds: ARGS='-k word'

@@ -20,7 +20,10 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from local.host import locked
+
+from .site import ROOT
+
 SOURCE = ROOT / "tests" / "fixtures" / "containers"
 DIRECTORY = ROOT / ".cache" / "artifacts"
 REAL = bool(os.environ.get("TRAINWRIGHT_ARTIFACTS"))
@@ -110,7 +113,9 @@ def _sum(path: Path) -> str:
 def tell(inventory: Path) -> None:
     """Write the variables into an inventory, but where the real artifacts are named; and the group slurm_oci."""
     oci = {"slurm_oci": {"children": {"slurm_compute": {}, "slurm_login": {}}}}
-    told = {"all": {"vars": {} if REAL else make()}, "slurm_cluster": {"children": oci}}
+    with locked("test-artifacts"):
+        made = {} if REAL else make()
+    told = {"all": {"vars": made}, "slurm_cluster": {"children": oci}}
     (inventory / "artifacts.yml").write_text(yaml.safe_dump(told), encoding="utf-8")
 
 

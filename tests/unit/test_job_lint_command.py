@@ -51,8 +51,11 @@ def run(command: Path, *words: str | Path, **more: str) -> subprocess.CompletedP
 
 
 def test_the_role_brings_what_the_command_imports() -> None:
-    seen, waiting = set(), {"training/__init__.py"}
-    waiting |= {f"training/{path.name}" for path in (UTILS / "training").glob("*.py")}
+    program = (ROLE / "files" / "job-lint").read_text(encoding="utf-8")
+    names = re.findall(r"^from job_lint.training import (.+)$", program, re.M)[0].split(", ")
+    waiting = {"training/__init__.py", *(f"training/{name}.py" for name in names)}
+    assert "training/lint.py" in waiting
+    seen: set[str] = set()
     while waiting:
         name = waiting.pop()
         seen.add(name)
