@@ -32,9 +32,11 @@ pytestmark = pytest.mark.systems("debian13")
 
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
-# Those of the modules for AWS have no AWS to ask here: tests/unit runs these modules against a server of its own.
+# Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
+# train_status speak of a training that goes on: test_training.py runs it beside one.
+ELSEWHERE = ("dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
 SOURCES = [
-    *(name for name in examples.MODULES if not name.startswith(("ec2_", "fsx_", "slurm_conf"))),
+    *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
     GUIDE,
     "slurm_conf",
 ]
@@ -108,6 +110,7 @@ printf '#!/bin/sh\\necho "$@"\\n' |
     tee /shared/train/prepare.sh /shared/nightly/run >/shared/tests/all_reduce_perf
 chmod +x /shared/train/prepare.sh /shared/nightly/run /shared/tests/all_reduce_perf
 chown alice /shared/train /shared/nightly /shared/logs
+su alice -c 'mkdir -p ~/.secrets && echo token > ~/.secrets/hf'
 scontrol create partition=gpu nodes=c[1-2]
 scontrol update nodename=c3 state=drain reason='fan is broken'
 # slurmctld asks for a name that nobody knows for ten seconds.
@@ -132,6 +135,7 @@ if [ -d {KEPT}/slurm ]; then
     mv /etc/slurm {KEPT}/changed && mv {KEPT}/slurm /etc
 fi
 rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/alice
+su alice -c 'rm -rf ~/.secrets ~/.config/trainwright'
 rm -rf /shared/train /shared/nightly /shared/tests /shared/logs
 scontrol reconfigure
 scontrol update nodename=c[1-3] features= weight=1
@@ -223,6 +227,7 @@ def ran(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Ran:
             tokens={"root": root, "alice": rest_token(site, "alice")},
             slurm_conf_text=site.run("ctl1", f"cat {KEPT}/slurm/slurm.conf") + "\n",
             vault_slurm_database_password="not-the-real-one",
+            vault_hf_token="not-the-real-one",
         )
     finally:
         site.end_all_jobs()
