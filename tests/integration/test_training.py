@@ -1,6 +1,7 @@
 """Training on real nodes: from a description to a finished, resumable run, with its recipes.
 
-PyTorch's CPU build in a virtual environment on shared storage, for the Python of Debian 12.
+PyTorch's CPU build, in a virtual environment on shared storage for the Python of Debian 12; where TRAINWRIGHT_ARTIFACTS
+has the real Enroot and Pyxis, DDP and FSDP run in an image instead.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
+from .artifacts import REAL
 from .conftest import Converged
 from .site import ROOT, SOAK, poll
+from .test_container_jobs import provide
 
 pytestmark = pytest.mark.systems("debian12")
 
@@ -35,7 +38,9 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(scope="module")
 def python(site: Converged) -> str:
-    """A virtual environment with PyTorch for all nodes; its path."""
+    """A virtual environment with PyTorch for all nodes; its path. And the image, where one can be used."""
+    if REAL:
+        provide(site)
     index = os.environ.get("TRAINWRIGHT_TORCH_INDEX", "")
     command = [sys.executable, "-m", "pip", "--quiet", "--quiet", "download", f"--dest={WHEELS}"]
     command += [f"--extra-index-url={index}"] if index else []
@@ -64,6 +69,13 @@ def recipe(which: str, **changes: Any) -> dict[str, Any]:
     variables = yaml.safe_load((ROOT / "recipes" / which / "job.yml").read_text())
     job = variables["train_job"]
     job.pop("gpus_per_node", None)
+    if REAL and which in ("ddp", "fsdp"):
+        job.pop("hooks")
+        job["container"] = {
+            "image": "train.sqsh",
+            "mounts": ["/shared:/shared"],
+            "workdir": f"/shared/{which}",
+        }
     job.update({"memory": "1500M", "time": "10", **changes})
     return {**variables, "train_user": "alice"}
 
@@ -140,6 +152,8 @@ def test_ddp_learns_and_leaves_a_complete_checkpoint(
     assert f"step-{STEPS:06d}.pt" in status.output and "complete" in status.output, status.output
     page = site.as_user("alice", "cat /shared/ddp/logs/ddp-*.html")
     assert "<svg" in page and "loss" in page
+    run = site.play("train.yml", "--check", "--diff", **recipe("ddp", nodes="idle"))
+    assert "+#SBATCH --nodelist=c[1-2]" in run.output, run.output
     script = site.as_user("alice", "cat /shared/ddp/logs/ddp.sbatch")
     assert "#SBATCH --requeue" in script and "torchrun" in script
 
