@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import typing as t
@@ -130,8 +131,14 @@ class Directory:
         except OSError as error:
             raise manifest.said(error, there) from error
         directory = os.path.dirname(there)
-        while directory != self.path and not os.listdir(directory):
-            os.rmdir(directory)
+        while directory != self.path:
+            try:
+                os.rmdir(directory)
+            except OSError as error:
+                # Not empty yet, or another thread was faster.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                    raise manifest.said(error, directory) from error
+                break
             directory = os.path.dirname(directory)
 
 
