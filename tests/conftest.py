@@ -25,6 +25,13 @@ def part_of(path: Path) -> str:
     return named[-1] if named else path.stem
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of a cluster in one process, where pytest has two of them (`make test`)."""
+    if part_of(item.path) not in ("lint", "unit"):
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        item.add_marker(pytest.mark.xdist_group(parameters.get("site", "others")))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the parts in their order; within a part pytest's own order stays."""

@@ -94,14 +94,6 @@ def quiet_site(site: Converged) -> Iterator[Converged]:
     site.end_all_jobs()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a cluster together where pytest runs in two processes (`make test`)."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        item.add_marker(pytest.mark.xdist_group(parameters.get("site", "others")))
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Tests that ask for a site run on both systems, unless marked with ``systems``.
 
