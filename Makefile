@@ -45,7 +45,7 @@ ALONE := tests/lint tests/unit
 test: ## Every test, as CI runs them: ARGS='-k word'
 	@local/bootstrap --dev
 	@$(SUDO) $(PYTEST) $(ALONE) -n auto --dist worksteal $(ARGS) || [ $$? = 5 ]
-	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 2 --dist loadgroup $(ARGS) || [ $$? = 5 ]
+	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 2 --dist loadscope $(ARGS) || [ $$? = 5 ]
 
 .PHONY: unit
 unit: ## The unit tests, in seconds: ARGS='-k word'

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import typing as t
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS.parent / ".collections"))
@@ -25,11 +28,17 @@ def part_of(path: Path) -> str:
     return named[-1] if named else path.stem
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the tests of a cluster in one process, where pytest has two of them (`make test`)."""
-    if part_of(item.path) not in ("lint", "unit"):
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        item.add_marker(pytest.mark.xdist_group(parameters.get("site", "others")))
+class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives the tests of a cluster to one process, and those without one to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        found = re.search(r"\[(debian\d+)\b", nodeid)
+        return found[1] if found else "others"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> ByCluster | None:
+    """Where pytest has several processes for clusters (`make test`)."""
+    return ByCluster(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)
