@@ -165,8 +165,8 @@ def _draw_chart(section: Chart) -> str:
     ]
     if not known:
         return "<p>There are no values.</p>"
-    across = _ticks(min(x for x, _ in known), max(x for x, _ in known))
-    up = _ticks(min(y for _, y in known), max(y for _, y in known))
+    across = _ticks(min(x for x, _y in known), max(x for x, _y in known))
+    up = _ticks(min(y for _x, y in known), max(y for _x, y in known))
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (

@@ -81,6 +81,7 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import os
 import typing as t
+from pathlib import Path
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
@@ -104,7 +105,7 @@ SPEC: dict[str, t.Any] = {
 def work(slurm: session.Session) -> dict[str, t.Any]:
     """Return the module's result."""
     params = slurm.params
-    directory = os.path.join(os.path.expanduser("~"), render.SECRETS)
+    directory = str(Path.home() / render.SECRETS)
     try:
         found = secrets.values(params["secrets"], params["given"])
         result: dict[str, t.Any] = {"names": list(found), "changed": False, "files": []}

@@ -192,10 +192,10 @@ class Bucket:
                 raise
             return None  # removed since it was listed
         tag = head.get("ETag", "").strip('"')
-        given, _, count = head.get("ChecksumSHA256", "").partition("-")
+        given, _dash, count = head.get("ChecksumSHA256", "").partition("-")
         kind = "sha256" if given else "md5"
         wanted: bytes | None = base64.b64decode(given) if given else None
-        text, _, parts = tag.partition("-")
+        text, _dash, parts = tag.partition("-")
         count = count or parts  # some stores leave the number out of the checksum
         if not given:
             wanted = bytes.fromhex(text) if _MD5.fullmatch(text) else None

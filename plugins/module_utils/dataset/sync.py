@@ -223,7 +223,7 @@ class Sync:
                 self._stop.set()
                 raise
 
-        for future in [pool.submit(drain) for _ in range(self._jobs)]:
+        for future in [pool.submit(drain) for _job in range(self._jobs)]:
             future.result()
 
     def _same(self, path: str, journal: Journal | None, progress: Progress) -> bool:

@@ -107,24 +107,25 @@ def _judged(name: str, path: str, is_directory: bool, latest: str) -> Checkpoint
     sizes, modified = _files(path) if is_directory else _one_file(path)
     temporary = bool(_TEMPORARY.match(name))
     step = step_of(name)
+    size = sum(sizes.values())
+    if temporary:
+        problem = "its name is that of one that is still being written"
+        return Checkpoint(name, path, "temporary", step, size, modified, problem)
     if not is_directory:
-        if not temporary and (_SHARD.search(name) or not name.endswith((*_FILES, *_INDEX))):
+        if _SHARD.search(name) or not name.endswith((*_FILES, *_INDEX)):
             return None
-        kind = "torch" if name.endswith(_TORCH) else "safetensors"
-        check: t.Callable[[], str] = lambda: _file(path)  # noqa: E731
+        kind, problem = "torch" if name.endswith(_TORCH) else "safetensors", _file(path)
     elif _is_distributed(sizes):
-        kind, check = "distributed", lambda: _distributed(path, sizes)
+        kind, problem = "distributed", _distributed(path, sizes)
     elif re.match(r"global_step\d+\Z", name) or any(_RANKS.match(one) for one in sizes):
-        kind, check = "deepspeed", lambda: _deepspeed(name, path, sizes, latest)
+        kind, problem = "deepspeed", _deepspeed(name, path, sizes, latest)
     elif "trainer_state.json" in sizes or re.match(r"checkpoint-\d+\Z", name):
-        kind, check = "trainer", lambda: _trainer(path, sizes)
-    elif step is not None or temporary or any(one.endswith(_FILES) for one in sizes):
-        kind, check = "directory", lambda: _directory(path, sizes)
+        kind, problem = "trainer", _trainer(path, sizes)
+    elif step is not None or any(one.endswith(_FILES) for one in sizes):
+        kind, problem = "directory", _directory(path, sizes)
     else:
         return None
-    if temporary:
-        kind, check = "temporary", lambda: "its name is that of one that is still being written"
-    return Checkpoint(name, path, kind, step, sum(sizes.values()), modified, check())
+    return Checkpoint(name, path, kind, step, size, modified, problem)
 
 
 # -- forms -----------------------------------------------------------------------------------------

@@ -166,7 +166,8 @@ def own_patterns(texts: t.Sequence[str]) -> tuple[re.Pattern[str], ...]:
 def labelled(line: str) -> tuple[str, str, str]:
     """Return task (of `srun -l`), rank (of torchrun), each "" without, and the text after them."""
     match = _LABEL.match(line)
-    assert match  # every part of it may be missing
+    if not match:
+        return "", "", line
     return match["task"] or "", match["rank"] or "", line[match.end() :]
 
 
@@ -275,13 +276,13 @@ class _Stream:
 
     def _of_bars(self) -> list[Point]:
         """Bars begin anew with each epoch."""
-        epochs = [_EPOCH.match(bar.what) for bar in self.bars]
+        epochs = [_EPOCH.match(one.what) for one in self.bars]
         base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
         base = min(base, 1)
         found: list[Point] = []
         before, past = None, 0
-        for bar, match in zip(self.bars, epochs):
-            point, each = bar.point, bar.point.total or 0
+        for one, match in zip(self.bars, epochs):
+            point, each = one.point, one.point.total or 0
             if match:
                 count = int(match[2]) + 1 - base if match[2] else 0
                 past = (int(match[1]) - base) * each
@@ -301,12 +302,12 @@ class _Stream:
         evenly between the bar's places. Without a bar they are counted.
         """
         first = self.losses[0].line
-        before = [bar.point for bar in self.bars if bar.point.line <= first]
-        bars = before[-1:] or [bar.point for bar in self.bars][:1]
+        before = [one.point for one in self.bars if one.point.line <= first]
+        bars = before[-1:] or [one.point for one in self.bars][:1]
         if not bars:
             return [_replaced(point, n, None) for n, point in enumerate(self.losses, 1)]
         total = bars[0].total
-        places = [bar.point for bar in self.bars if bar.point.total == total]
+        places = [one.point for one in self.bars if one.point.total == total]
         groups: list[tuple[Point, list[Point]]] = []
         at = 0
         for loss in self.losses:

@@ -421,10 +421,10 @@ def _launcher(job: Job) -> list[str]:
         first.append(
             'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"'
         )
-        # srun ends the others, and drops what it has not written yet: the reason should be in the log by then.
-        last = '"$@" || { code=$?; sleep 2; exit "$code"; }'
         words = ""
-    lines = [*first, f'exec {words} "$@"' if words else last]
+    # Of a program that fails, srun drops what it has not written yet: the reason should be in the log by then.
+    plain = '"$@" || { code=$?; sleep 2; exit "$code"; }'
+    lines = [*first, f'exec {words} "$@"' if words else plain]
     script = lines[0] if len(lines) == 1 else "\n    " + "\n    ".join(lines) + "\n  "
     return [f"bash -c '{script}' {job.launcher if words else 'rank'}"]
 
