@@ -67,7 +67,9 @@ attributes:
   check_mode:
     support: full
     description: Compares checksums where it has to, names what would be sent and removed, and writes nothing.
-  diff_mode: {support: full, description: Names the files that are sent and removed, the first hundred of each.}
+  diff_mode:
+    support: full
+    description: Names the files that are sent and removed, the first hundred of each.
 notes:
   - Needs the permissions C(s3:ListBucket), C(s3:GetObject), C(s3:PutObject), for files over 16 MiB also
     C(s3:ListBucketMultipartUploads) and C(s3:ListMultipartUploadParts), and for O(delete) C(s3:DeleteObject).
