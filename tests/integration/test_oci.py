@@ -90,12 +90,14 @@ def test_a_cancelled_step_leaves_nothing(quiet_site: Converged, bundle: str) -> 
     site = quiet_site
     job = site.sbatch(f"srun --container={bundle} sleep 1000", "-w c1")
     state = "ls /run/slurm-oci/2001 2>/dev/null"
-    poll("the container to run", lambda: site.run("c1", "pgrep -u alice -x sleep", check=False))
-    assert site.run("c1", state)
+    poll("the container to run", lambda: site.run("c1", state, check=False))
     site.as_user("alice", f"scancel {job}")
     site.wait_job(job, states=("CANCELLED",))
     poll("the container to be gone", lambda: not site.run("c1", state, check=False))
-    poll("its process to be gone", lambda: not site.run("c1", "pgrep -u alice sleep", check=False))
+    poll(
+        "its process to be gone",
+        lambda: not site.run("c1", "pgrep -u alice -f '^sleep 1000'", check=False),
+    )
 
 
 def test_state_that_belongs_to_somebody_else_is_refused(quiet_site: Converged, bundle: str) -> None:
