@@ -17,6 +17,7 @@ import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import dataset_sync
 from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.journal import place
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import aside
 
 from tests.fixtures.aws.s3 import Store
 from tests.unit.plugins.module_utils.dataset.run import many
@@ -43,6 +44,7 @@ class Run:
         monkeypatch.setattr(dataset_sync, "Display", lambda: mock.Mock(display=self.lines.append))
         clock = mock.Mock(monotonic=lambda: self.now, sleep=self._sleep)
         monkeypatch.setattr(dataset_sync, "time", clock)
+        monkeypatch.setattr(aside, "time", clock)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

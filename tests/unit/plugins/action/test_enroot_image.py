@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import enroot_image
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import aside
 
 from tests.unit.images import ROOT, World, content_of, left_over, needs_mksquashfs
 
@@ -44,6 +45,7 @@ class Run:
         monkeypatch.setattr(enroot_image, "Display", lambda: display)
         clock = mock.Mock(monotonic=lambda: self.now, sleep=self._sleep)
         monkeypatch.setattr(enroot_image, "time", clock)
+        monkeypatch.setattr(aside, "time", clock)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
