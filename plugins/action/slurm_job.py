@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.module_utils.common.validation import check_type_bool, check_type_float
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
+from ansible.module_utils.common.validation import check_type_bool
 from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
+    CONTROLLER_TIMEOUT,
+    WaitsForJob,
+)
 
 _MODULE = "trainwright.slurm.slurm_job"
-_CONTROLLER_TIMEOUT = 60.0  # as in the documentation of the module
 # Options that only submit a job; the looks that follow know it by its id.
 _SUBMITS = frozenset(
     (*jobs.TYPED, *jobs.LISTED, "script", "content", "arguments", "force", "environment")
@@ -23,12 +24,8 @@ _SUBMITS = frozenset(
 _OF_FIRST = ("changed", "diff", "invocation", "warnings")
 
 
-class ActionModule(ActionBase):
+class ActionModule(WaitsForJob):
     """A module cannot print while it runs, so the looks are separate calls of it."""
-
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_async = True
 
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
@@ -38,7 +35,7 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         try:
             timeout = self._number(arguments, "timeout", None)
-            silence = self._number(arguments, "controller_timeout", _CONTROLLER_TIMEOUT)
+            silence = self._number(arguments, "controller_timeout", CONTROLLER_TIMEOUT)
             fails = check_type_bool(arguments.get("fail_on_error", True))
             waits = arguments.get("state") == "completed" and timeout != 0
         except (TypeError, ValueError):
@@ -89,19 +86,3 @@ class ActionModule(ActionBase):
             return result
         result.update(seen, **jobs.verdict(seen, timeout, fails), **kept)
         return result
-
-    @staticmethod
-    def _number(arguments: dict[str, t.Any], name: str, default: float | None) -> float | None:
-        given = arguments.get(name)
-        return default if given is None or given == "" else float(check_type_float(given))
-
-    def _teller(self, task_vars: dict[str, t.Any] | None) -> t.Callable[[str], None]:
-        """Return what prints a line of progress; nothing is printed of a task with no_log."""
-        host = (task_vars or {}).get("inventory_hostname", "")
-        display = Display()
-
-        def say(line: str) -> None:
-            if not self._task.no_log:
-                display.display(f"[{host}] {line}")
-
-        return say

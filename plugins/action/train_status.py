@@ -7,24 +7,21 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.module_utils.common.validation import check_type_bool, check_type_float
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
+from ansible.module_utils.common.validation import check_type_bool
 from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import status
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
+    CONTROLLER_TIMEOUT,
+    WaitsForJob,
+)
 
 _MODULE = "trainwright.slurm.train_status"
-_CONTROLLER_TIMEOUT = 60.0  # as in the documentation of the module
 _EVERY = 30.0  # seconds between two lines that differ in the step alone
 
 
-class ActionModule(ActionBase):
+class ActionModule(WaitsForJob):
     """A module cannot print while it runs, so the looks are separate calls of it."""
-
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_async = True
 
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
@@ -35,8 +32,8 @@ class ActionModule(ActionBase):
         try:
             waits = check_type_bool(arguments.get("wait") or False)
             fails = check_type_bool(arguments.get("fail_on_error", True))
-            timeout = self._number(arguments, "timeout")
-            silence = self._number(arguments, "controller_timeout")
+            timeout = self._number(arguments, "timeout", None)
+            silence = self._number(arguments, "controller_timeout", CONTROLLER_TIMEOUT)
         except (TypeError, ValueError):
             waits = False  # the module says what is wrong
         if not waits or self._task.async_val or self._task.check_mode:
@@ -68,7 +65,7 @@ class ActionModule(ActionBase):
             options["job"] = str(seen["id"])
             return {**seen, "output_tail": said.now(seen)}
 
-        patience = jobs.PATIENCE * (_CONTROLLER_TIMEOUT if silence is None else silence)
+        patience = jobs.PATIENCE * t.cast("float", silence)
         try:
             seen = jobs.wait(look, timeout, patience, self._teller(task_vars))
             last = module({**options, "report": report}) if report else seen["look"]
@@ -77,22 +74,6 @@ class ActionModule(ActionBase):
             return result
         result.update(last, **status.ending(seen, timeout, fails))
         return result
-
-    @staticmethod
-    def _number(arguments: dict[str, t.Any], name: str) -> float | None:
-        given = arguments.get(name)
-        return None if given is None or given == "" else float(check_type_float(given))
-
-    def _teller(self, task_vars: dict[str, t.Any] | None) -> t.Callable[[str], None]:
-        """Return what prints a line; nothing is printed of a task with no_log."""
-        host = (task_vars or {}).get("inventory_hostname", "")
-        display = Display()
-
-        def say(line: str) -> None:
-            if not self._task.no_log:
-                display.display(f"[{host}] {line}")
-
-        return say
 
 
 class _Said:

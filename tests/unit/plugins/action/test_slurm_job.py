@@ -11,6 +11,7 @@ import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import slurm_job
 from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {
     "id": 7,
@@ -46,7 +47,7 @@ class Run:
         self.task = {"async_val": 0, "check_mode": False, "no_log": False, **task}
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
-        monkeypatch.setattr(slurm_job, "Display", lambda: display)
+        monkeypatch.setattr(waiting, "Display", lambda: display)
         defaults = (lambda line: None, lambda: self.now, self._sleep)
         monkeypatch.setattr(jobs.wait, "__defaults__", defaults)
 

@@ -11,6 +11,7 @@ import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import train_status
 from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {
     "id": 7,
@@ -56,7 +57,7 @@ class Run:
         self.task = {"async_val": 0, "check_mode": False, "no_log": False, **task}
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
-        monkeypatch.setattr(train_status, "Display", lambda: display)
+        monkeypatch.setattr(waiting, "Display", lambda: display)
         monkeypatch.setattr(train_status, "time", mock.Mock(monotonic=lambda: self.now))
         defaults = (lambda line: None, lambda: self.now, self._sleep)
         monkeypatch.setattr(jobs.wait, "__defaults__", defaults)
