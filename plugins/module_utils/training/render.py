@@ -17,6 +17,10 @@ from .job import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 PORTS = (20000, 10000)
 #: File with the secrets of one job, by its number, in the home of its owner.
 SECRETS = ".config/trainwright/secrets"
+#: Options that tell Accelerate how the processes work together, one of which it takes.
+_STRATEGY = re.compile(
+    r"--(config[-_]file|cpu|multi[-_]gpu|tpu|use[-_](deepspeed|fsdp|megatron[-_]lm))\b"
+)
 _JOB_ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
 _PROCESSES = re.compile(r"--(nproc[-_]per[-_]node|num[-_]gpus|num[-_]processes)\b")
 
@@ -383,6 +387,23 @@ def _container(container: Container | None) -> dict[str, str | bool]:
     return found
 
 
+def _accelerate_strategy(job: Job) -> str:
+    """Return the options without which Accelerate starts one process a node that knows nothing of the others.
+
+    --multi_gpu is right on nodes without GPUs too, and is refused for a single process.
+    """
+    options = " ".join(job.launcher_options)
+    several = job.nodes not in ("", "1") or bool(re.search(r"[\[,]", job.nodelist))
+    if re.search(r"--use[-_]deepspeed\b", options) and several:
+        # Its default reaches the other nodes by pdsh.
+        return "" if "multinode" in options else " --deepspeed_multinode_launcher=standard"
+    if _STRATEGY.search(options):
+        return ""
+    own = re.search(r"--num[-_]processes[= ]\s*(\d+)", options)
+    processes = int(own[1]) if own else max(job.gpu_count or 1, job.gpus or 1)
+    return " --multi_gpu" if processes > 1 or several and not own else ""
+
+
 def _launcher(job: Job) -> list[str]:
     """Return what srun starts on each node; $SLURM_NODEID and its like are known only there."""
     if not _in_bash(job):
@@ -402,8 +423,7 @@ def _launcher(job: Job) -> list[str]:
             'accelerate launch --num_machines="$SLURM_JOB_NUM_NODES" --machine_rank="$SLURM_NODEID"'
             ' --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT"'
         )
-        if job.gpu_count or job.gpus:
-            words += " --multi_gpu"
+        words += _accelerate_strategy(job)
         if own:
             each = job.gpu_count or "${SLURM_GPUS_ON_NODE:-1}"
             words += f' --num_processes="$(( SLURM_JOB_NUM_NODES * {each} ))"'

@@ -288,6 +288,32 @@ def test_a_number_of_nodes_that_is_not_known_yet() -> None:
         text(nodes="idle")
 
 
+@pytest.mark.parametrize(
+    ("changes", "strategy"),
+    [
+        ({}, "--multi_gpu"),  # without it each node trains alone, on GPUs and without
+        ({"nodes": None, "nodelist": "n[1-2]"}, "--multi_gpu"),
+        ({"nodes": 1, "gpus_per_node": 8}, "--multi_gpu"),
+        ({"nodes": None, "gpus": 4}, "--multi_gpu"),
+        ({"nodes": 1, "gpus_per_node": 1}, ""),  # refused for one process
+        ({"nodes": 1, "launcher_options": ["--num_processes=4"]}, "--multi_gpu"),
+        ({"launcher_options": ["--use_fsdp"]}, ""),
+        ({"launcher_options": ["--config_file=fsdp.yaml"]}, ""),
+        ({"launcher_options": ["--use_deepspeed"]}, "--deepspeed_multinode_launcher=standard"),
+        ({"nodes": 1, "launcher_options": ["--use_deepspeed"]}, ""),
+    ],
+    ids=str,
+)
+def test_accelerate_is_told_how_processes_work_together(
+    slurm: Slurm, changes: dict[str, t.Any], strategy: str
+) -> None:
+    slurm.program("accelerate", 'echo "accelerate $*"')
+    code, said = slurm.run(text(launcher="accelerate", **changes))
+    words = next(line for line in said.splitlines() if "accelerate launch" in line).split()
+    known = {"--multi_gpu", "--deepspeed_multinode_launcher=standard"}
+    assert code == 0 and known & set(words) == ({strategy} if strategy else set()), said
+
+
 def test_deepspeed_gets_a_list_of_hosts(slurm: Slurm) -> None:
     slurm.program("deepspeed", 'cat "${1#--hostfile=}"; echo "${@:2}"')
     code, said = slurm.run(text(launcher="deepspeed", gpus_per_node=8))
