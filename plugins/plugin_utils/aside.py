@@ -12,7 +12,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 _LONGEST = 30 * 86400  # seconds; nothing takes that
-_PAUSE = 1.0  # seconds between two looks
+_FIRST, _PAUSE = 0.1, 1.0  # seconds between two looks, at first and in the end
 # What a result has because the module ran aside.
 _OF_JOB = frozenset(
     ("ansible_job_id", "started", "finished", "results_file")
@@ -46,20 +46,27 @@ class RunsAside(ActionBase):
             self._task.async_val = 0
         if job.get("failed") or "results_file" not in job:
             return job
-        directory = posixpath.dirname(job["results_file"])
-        status = {"jid": job["ansible_job_id"], "_async_dir": directory}
+        results = job["results_file"]
+        status = {"jid": job["ansible_job_id"], "_async_dir": posixpath.dirname(results)}
+        pause, known = _FIRST, ""
         while True:
-            say(self._content(path))
-            seen = self._module(task_vars, "ansible.legacy.async_status", module_args=status)
-            if seen.get("finished") or seen.get("failed"):
-                break
-            time.sleep(_PAUSE)
-        self._module(
-            task_vars, "ansible.legacy.async_status", module_args={**status, "mode": "cleanup"}
-        )
+            line, state = self._look(path, results)
+            say(line)
+            # To ask for the result starts a Python on the host, which would cost more than many a job does.
+            if state != known:
+                known = state
+                seen = self._module(task_vars, "ansible.legacy.async_status", module_args=status)
+                if seen.get("finished") or seen.get("failed"):
+                    break
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE)
+        self._low_level_execute_command(f"rm -f -- {shlex.quote(results)}")
         return {key: value for key, value in seen.items() if key not in _OF_JOB}
 
-    def _content(self, path: str) -> str:
-        """Return what the file has now; nothing where it is not there."""
-        shown = self._low_level_execute_command(f"cat {shlex.quote(path)} 2>/dev/null || true")
-        return str(shown.get("stdout", "")).strip()
+    def _look(self, path: str, results: str) -> tuple[str, str]:
+        """Return what the file of progress has now, if it is there, and what tells whether the results are others."""
+        shown = self._low_level_execute_command(
+            f"cat {shlex.quote(path)} 2>/dev/null; echo; cksum {shlex.quote(results)} 2>&1 || true"
+        )
+        line, _newline, state = str(shown.get("stdout", "")).strip().rpartition("\n")
+        return line.strip(), state

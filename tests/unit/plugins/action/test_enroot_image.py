@@ -9,15 +9,13 @@ import subprocess
 import sys
 import typing as t
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import yaml
-from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import enroot_image
-from ansible_collections.trainwright.slurm.plugins.plugin_utils import aside
 
 from tests.unit.images import ROOT, World, content_of, left_over, needs_mksquashfs
+from tests.unit.plugins.action.run_aside import ASIDE, BUSY, JOB, STATUS, Run
 
 TAG = "registry.example.org/team/train:main"
 GIVEN = {"name": "train", "reference": TAG}
@@ -25,64 +23,20 @@ LOCK = "/shared/images/.images/.lock-ab"
 THERE = {"changed": False, "name": "train", "image": "/shared/images/.images/sha256-ab.sqsh"}
 LINKED = {**THERE, "changed": True, "progress": LOCK}
 NEW = {**LINKED, "image": ""}
-JOB = {"ansible_job_id": "j1", "started": True, "results_file": "/root/.ansible_async/j1"}
-ASIDE, BUSY = ("aside",), {"started": True, "finished": False}
 DONE = {**THERE, "changed": True, "produced": True}
 
 
-class Run:
-    """One run of the action; answers: what each call of a module returns."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **task: t.Any) -> None:
-        self.calls: list[tuple[str, ...]] = []
-        self.lines: list[str] = []
-        self.now = 0.0
-        self.task = mock.Mock(
-            args=GIVEN, **{"async_val": 0, "check_mode": False, "no_log": False, **task}
-        )
-        monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
-        display = mock.Mock(display=self.lines.append)
-        monkeypatch.setattr(enroot_image, "Display", lambda: display)
-        clock = mock.Mock(monotonic=lambda: self.now, sleep=self._sleep)
-        monkeypatch.setattr(enroot_image, "time", clock)
-        monkeypatch.setattr(aside, "time", clock)
-
-    def _sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def __call__(self, *answers: dict[str, t.Any], said: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        action = enroot_image.ActionModule.__new__(enroot_image.ActionModule)
-        action._task = self.task
-        coming, lines = list(answers), [*said]
-
-        def execute(
-            module_name: str, module_args: dict[str, t.Any], wrap_async: bool = False, **_: t.Any
-        ) -> t.Any:
-            if module_name.endswith("async_status"):
-                assert module_args["_async_dir"] == "/root/.ansible_async"
-                self.calls.append((module_args.get("mode", "status"),))
-            else:
-                assert module_args == GIVEN
-                self.calls.append(("check",) if self.task.check_mode else ("aside",) * wrap_async)
-            assert bool(self.task.async_val) is wrap_async
-            return dict(coming.pop(0))
-
-        action._execute_module = execute
-        action._low_level_execute_command = lambda command: {
-            "stdout": lines.pop(0) if len(lines) > 1 else "".join(lines)
-        }
-        result: dict[str, t.Any] = action.run(task_vars={"inventory_hostname": "login1"})
-        assert not coming
-        return result
+def start(monkeypatch: pytest.MonkeyPatch, **task: t.Any) -> Run:
+    return Run(monkeypatch, enroot_image, GIVEN, **task)
 
 
 def test_an_import_runs_aside_and_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run(monkeypatch)
-    said = ["login1 process 7: Extracting...", "login1 process 7: Extracting... 1.0 GiB"]
+    run = start(monkeypatch)
+    said = ["login1 process 7: Extracting...", *["login1 process 7: Extracting... 1.0 GiB"] * 25]
     finished = {**DONE, **JOB, "finished": True, "stdout": "", "stderr": ""}
-    done = run(NEW, JOB, *[BUSY] * 23, finished, {}, said=said)
+    done = run(NEW, JOB, BUSY, finished, said=said)
     assert done == DONE
-    assert run.calls == [("check",), ASIDE, *[("status",)] * 24, ("cleanup",)]
+    assert run.calls == [("check",), ASIDE, STATUS, STATUS]
     assert run.lines == [
         "[login1] train: login1 process 7: Extracting...",
         "[login1] train: login1 process 7: Extracting... 1.0 GiB",
@@ -91,7 +45,7 @@ def test_an_import_runs_aside_and_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_there_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run(monkeypatch)
+    run = start(monkeypatch)
     assert run(THERE) == THERE and run.calls == [("check",)]
     failed = {"failed": True, "msg": "no such image"}
     assert run(failed) == failed
@@ -101,7 +55,7 @@ def test_what_is_there_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_takes_no_time_is_not_run_aside(
     monkeypatch: pytest.MonkeyPatch, foreseen: dict[str, t.Any]
 ) -> None:
-    run = Run(monkeypatch)
+    run = start(monkeypatch)
     assert run(foreseen, DONE) == DONE and run.calls == [("check",), ()]
 
 
@@ -111,12 +65,12 @@ def test_what_takes_no_time_is_not_run_aside(
 def test_check_mode_and_async_are_left_to_the_module(
     monkeypatch: pytest.MonkeyPatch, task: dict[str, t.Any], call: tuple[str, ...]
 ) -> None:
-    run = Run(monkeypatch, **task)
+    run = start(monkeypatch, **task)
     assert run(NEW) == NEW and run.calls == [call]
 
 
 def test_nothing_is_printed_of_a_secret_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run(monkeypatch, no_log=True)
+    run = start(monkeypatch, no_log=True)
     assert run(NEW, DONE) == DONE and run.calls == [("check",), ()] and not run.lines
 
 
