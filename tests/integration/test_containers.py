@@ -132,6 +132,16 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     assert out.count("image /shared/images/users/alice/") == 2, out
     wrong = site.as_user("alice", show.format(name[1:]), check=False)
     assert name in wrong and "image /" not in wrong
+    # A training brings its image itself.
+    container = {"image": f"{name}-2.sqsh", "source": reference}
+    job = {"name": "image", "launcher": "srun", "command": "sh -c 'echo image $FIXTURE_IMAGE'", "nodes": 2,
+           "memory": "100M", "time": "5", "logs": "/home/alice", "container": container}  # fmt: skip
+    site.play("train.yml", train_user="alice", train_job=job)
+    out = site.as_user("alice", "cat image-*.out; rm -f image-*.out image-*.html image.sbatch")
+    assert out.count("image /var/lib/trainwright/images/") == 2, out
+    site.play(
+        "container_image.yml", container_image_name=f"{name}-2", container_image_state="absent"
+    )
     listed = json.loads(site.run("c1", "cat /etc/trainwright/images.json"))
     assert listed["store"] == "/shared/images"
     site.as_user("alice", "image-import --remove mine")

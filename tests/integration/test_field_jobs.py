@@ -269,6 +269,7 @@ PRINTS: dict[str, list[str] | str] = {
     "torchrun-arrays": [
         f"{rank // 2}: rank {rank} of 4: --num_layers=32 --checkpoint_dir=/shared/checkpoints" for rank in range(4)
     ],
+    "watching": "llama_v2-200steps",
 }  # fmt: skip
 #: What comes of a mistake before it is mended: the state the job ends in, or what it prints instead.
 MISTAKES: dict[str, str | list[str]] = {
@@ -281,7 +282,7 @@ MISTAKES: dict[str, str | list[str]] = {
     "rank-in-batch": ["rank 0 of 2"] * 2,
 }
 #: Their output changes with the time.
-VARYING = {"accounting", "background-steps", "history", "sinfo"}
+VARYING = {"accounting", "background-steps", "history", "sinfo", "watching"}
 
 
 @pytest.fixture

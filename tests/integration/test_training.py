@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +255,19 @@ def test_mpi(site: Converged) -> None:
     assert "2 ranks, 8 MiB:" in (text := log(site, "mpi", job)) and "the sum is right" in text
 
 
+def test_an_interactive_session_outlives_its_terminal(site: Converged) -> None:
+    job, _ = train(site, "interactive", wait=False, memory="100M", time="5")
+    site.wait_job(job, ["RUNNING"])
+    say = "echo session of $SLURM_JOB_ID on $(hostname) $(tty)"
+    for _time in range(2):
+        # srun wants a terminal, which script(1) gives it.
+        session = f"srun --jobid={job} --overlap --pty bash -ic '{say}'"
+        said = site.as_user("alice", f"script -qec {shlex.quote(session)} /dev/null </dev/null")
+        assert re.search(rf"session of {job} on c[12] /dev/pts/\d", said), said
+    assert site.job(job)["JobState"] == "RUNNING"
+    site.as_user("alice", f"scancel {job}")
+
+
 SECRET = 'hf_Wq7ZkL0 it\'s $HOME "quoted"'
 
 
@@ -311,20 +325,20 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "packages"),
+    ("name", "packages", "second"),
     [
-        ("transformers", "transformers accelerate"),
+        ("transformers", "transformers accelerate", "accelerate"),
         # It compiles for a minute on each node when it starts.
         pytest.param(
-            *("deepspeed", "deepspeed"),
+            *("deepspeed", "deepspeed", "deepspeed"),
             marks=[pytest.mark.soak, pytest.mark.skipif(not SOAK, reason="make soak runs it")],
         ),
     ],
 )
 def test_recipes_with_other_libraries(
-    site: Converged, limited: str, name: str, packages: str
+    site: Converged, limited: str, name: str, packages: str, second: str
 ) -> None:
-    """They learn, and a second job goes on where the first one ended."""
+    """They learn, and a second job, by the second launcher, goes on where the first one ended."""
     site.run(
         "login1",
         f"/shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels --no-build-isolation {packages}",
@@ -334,7 +348,12 @@ def test_recipes_with_other_libraries(
             site.run(host, "apt-get install -y -q g++ python3-dev >/dev/null")
     site.run("login1", f"rm -rf /shared/{name} && install -d -o alice -g alice /shared/{name}")
     train(site, name, arguments=["--steps", "20", "--save-every", "10"])
-    _, output = train(site, name, arguments=["--steps", "30", "--save-every", "10"])
+    arguments = ["--steps", "30", "--save-every", "10"]
+    _, output = train(site, name, launcher=second, arguments=arguments)
+    states = site.as_user(
+        "alice", f"ls /shared/{name}/checkpoints/*30/rng_state_*.pth", check=False
+    )
+    assert name != "transformers" or states.count("rng_state") == 2, states
     assert re.search(r"checkpoint \S*30\b.*complete", output) and "COMPLETED" in output, output
 
 
