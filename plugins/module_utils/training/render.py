@@ -270,7 +270,8 @@ def _training(job: Job, efa: bool) -> str:
             "on_limit() {",
             "  at_limit=1",
             f'  kill -s {name} "$training" 2> /dev/null',
-            f'  (sleep {patience}; kill "$training") &> /dev/null &',
+            f'  (sleep {patience} && kill "$training") &> /dev/null &',
+            "  patience=$!",
             "}",
             f"trap on_limit {name}",
             "",
@@ -284,6 +285,7 @@ def _training(job: Job, efa: bool) -> str:
             "done",
             'wait "$training"',
             "code=$?",
+            '(( at_limit )) && pkill -P "$patience"',
         ]
     )
 

@@ -213,7 +213,7 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
         'trap "echo checkpoint; exit 0" USR1\necho ready\nwhile :; do sleep 0.02; done',
     )
     made = text(
-        str(file), launcher="srun", command="x", signal={}, secrets=[{"name": "A", "file": "/x"}],
+        str(file), launcher="srun", command="x", signal={"seconds": 3137}, secrets=[{"name": "A", "file": "/x"}],
         retries=1, checkpoints=str(slurm.path), hooks={"always": "echo always"},
     )  # fmt: skip
     process = slurm.start(made)
@@ -223,6 +223,8 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "checkpoint\n", "")
     assert slurm.log == "requeue 12345\n" and file.exists()
+    # What would have ended the tasks does not wait any longer.
+    assert subprocess.run(["pgrep", "-fx", "sleep 3107"], check=False).returncode == 1
     assert (slurm.path / ".limits-12345").read_text() == "1\n"
 
 
