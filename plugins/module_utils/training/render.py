@@ -136,7 +136,7 @@ def _finds_interface(job: Job) -> bool:
 
 def _in_bash(job: Job) -> bool:
     """Whether each task begins with lines of ours."""
-    ranks = job.container is None and "mpi" not in job.srun_options and _is_python(job.command)
+    ranks = "mpi" not in job.srun_options and _is_python(job.command)
     return job.launcher in PER_NODE or (job.launcher == "srun" and ranks)
 
 

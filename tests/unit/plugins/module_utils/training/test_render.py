@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 import typing as t
 from pathlib import Path
 
@@ -266,6 +267,18 @@ def test_each_node_finds_its_own_interface(slurm: Slurm) -> None:
     assert slurm.run(text(**asked, environment={"GLOO_SOCKET_IFNAME": "eth5"}))[1] == "eth5\neth5\n"
     slurm.program("ip", 'echo "1: lo    inet 127.0.1.1/8 scope host lo"')
     assert slurm.run(text(**asked))[1] == "none\nnone\n"
+
+
+@pytest.mark.parametrize("container", [None, {"image": "a.sqsh"}], ids=str)
+def test_a_python_program_of_srun_knows_its_rank_and_says_why_it_failed(
+    slurm: Slurm, container: dict[str, str] | None
+) -> None:
+    slurm.program("python", 'echo "rank $RANK, $LOCAL_RANK of $WORLD_SIZE"; exit "$RANK"')
+    asked = {"launcher": "srun", "command": "python a.py", "container": container}
+    began = time.monotonic()
+    assert slurm.run(text(**asked)) == (1, "rank 0, 0 of 2\nrank 1, 0 of 2\n")
+    # srun passes on what it printed while it lives.
+    assert time.monotonic() >= began + 2
 
 
 def test_gpus_are_sampled_until_the_training_ends(slurm: Slurm) -> None:
