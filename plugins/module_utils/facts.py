@@ -610,6 +610,8 @@ CONTAINER_PROGRAMS = {
     "curl": "curl",
     "zstd": "zstd",
 }
+# Where they are: not in /usr/local/sbin, which has what role enroot puts before two of them.
+CONTAINER_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis")
 
 
@@ -640,7 +642,7 @@ def containers(commands: Commands, plugin: str = pyxis.PLUGIN) -> dict[str, obje
         "missing_programs": sorted(
             name
             for name in CONTAINER_PROGRAMS
-            if shutil.which(name, path=COMMAND_ENV["PATH"]) is None
+            if shutil.which(name, path=CONTAINER_PATH) is None
         ),
         "crun": shutil.which("crun", path=COMMAND_ENV["PATH"]) is not None,
         "pyxis": versions.get("trainwright-pyxis", ""),

@@ -20,7 +20,7 @@ import pytest
 from .artifacts import REAL
 from .conftest import Converged
 from .pages import run_page
-from .site import ROOT, Site
+from .site import ROOT, Site, poll
 
 pytestmark = pytest.mark.skipif(
     not REAL,
@@ -131,6 +131,30 @@ def test_the_hook_sets_what_pytorch_reads(quiet_site: Converged, image: str) -> 
     job = int(lines[0].split()[-1])
     port = 61000 + job % 4536
     assert lines == [f"{rank}: is {rank} 4 {rank % 2} c1 {port} {job}" for rank in range(4)]
+
+
+def test_a_signal_leaves_the_image(quiet_site: Converged, image: str) -> None:
+    """Slurm gives USR1 to all processes of a step; the program can read then what it has not read before."""
+    site = quiet_site
+    read = "find /usr/lib/python3* -name '*.py' -print0 | xargs -0 cat | wc -c"
+    site.as_user(
+        "alice",
+        f"cat >signal.sh <<'EOF'\ntrap 'echo got it; {{ {read}; }} && exit 0' USR1\n"
+        "echo ready\nfor time in $(seq 600); do read -rt 0.1 <> <(:); done\nEOF",
+    )
+    job = site.sbatch(
+        "srun --container-image=train.sqsh --container-mount-home bash ~/signal.sh &\nwait",
+        "-N2 --mem=200M --time=5 --output=signal.out",
+    )
+    try:
+        poll("both tasks", lambda: site.as_user("alice", "cat signal.out || true").count("ready") == 2, 60)
+        site.as_user("alice", f"scancel --signal=USR1 {job}.0")
+        assert site.wait_job(job)["JobState"] == "COMPLETED"
+        said = site.as_user("alice", "cat signal.out")
+        sizes = [int(size) for size in re.findall(r"^(\d+)$", said, re.M)]
+        assert said.count("got it") == 2 and len(sizes) == 2 and min(sizes) > 1_000_000, said
+    finally:
+        site.as_user("alice", f"scancel {job}; rm -f signal.sh signal.out", check=False)
 
 
 def test_the_commands_of_the_guide(quiet_site: Converged, image: str) -> None:

@@ -48,6 +48,14 @@ def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) ->
     assert "/var/lib/enroot" in wants
 
 
+def test_what_serves_an_image_bears_the_signals_of_its_job(site: Converged) -> None:
+    """What Pyxis finds first, in the PATH of slurmd, is the one that ignores them."""
+    path = site.run("c1", "tr '\\0' '\\n' </proc/$(pgrep -o slurmd)/environ | grep ^PATH=")
+    for name in ("squashfuse", "fuse-overlayfs"):
+        assert site.run("c1", f"{path} command -v {name}") == f"/usr/local/sbin/{name}"
+        assert "usage" in site.run("c1", f"{path} {name} --help 2>&1", check=False).lower()
+
+
 @pytest.mark.skipif(
     REAL, reason="the stand-in prints what it was given; test_container_jobs.py runs images"
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils import image_store
 
 from tests.unit.images import (
+    ROOT,
     World,
     content_of,
     left_over,
@@ -23,6 +25,7 @@ from tests.unit.images import (
 )
 
 __all__ = ["open_directory"]  # a fixture
+STEADFAST = ROOT / "roles" / "enroot" / "files" / "steadfast"
 pytestmark = needs_mksquashfs
 
 TAG = "registry.example.org/team/train:main"
@@ -242,3 +245,29 @@ def test_a_get_by_name_is_fast(world: World) -> None:
 def test_importing_into_a_store_that_is_used_leaves_nothing_behind(world: World) -> None:
     world.run("image-import", TAG, "train")
     assert not left_over(world.store)
+
+
+# -- what serves the files of an image -------------------------------------------------------------
+def test_signals_for_a_training_do_not_end_what_serves_its_image(tmp_path: Path) -> None:
+    (tmp_path / "sleep").symlink_to(STEADFAST)
+    with subprocess.Popen([tmp_path / "sleep", "60"]) as process:
+        try:
+            # Until it is the program itself.
+            while not os.readlink(f"/proc/{process.pid}/exe").endswith("sleep"):
+                time.sleep(0.01)
+            for number in (signal.SIGUSR1, signal.SIGUSR2):
+                process.send_signal(number)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+        finally:
+            process.terminate()
+        assert process.wait(5) == -signal.SIGTERM
+
+
+def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "squashfuse-none").symlink_to(STEADFAST)
+    done = subprocess.run(
+        [tmp_path / "squashfuse-none"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 127
+    assert "there is no squashfuse-none in /usr/local/bin" in done.stderr

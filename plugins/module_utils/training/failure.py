@@ -35,7 +35,8 @@ _CHAIN = ("During handling of the above exception", "The above exception was the
 _PLAIN = re.compile(
     r"(?:Syntax|Indentation|Tab)Error: |Fatal Python error: |\s*what\(\): "
     r"|.*\[Errno \d+\] |\S+: line \d+: |.*: command not found\Z"
-    r"|slurmstepd: error: (?:execve|pyxis|couldn't)|pyxis: |.*\bNo space left on device"
+    r"|slurmstepd: error: (?:execve|pyxis|couldn't)|.*\bNo space left on device"
+    r"|pyxis: (?!\w+ing\b|imported|exported|completed|version)"
 )
 #: What a rank says that dies of another's death.
 _SECONDARY = re.compile(

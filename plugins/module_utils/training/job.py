@@ -139,6 +139,8 @@ DIRECTORIES = {
 IDLE = "idle"
 _RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 _SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
+#: The others would end what serves the files of an image too, which get the signals of a step as well.
+_SIGNALS_IN_IMAGE = frozenset(("USR1", "USR2"))
 
 
 class JobError(ValueError):
@@ -472,6 +474,8 @@ def _endings(made: Json, fault: _Fault) -> None:
         return
     if signal["name"].replace("SIG", "", 1) not in _SIGNALS:
         fault("signal.name", f"is {signal['name']}", f"one of {', '.join(sorted(_SIGNALS))}")
+    elif made["container"] and signal["name"].replace("SIG", "", 1) not in _SIGNALS_IN_IMAGE:
+        fault("signal.name", f"is {signal['name']}, which ends the container too", "USR1 or USR2")
     if made["launcher"] == "batch":
         fault(
             "signal",

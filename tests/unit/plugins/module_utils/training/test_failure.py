@@ -214,6 +214,11 @@ def test_what_has_no_traceback(log: str, said: str) -> None:
     assert said in explain(log).lines[2]
 
 
+def test_what_pyxis_does_is_no_failure() -> None:
+    done = "".join(f"{task}: pyxis: imported docker image: train.sqsh\n" for task in (0, 1))
+    assert explain(done + SRUN.lstrip()) == explain(SRUN)
+
+
 def test_ends_that_slurm_brings_about() -> None:
     log = SRUN.replace("ValueError", "KeyboardInterrupt") + "0: step 11/200 loss 2.4\n"
     found = explain(log, state="TIMEOUT", exit_code=0, exit_signal=15)

@@ -52,6 +52,10 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"tasks_per_node": 8}, "torchrun starts the processes of a node itself"),
         ({"launcher": "mpirun", "container": {"image": "a"}}, "take launcher: srun"),
         ({"container": {}}, "has neither image nor name"),
+        (
+            {"container": {"image": "a"}, "signal": {"name": "TERM"}},
+            "is TERM, which ends the container too -> USR1 or USR2",
+        ),
         ({"container": {"image": "a", "mounts": "/a:/a"}}, "is no list"),
         ({"container": {"image": "a", "mounts": ["/a:/b c"]}}, "is no mount"),
         ({"environment": {"RANK": 0}}, "every task would get the same"),
