@@ -640,9 +640,7 @@ def containers(commands: Commands, plugin: str = pyxis.PLUGIN) -> dict[str, obje
         "enroot": versions.get("enroot", ""),
         "enroot_caps": versions.get("enroot+caps", ""),
         "missing_programs": sorted(
-            name
-            for name in CONTAINER_PROGRAMS
-            if shutil.which(name, path=CONTAINER_PATH) is None
+            name for name in CONTAINER_PROGRAMS if shutil.which(name, path=CONTAINER_PATH) is None
         ),
         "crun": shutil.which("crun", path=COMMAND_ENV["PATH"]) is not None,
         "pyxis": versions.get("trainwright-pyxis", ""),

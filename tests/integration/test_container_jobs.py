@@ -147,7 +147,11 @@ def test_a_signal_leaves_the_image(quiet_site: Converged, image: str) -> None:
         "-N2 --mem=200M --time=5 --output=signal.out",
     )
     try:
-        poll("both tasks", lambda: site.as_user("alice", "cat signal.out || true").count("ready") == 2, 60)
+        poll(
+            "both tasks",
+            lambda: site.as_user("alice", "cat signal.out || true").count("ready") == 2,
+            60,
+        )
         site.as_user("alice", f"scancel --signal=USR1 {job}.0")
         assert site.wait_job(job)["JobState"] == "COMPLETED"
         said = site.as_user("alice", "cat signal.out")
