@@ -33,6 +33,13 @@ DEEPSPEED = (
 )
 WHEELS = ROOT / ".cache" / "wheels"
 STEPS = 120
+#: A GPU, as nvidia-smi prints it.
+NVIDIA_SMI = """#!/bin/bash
+[[ $* = --query-gpu=timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu* && $* = *'-l '* ]] || exit 2
+while date '+%Y/%m/%d %H:%M:%S.%3N, NVIDIA H100 80GB HBM3, 87 %%, 71234 MiB, 81559 MiB, 61'; do
+  sleep "${@: -1}"
+done
+"""
 #: Differences of a loss between an unbroken run and one that was resumed (docs/training.md).
 TOLERANCE = 1e-4
 
@@ -266,6 +273,29 @@ def test_an_interactive_session_outlives_its_terminal(site: Converged) -> None:
         assert re.search(rf"session of {job} on c[12] /dev/pts/\d", said), said
     assert site.job(job)["JobState"] == "RUNNING"
     site.as_user("alice", f"scancel {job}")
+
+
+def test_gpus_are_sampled_on_every_node(site: Converged) -> None:
+    """With what stands in for nvidia-smi: the job's two steps run beside each other, and the status reads the files."""
+    site.run(
+        "login1",
+        "rm -rf /shared/gpus && install -d -o alice -g alice /shared/gpus /shared/gpus/bin &&"
+        f" cat >/shared/gpus/bin/nvidia-smi <<'EOF'\n{NVIDIA_SMI}EOF\nchmod 755 /shared/gpus/bin/nvidia-smi",
+    )
+    job = {"name": "gpus", "launcher": "srun", "command": "sleep 5", "nodes": 2, "gpus_per_node": 1, "gpu_samples": 1,
+           "memory": "100M", "time": "5", "workdir": "/shared/gpus", "logs": "/shared/gpus/logs",
+           "hooks": {"pre": "export PATH=/shared/gpus/bin:$PATH"}}  # fmt: skip
+    number = job_of(site.play("train.yml", train_user="alice", train_job=job).output)
+    for node in ("c1", "c2"):
+        rows = site.as_user("alice", f"cat /shared/gpus/logs/gpu-{node}-{number}.csv").splitlines()
+        assert len(rows) >= 3 and all(row.count(",") == 5 for row in rows), rows
+    status = site.play("train_status.yml", train_status_job="gpus", train_status_user="alice")
+    for node in ("c1", "c2"):
+        said = f"GPUs of {node}: 1, 87 % busy on average, at most 71234 MiB of 81559 MiB"
+        assert said in status.output, status.output
+    # The samplers end with the job.
+    for node in ("c1", "c2"):
+        assert not site.run(node, "pgrep -fa '/shared/gpus/bin/nvidia-sm[i]' || true")
 
 
 SECRET = 'hf_Wq7ZkL0 it\'s $HOME "quoted"'
