@@ -35,7 +35,8 @@ WHEELS = ROOT / ".cache" / "wheels"
 STEPS = 120
 #: A GPU, as nvidia-smi prints it.
 NVIDIA_SMI = """#!/bin/bash
-[[ $* = --query-gpu=timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu* && $* = *'-l '* ]] || exit 2
+asked=timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu
+[[ $* = --query-gpu=$asked* && $* = *'-l '* ]] || exit 2
 while date '+%Y/%m/%d %H:%M:%S.%3N, NVIDIA H100 80GB HBM3, 87 %%, 71234 MiB, 81559 MiB, 61'; do
   sleep "${@: -1}"
 done
