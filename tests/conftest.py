@@ -29,11 +29,11 @@ def part_of(path: Path) -> str:
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of a cluster to one process, and those without one to one."""
+    """Gives the tests of a cluster to one process, and of those without one each part."""
 
     def _split_scope(self, nodeid: str) -> str:
         found = re.search(r"\[(debian\d+)\b", nodeid)
-        return found[1] if found else "others"
+        return found[1] if found else part_of(TESTS.parent / nodeid.split("::")[0])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> ByCluster | None:
