@@ -23,8 +23,8 @@ _tests: dict[str, int] = defaultdict(int)
 
 
 def part_of(path: Path) -> str:
-    """The part that a test file belongs to: its innermost directory named in PARTS."""
-    named = [name for name in path.relative_to(TESTS).parts[:-1] if name in PARTS]
+    """The part that a test file belongs to: the inner one of its two top directories that is named in PARTS."""
+    named = [name for name in path.relative_to(TESTS).parts[:-1][:2] if name in PARTS]
     return named[-1] if named else path.stem
 
 

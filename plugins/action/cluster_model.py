@@ -12,14 +12,14 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import HostlistError
-from ansible_collections.trainwright.slurm.plugins.module_utils.model import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import (
     HOST_VARIABLES,
     RECORD_FORMAT,
     Inputs,
     build_model,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
 ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "slurm")

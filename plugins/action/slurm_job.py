@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.common.validation import check_type_bool
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
     CONTROLLER_TIMEOUT,
     WaitsForJob,

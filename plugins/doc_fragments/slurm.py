@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation of the options in module_utils/client/session.py."""
+    """Documentation of the options in module_utils/slurm/client/session.py."""
 
     DOCUMENTATION = r"""
 options:

@@ -406,7 +406,7 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
-from ansible_collections.trainwright.slurm.plugins.module_utils.machine_types import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types import (
     MachineTypeError,
     site_types,
 )

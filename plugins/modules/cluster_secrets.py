@@ -119,7 +119,7 @@ made:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster_secrets import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.secrets import (
     SecretError,
     adoptable,
     ensure,

@@ -123,7 +123,7 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {

@@ -99,9 +99,9 @@ import os
 import typing as t
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import common
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.manifest import DatasetError
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.verify import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import module_options
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.verify import (
     Comparison,
     compare,
 )
@@ -150,7 +150,7 @@ def main() -> None:
             )
         found = compare(
             source,
-            common.target_of(module, params["destination"], params["jobs"]),
+            module_options.target_of(module, params["destination"], params["jobs"]),
             sample=params["sample"],
             seed=params["seed"],
             settle=params["settle"],

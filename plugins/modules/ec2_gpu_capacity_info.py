@@ -156,7 +156,6 @@ import typing as t
 # That of AnsibleAWSModule hands warnings to exit_json, which core says is deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     DENIED,
@@ -164,6 +163,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors impor
     RETRIES,
     AwsProblem,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 
 SPEC: dict[str, t.Any] = {
     "reservation_ids": {"type": "list", "elements": "str", "default": []},

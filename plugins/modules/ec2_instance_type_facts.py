@@ -147,12 +147,12 @@ import typing as t
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     RETRIES,
     AwsProblem,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 
 SPEC: dict[str, t.Any] = {
     "names": {"type": "list", "elements": "str", "default": []},

@@ -207,9 +207,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.formatters import human_to_bytes
-from ansible_collections.trainwright.slurm.plugins.module_utils import image_store
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
 SPEC: dict[str, t.Any] = {
     "name": {"type": "str"},
@@ -262,17 +262,17 @@ def jobs_since(prefix: str | None) -> float:
 def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
     """Bring a name to its state. Raises ImageError."""
     if params["state"] == "absent":
-        return image_store.absent(path, params["name"], check=check)
+        return store.absent(path, params["name"], check=check)
     reference = params["reference"]
     if not reference and params["store"] == "staged":
-        shared = image_store.Store(image_store.configuration()["store"])
+        shared = store.Store(store.configuration()["store"])
         reference = shared.link(params["name"].removesuffix(".sqsh"))
     if not reference:
-        raise image_store.ImageError(
+        raise store.ImageError(
             "reference", f"{params['name']}: give reference, where the image comes from"
         )
     asked = {name: params[name] for name in ("refresh", "force")}
-    return image_store.present(
+    return store.present(
         path, params["name"], reference, arch=params["arch"] or "", check=check, **asked
     )
 
@@ -281,7 +281,7 @@ def collection(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.
     """Remove what no job can use. Raises ImageError, SlurmError, ValueError."""
     limits = params["collect"]
     since = limits["jobs_since"]
-    return image_store.collect(
+    return store.collect(
         path,
         jobs_since=jobs_since(params["slurm_prefix"]) if since is None else since,
         max_age=None if limits["max_age"] is None else limits["max_age"] * _DAY,
@@ -300,7 +300,7 @@ def main() -> None:
     result: dict[str, t.Any] = {"changed": False, "diff": {"before": "", "after": ""}}
     try:
         key = "staged" if params["store"] == "staged" else "store"
-        path = params["path"] or image_store.configuration()[key]
+        path = params["path"] or store.configuration()[key]
         if params["name"]:
             result.update(image(params, path, module.check_mode))
         if params["collect"] is not None:
@@ -308,7 +308,7 @@ def main() -> None:
             removed = [entry["image"] for entry in result["collected"]["removed"]]
             result["changed"] |= bool(removed)
             result["diff"]["before"] += "".join(f"{image}\n" for image in removed)
-    except (image_store.ImageError, SlurmError) as error:
+    except (store.ImageError, SlurmError) as error:
         module.fail_json(**{**result, "msg": str(error), "error": error.kind})
     except ValueError as error:
         module.fail_json(**{**result, "msg": f"collect.max_size: {error}", "error": "failed"})

@@ -184,7 +184,7 @@ ansible_facts:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import facts
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts
 
 
 def main() -> None:

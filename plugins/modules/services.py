@@ -114,8 +114,8 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.facts import parse_show
-from ansible_collections.trainwright.slurm.plugins.module_utils.services import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
 )

@@ -424,12 +424,12 @@ error:
   sample: job
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.jobs import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import (
     LISTED,
     TYPED,
     work,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 _INTEGERS = ("cpus_per_task", "ntasks", "ntasks_per_node")
 SPEC = {

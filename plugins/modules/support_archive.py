@@ -53,7 +53,7 @@ import os
 import tarfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.support_collect import join
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import join
 
 
 def main() -> None:

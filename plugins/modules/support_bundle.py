@@ -68,8 +68,8 @@ incomplete:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.support import UNITS
-from ansible_collections.trainwright.slurm.plugins.module_utils.support_collect import collect
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import collect
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.contents import UNITS
 
 
 def main() -> None:

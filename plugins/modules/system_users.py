@@ -102,7 +102,7 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.users import UsersError, ensure
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import UsersError, ensure
 
 GROUP = {
     "name": {"type": "str", "required": True},

@@ -104,11 +104,11 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import job as jobs
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
 
 SPEC: dict[str, t.Any] = {
     "jobs": {"type": "list", "elements": "dict", "required": True},

@@ -198,8 +198,8 @@ error:
   type: str
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.status import work
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch.status import work
 
 SPEC = {
     "job": {"type": "str", "required": True},

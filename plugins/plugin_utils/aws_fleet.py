@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.plugin_utils.base import AWSPluginBase
 
-from ..module_utils import machine_types
 from ..module_utils.aws import ec2_info, fleet, fsx, pcs
 from ..module_utils.aws.errors import RETRIES, AwsProblem, explained
 from ..module_utils.aws.instances import Raw, instances
-from ..module_utils.machine_types import MachineType
+from ..module_utils.hardware import machine_types
+from ..module_utils.hardware.machine_types import MachineType
 from .aws_groups import groups_for
 
 try:

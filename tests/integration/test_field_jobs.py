@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import values
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import (
-    job,
-    options,
-    render,
-    sbatch,
-    translate,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import values
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import options
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import script as sbatch
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import translate
 
 from .artifacts import REAL
 from .conftest import Converged
@@ -52,8 +49,8 @@ def bare(name: str) -> bool:
 
 def translated(text: str, name: str) -> tuple[str, list[str]]:
     """The script that a translation is rendered to, and the directories that must be there before."""
-    checked = job.check(translate.translate(text, name, INTERFACES).job)
-    made = [getattr(checked, key) for key in job.DIRECTORIES if getattr(checked, key)]
+    checked = schema.check(translate.translate(text, name, INTERFACES).job)
+    made = [getattr(checked, key) for key in schema.DIRECTORIES if getattr(checked, key)]
     return render.render(checked), made
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils import topology
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import fold
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import topology
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import fold
 
 from tests.unit.network import instances
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 
 from tests.unit.cluster import DEFAULTS, inputs
 

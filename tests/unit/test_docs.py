@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils import (
-    preflight,
-    slurm_conf_data,
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import preflight
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting.state import (
+    wanted_from,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.accounting import wanted_from
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import parameters
 
 from tests.unit import examples
 from tests.unit.cluster import DEFAULTS, inputs
@@ -322,7 +322,7 @@ def test_live_cluster_says_what_the_table_of_parameters_says() -> None:
         inside = text.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
         return set(re.findall(r"`(\w+)`", inside))
 
-    rows = slurm_conf_data.RESTART
+    rows = parameters.RESTART
     assert part("refused") == {row[0] for row in rows if row[3] == "refuse"}
     restarts = [row for row in rows if row[3] != "refuse"]
     assert part("always") == {row[0] for row in restarts if row[2] is None}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..machine_types import MachineType
+    from ..hardware.machine_types import MachineType
     from .instances import Raw
 
 #: Parts that a host can have in a cluster: the groups slurm_<role>.

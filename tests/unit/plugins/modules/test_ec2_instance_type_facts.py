@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 from ansible_collections.trainwright.slurm.plugins.modules import ec2_instance_type_facts as module
 
 from tests.fixtures.aws.server import Aws

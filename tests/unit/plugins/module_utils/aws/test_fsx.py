@@ -10,9 +10,9 @@ from datetime import timedelta, timezone
 import boto3
 import botocore.session
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import preflight
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import preflight
 from botocore.validate import ParamValidator
 
 from tests.fixtures.aws.server import Aws, Params

@@ -10,10 +10,7 @@ from xml.parsers.expat import ExpatError
 import boto3
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import errors
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws.instances import (
-    instances,
-    read,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws.instances import instances, read
 from hypothesis import given
 from hypothesis import strategies as st
 
