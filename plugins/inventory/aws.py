@@ -394,23 +394,19 @@ cluster_data_repositories:
 """
 
 import difflib
-import gc
 import hashlib
 import json
 import typing as t
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
-from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types import (
-    MachineTypeError,
-    site_types,
-)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import CLUSTER, SERVICES
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import problem_of
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.garbage import without_collection
 
 if t.TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -421,18 +417,6 @@ _FORMAT = 1
 _KEPT = {"hosts", "variables", "warnings", "own"}
 _EXPRESSIONS = ("compose", "groups", "keyed_groups")
 _OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage while hundreds of thousands of objects are made that all stay."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -482,7 +466,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 remedy = (
                     f"write {close[0]}" if close else "see ansible-doc -t inventory " + self.NAME
                 )
-                return f"{name}: is no option -> {remedy}"
+                return f"{name}: is not an option -> {remedy}"
         return ""
 
     # -- the cache -------------------------------------------------------------------------------------------
@@ -558,30 +542,3 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._set_composite_vars(options["compose"], variables, name, strict=strict)
         self._add_host_to_composed_groups(options["groups"], variables, name, strict=strict)
         self._add_host_to_keyed_groups(options["keyed_groups"], variables, name, strict=strict)
-
-
-def problem_of(options: dict[str, t.Any]) -> str:
-    """Return what is wrong with the options, with its remedy; empty when nothing is."""
-    chosen = [name for name in ("cluster", "parallelcluster", "pcs") if options[name]]
-    if len(chosen) > 1:
-        return f"{' and '.join(chosen)} are both set -> leave one; an inventory is for one cluster"
-    if not chosen and not options["filters"]:
-        return (
-            "no cluster is named -> set cluster, parallelcluster or pcs, or filters of your own; without them every "
-            "instance of the account would be a host"
-        )
-    wanted = options["fsx"]
-    if not isinstance(wanted, (bool, list)) or (
-        isinstance(wanted, list) and not all(str(one).startswith("fs-") for one in wanted)
-    ):
-        return f"fsx: is {wanted!r} -> write true, false, or a list of ids such as fs-0123456789abcdef0"
-    roles = [one for one in options["assume_role_arns"] if not str(one).startswith("arn:")]
-    if roles:
-        return (
-            f"assume_role_arns: {roles[0]!r} is no ARN -> write arn:aws:iam::<account>:role/<name>"
-        )
-    try:
-        site_types(options["machine_types"])
-    except MachineTypeError as error:
-        return str(error)
-    return fleet.check_hostnames(options["hostnames"])

@@ -139,7 +139,11 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    fsx,
+    fsx_mounts,
+    fsx_records,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     RETRIES,
     AwsProblem,
@@ -167,7 +171,7 @@ def main() -> None:
         found = [
             fs
             for fs in fsx.file_systems(client, params["file_system_ids"])
-            if fsx.tagged(fs.tags, params["tags"])
+            if fsx_records.tagged(fs.tags, params["tags"])
             and fs.type in (params["types"] or [fs.type])
             and fs.vpc_id == (params["vpc_id"] or fs.vpc_id)
         ]
@@ -175,7 +179,7 @@ def main() -> None:
         module.fail_json(msg=str(problem), action=problem.action, code=problem.code)
     module.exit_json(
         file_systems=[
-            {**asdict(fs), "mount": fsx.mount_of(fsx.source_of(fs), fs.tags)}
+            {**asdict(fs), "mount": fsx_mounts.mount_of(fsx_mounts.source_of(fs), fs.tags)}
             for fs in sorted(found, key=lambda fs: fs.id)
         ]
     )

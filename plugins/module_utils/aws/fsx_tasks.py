@@ -14,9 +14,9 @@ from ansible_collections.amazon.aws.plugins.module_utils.tagging import (
     ansible_dict_to_boto3_tag_list,
 )
 
-from . import fsx
+from . import fsx, fsx_records
 from .errors import AwsProblem
-from .fsx import Task
+from .fsx_records import Task
 from .waiting import Wait
 
 EXPORT, IMPORT, RELEASE = TYPES = (
@@ -203,7 +203,9 @@ def _create(client: t.Any, wanted: Wanted) -> Task:
         request["ReleaseConfiguration"] = {"DurationSinceLastAccess": after}
     if wanted.tags:
         request["Tags"] = ansible_dict_to_boto3_tag_list(dict(wanted.tags))
-    return fsx.task(fsx.call(client, "CreateDataRepositoryTask", **request)["DataRepositoryTask"])
+    return fsx_records.task(
+        fsx.call(client, "CreateDataRepositoryTask", **request)["DataRepositoryTask"]
+    )
 
 
 def one(client: t.Any, task_id: str) -> Task:

@@ -9,7 +9,7 @@ import os
 import re
 import typing as t
 
-from ..node import facts
+from ..node import facts, machine
 from ..node.spank import PLUGIN
 from . import pyxis
 
@@ -19,7 +19,7 @@ def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
 
     prefix: where Slurm is installed; empty looks for it.
     """
-    release = facts.os_release()
+    release = machine.os_release()
     places = facts.slurm_places()
     if prefix:
         places = {**places, "prefix": prefix, "sbin": prefix + "/sbin"}
@@ -86,7 +86,7 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
     ):
         if not os.path.exists(path):
             out.append(f"{path}: missing, so {why} -> load or enable it in the kernel")
-    if facts.read_int("/proc/sys/user/max_user_namespaces", 1) == 0:
+    if machine.read_int("/proc/sys/user/max_user_namespaces", 1) == 0:
         out.append(
             "user.max_user_namespaces: 0, so no user can start a container -> run site.yml, or"
             " sysctl user.max_user_namespaces=65536"

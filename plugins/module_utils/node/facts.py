@@ -8,9 +8,7 @@ Every reader takes the root of the file system, so that recorded trees can stand
 
 from __future__ import annotations
 
-import array
 import contextlib
-import fcntl
 import glob
 import grp
 import os
@@ -18,13 +16,24 @@ import platform
 import pwd
 import re
 import shutil
-import socket
-import struct
 import subprocess
-import threading
-import time
 
 from . import spank
+from .machine import (
+    cgroup,
+    cpu_layout,
+    disk,
+    efa_devices,
+    gpu_devices,
+    gpu_minors,
+    memory_mb,
+    nvme_disks,
+    os_release,
+    parse_nvidia_smi,
+    read,
+    virtualization,
+)
+from .network import Probes, default_interface, fqdn, interface_addresses, listeners, nics
 
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
@@ -37,366 +46,6 @@ COMMAND_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LC_ALL": "C",
 }
-TCP_LISTEN = "0A"
-
-
-def read(path: str, default: str = "") -> str:
-    """Text of a file without surrounding blanks; default where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read().strip()
-    except OSError:
-        return default
-
-
-def read_int(path: str, default: int = 0) -> int:
-    """First number in a file; default where there is none."""
-    try:
-        return int(read(path).split()[0])
-    except (IndexError, ValueError):
-        return default
-
-
-def expand_cpu_list(text: str) -> list[int]:
-    """Numbers of a kernel CPU list: "0-2,5" -> [0, 1, 2, 5]."""
-    numbers: list[int] = []
-    for part in filter(None, text.strip().split(",")):
-        first, _dash, last = part.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
-
-
-def cpu_layout(root: str = "/") -> dict[str, int]:
-    """Logical CPUs, sockets, cores a socket and threads a core, as slurmd counts them."""
-    base = os.path.join(root, "sys/devices/system/cpu")
-    online = expand_cpu_list(read(os.path.join(base, "online")))
-    packages, cores = set(), set()
-    for cpu in online:
-        topology = os.path.join(base, "cpu%d" % cpu, "topology")
-        # -1 is what some ARM machines say: one socket.
-        packages.add(max(read_int(os.path.join(topology, "physical_package_id")), 0))
-        cores.add(read(os.path.join(topology, "thread_siblings_list")) or str(cpu))
-    cpus = len(online) or os.cpu_count() or 1
-    sockets = len(packages) or 1
-    cores_per_socket = max((len(cores) or cpus) // sockets, 1)
-    threads = max(cpus // (sockets * cores_per_socket), 1)
-    if sockets * cores_per_socket * threads != cpus:
-        # Uneven (hybrid cores, CPUs switched off): one flat socket is what Slurm can express.
-        sockets, cores_per_socket, threads = 1, cpus, 1
-    return {
-        "cpus": cpus,
-        "boards": 1,
-        "sockets": sockets,
-        "cores_per_socket": cores_per_socket,
-        "threads_per_core": threads,
-    }
-
-
-def memory_mb(root: str = "/") -> int:
-    """Memory in MiB, rounded down as slurmd does."""
-    match = re.search(r"^MemTotal:\s+(\d+)", read(os.path.join(root, "proc/meminfo")), re.M)
-    return int(match.group(1)) // 1024 if match else 0
-
-
-def os_release(root: str = "/") -> dict[str, str]:
-    """Distribution from os-release; like is "debian", "rhel" or the distribution's own id."""
-    text = read(os.path.join(root, "etc/os-release")) or read(
-        os.path.join(root, "usr/lib/os-release")
-    )
-    values = {}
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals:
-            values[key.strip()] = value.strip().strip("\"'")
-    name = values.get("ID", "")
-    family = {name, *values.get("ID_LIKE", "").split()}
-    like = name
-    if family & {"debian", "ubuntu"}:
-        like = "debian"
-    elif family & {"rhel", "fedora", "centos", "amzn"}:
-        like = "rhel"
-    return {
-        "id": name,
-        "like": like,
-        "version": values.get("VERSION_ID", ""),
-        "codename": values.get("VERSION_CODENAME", ""),
-        "pretty": values.get("PRETTY_NAME", name),
-    }
-
-
-def virtualization(root: str = "/") -> str:
-    """ "container", the hypervisor's name, or "none"."""
-    environ = read(os.path.join(root, "proc/1/environ"))
-    if (
-        read(os.path.join(root, "run/systemd/container"))
-        or re.search(r"(^|\0)container=", environ)
-        or os.path.exists(os.path.join(root, "run/.containerenv"))
-        or os.path.exists(os.path.join(root, ".dockerenv"))
-    ):
-        return "container"
-    dmi = " ".join(
-        read(os.path.join(root, "sys/class/dmi/id", name))
-        for name in ("sys_vendor", "product_name")
-    ).lower()
-    if "amazon" in dmi:
-        # The .metal types have no hypervisor, but the same vendor.
-        return "none" if ".metal" in dmi else "amazon"
-    for word, name in (
-        ("kvm", "kvm"),
-        ("qemu", "qemu"),
-        ("vmware", "vmware"),
-        ("virtualbox", "oracle"),
-        ("microsoft corporation virtual", "microsoft"),
-        ("google compute", "google"),
-        ("openstack", "kvm"),
-        ("xen", "xen"),
-    ):
-        if word in dmi:
-            return name
-    cpuinfo = read(os.path.join(root, "proc/cpuinfo"))
-    return "vm" if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.M) else "none"
-
-
-def cgroup(root: str = "/") -> dict[str, object]:
-    """Mode and controllers; "hybrid" is what slurmd's cgroup/v2 plugin refuses to start in."""
-    lines = read(os.path.join(root, "proc/self/cgroup")).splitlines()
-    v2 = any(line.startswith("0::") for line in lines)
-    v1 = [line.split(":")[1] for line in lines if not line.startswith("0::") and ":" in line]
-    if v1:
-        controllers = {
-            name for entry in v1 for name in entry.split(",") if name and "=" not in name
-        }
-        return {"mode": "hybrid" if v2 else "v1", "controllers": sorted(controllers)}
-    text = read(os.path.join(root, "sys/fs/cgroup/cgroup.controllers"))
-    return {"mode": "v2" if v2 else "v1", "controllers": sorted(text.split())}
-
-
-def parse_nvidia_smi(text: str, minors: dict[str, int]) -> list[dict[str, object]]:
-    """GPUs from nvidia-smi's CSV of index, name, memory.total (MiB) and pci.bus_id.
-
-    minors: device minor by PCI address, since /dev/nvidiaN is numbered by minor and not by index.
-    """
-    gpus = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) != 4 or not parts[0].isdigit():
-            continue
-        index = int(parts[0])
-        minor = minors.get(pci_address(parts[3]), index)
-        gpus.append(
-            {
-                "device": "/dev/nvidia%d" % minor,
-                "index": index,
-                "model": parts[1],
-                "memory_mb": int(parts[2]) if parts[2].isdigit() else 0,
-            }
-        )
-    return gpus
-
-
-def pci_address(text: str) -> str:
-    """PCI address in the kernel's form: "00000000:1B:00.0" -> "0000:1b:00.0"."""
-    domain, _colon, rest = text.strip().lower().partition(":")
-    return "%s:%s" % (domain[-4:], rest)
-
-
-def gpu_minors(root: str = "/") -> dict[str, int]:
-    """Device minor of each NVIDIA GPU by PCI address, as the driver tells them."""
-    minors = {}
-    for path in glob.glob(os.path.join(root, "proc/driver/nvidia/gpus/*/information")):
-        match = re.search(r"^Device Minor:\s*(\d+)", read(path), re.M)
-        if match:
-            minors[pci_address(os.path.basename(os.path.dirname(path)))] = int(match.group(1))
-    return minors
-
-
-def gpu_devices(root: str = "/") -> list[dict[str, object]]:
-    """GPUs by their device files alone, for nodes without nvidia-smi."""
-    numbers = sorted(
-        int(match.group(1))
-        for path in glob.glob(os.path.join(root, "dev/nvidia[0-9]*"))
-        if (match := re.fullmatch(r"nvidia(\d+)", os.path.basename(path)))
-    )
-    return [
-        {"device": "/dev/nvidia%d" % number, "index": index, "model": "", "memory_mb": 0}
-        for index, number in enumerate(numbers)
-    ]
-
-
-def interface_addresses() -> list[tuple[str, str]]:
-    """(interface, IPv4 address) pairs of this machine, loopback left out (SIOCGIFCONF)."""
-    size = 128 * 40
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        buffer = array.array("B", b"\0" * size)
-        request = struct.pack("iL", size, buffer.buffer_info()[0])
-        used = struct.unpack("iL", fcntl.ioctl(sock.fileno(), 0x8912, request))[0]
-    raw = buffer.tobytes()[:used]
-    pairs = []
-    for start in range(0, used, 40):  # struct ifreq: 16 bytes of name, then a sockaddr
-        name = raw[start : start + 16].split(b"\0", 1)[0].decode().partition(":")[0]
-        address = socket.inet_ntoa(raw[start + 20 : start + 24])
-        if not address.startswith("127."):
-            pairs.append((name, address))
-    return pairs
-
-
-def default_interface(root: str = "/") -> str:
-    """Interface of the IPv4 default route, "" without one."""
-    for line in read(os.path.join(root, "proc/net/route")).splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
-            return fields[0]
-    return ""
-
-
-def nics(root: str, pairs: list[tuple[str, str]]) -> list[dict[str, object]]:
-    """Network interfaces with their speed in Mbit/s (0: unknown) and first IPv4 address."""
-    found = []
-    for path in sorted(glob.glob(os.path.join(root, "sys/class/net/*"))):
-        name = os.path.basename(path)
-        if name == "lo" or not os.path.isdir(path):
-            continue
-        address = next((address for nic, address in pairs if nic == name), "")
-        if not address and not os.path.exists(os.path.join(path, "device")):
-            continue  # a virtual interface nobody uses
-        speed = max(read_int(os.path.join(path, "speed")), 0)
-        found.append({"name": name, "speed_mbps": speed, "address": address})
-    return found
-
-
-def efa_devices(root: str = "/") -> list[str]:
-    """RDMA devices driven by the EFA driver."""
-    return sorted(
-        os.path.basename(path)
-        for path in glob.glob(os.path.join(root, "sys/class/infiniband/*"))
-        if os.path.basename(os.path.realpath(os.path.join(path, "device/driver"))) == "efa"
-    )
-
-
-def nvme_disks(root: str = "/") -> list[dict[str, object]]:
-    """NVMe namespaces with size in GB (10^9 bytes) and model."""
-    disks = []
-    for path in sorted(glob.glob(os.path.join(root, "sys/block/nvme*"))):
-        name = os.path.basename(path)
-        if not re.fullmatch(r"nvme\d+n\d+", name):
-            continue
-        disks.append(
-            {
-                "device": "/dev/" + name,
-                "size_gb": read_int(os.path.join(path, "size")) * 512 // 10**9,
-                "model": read(os.path.join(path, "device/model")),
-            }
-        )
-    return disks
-
-
-def listening_inodes(root: str, ports: set[int]) -> dict[str, int]:
-    """Socket inode -> port, for every listening TCP socket on one of these ports."""
-    inodes = {}
-    for name in ("tcp", "tcp6"):
-        for line in read(os.path.join(root, "proc/net", name)).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) < 10 or fields[3] != TCP_LISTEN:
-                continue
-            port = int(fields[1].rpartition(":")[2], 16)
-            if port in ports:
-                inodes[fields[9]] = port
-    return inodes
-
-
-def listeners(root: str, ports: list[int]) -> dict[str, str]:
-    """Which process listens on each of the ports; free ports are left out, "?" where not told."""
-    inodes = listening_inodes(root, set(ports))
-    found = {str(port): "?" for port in inodes.values()}
-    waiting = dict(inodes)
-    for process in glob.glob(os.path.join(root, "proc/[0-9]*")) if inodes else ():
-        try:
-            entries = os.listdir(os.path.join(process, "fd"))
-        except OSError:
-            continue
-        for entry in entries:
-            try:
-                target = os.readlink(os.path.join(process, "fd", entry))
-            except OSError:
-                continue
-            port = waiting.pop(target[8:-1], None) if target.startswith("socket:[") else None
-            if port is not None:
-                found[str(port)] = read(os.path.join(process, "comm"), "?")
-        if not waiting:
-            break
-    return found
-
-
-def probe(target: str, timeout: float = 3.0) -> str:
-    """Result of one TCP connection to "host:port"; refused means that the way there is open."""
-    host, _colon, port = target.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout):
-            return "open"
-    except socket.gaierror:
-        return "unresolved"
-    except ConnectionRefusedError:
-        return "refused"
-    except socket.timeout:
-        return "filtered: no answer in %g s" % timeout
-    except ValueError:
-        return "unresolved"
-    except OSError as error:
-        return "filtered: %s" % (error.strerror or error)
-
-
-class Probes:
-    """TCP probes that run beside everything else."""
-
-    def __init__(self, targets: list[str], deadline: float = 8.0) -> None:
-        self.results: dict[str, str] = {}
-        self.targets = list(dict.fromkeys(targets))
-        self.end = time.monotonic() + deadline
-        # Daemon threads: a resolver that hangs must not keep the module from ending.
-        self.threads = [
-            threading.Thread(target=self._probe, args=(target,), daemon=True)
-            for target in self.targets
-        ]
-        for thread in self.threads:
-            thread.start()
-
-    def _probe(self, target: str) -> None:
-        self.results[target] = probe(target)
-
-    def collect(self) -> dict[str, str]:
-        for thread in self.threads:
-            thread.join(max(self.end - time.monotonic(), 0))
-        return {target: self.results.get(target, "unresolved") for target in self.targets}
-
-
-def unescape_mount(text: str) -> str:
-    """A path from mountinfo, where blanks are written in octal."""
-    return re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), text)
-
-
-def disk(path: str, mountinfo: str) -> dict[str, object]:
-    """Free space (MiB), file system type and mount point of a path or its nearest parent."""
-    where = os.path.abspath(path)
-    while not os.path.exists(where):
-        where = os.path.dirname(where)
-    where = os.path.realpath(where)
-    space = os.statvfs(where)
-    best, fstype = "", ""
-    for line in mountinfo.splitlines():
-        left, dash, right = line.partition(" - ")
-        fields = left.split()
-        if not dash or len(fields) < 5:
-            continue
-        mount = unescape_mount(fields[4])
-        inside = where == mount or where.startswith(mount.rstrip("/") + "/")
-        # The last of several mounts on one point is the one in use.
-        if inside and len(mount) >= len(best):
-            best, fstype = mount, right.split()[0]
-    return {
-        "free_mb": space.f_bavail * space.f_frsize // 2**20,
-        "fstype": fstype,
-        "mount": best,
-    }
 
 
 def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
@@ -418,19 +67,6 @@ def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
         with contextlib.suppress(KeyError):
             holders[str(uid)] = pwd.getpwuid(uid).pw_name
     return {"users": users, "groups": groups, "uids": holders}
-
-
-def fqdn(nodename: str, hosts: str) -> str:
-    """Full name without asking DNS, which may hang: the kernel's, else the one in /etc/hosts."""
-    if "." in nodename:
-        return nodename
-    for line in hosts.splitlines():
-        names = line.partition("#")[0].split()[1:]
-        if nodename in names:
-            full = [name for name in names if name.startswith(nodename + ".")]
-            if full:
-                return full[0]
-    return nodename
 
 
 def parse_apt_policy(text: str) -> tuple[str, str]:

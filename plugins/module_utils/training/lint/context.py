@@ -9,7 +9,7 @@ import os
 import typing as t
 
 from ...slurm import values
-from .rules import Cluster
+from .rule import Cluster
 
 #: Written on login nodes by the role slurm_login.
 CONFIG = "/etc/trainwright/jobs.json"

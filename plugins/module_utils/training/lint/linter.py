@@ -13,7 +13,8 @@ import re
 import typing as t
 
 from ...slurm.batch import script as sbatch
-from .rules import RULES, Cluster
+from .rule import Cluster
+from .rules import RULES
 
 _IGNORE = re.compile(r"#\s*job-lint:\s*ignore=([\w,-]+)")
 

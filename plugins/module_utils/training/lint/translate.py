@@ -20,7 +20,8 @@ from ...slurm.batch import shell
 from ...slurm.batch.script import Launch, Script, Variable
 from ..job import environment
 from ..job.schema import FIELDS, PER_NODE, JobError
-from .rules import OWN_RANK, is_secret
+from .environment_rules import is_secret
+from .rule import OWN_RANK
 
 Json = dict[str, t.Any]
 

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.action.node_facts import clock_offset
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts, machine, network
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "node"
 
@@ -46,20 +46,20 @@ def put_cpus(root: pathlib.Path, layout: list[tuple[int, str]]) -> None:
 )
 def test_cpu_layout(tmp_path, layout, expected):
     put_cpus(tmp_path, layout)
-    found = facts.cpu_layout(str(tmp_path))
+    found = machine.cpu_layout(str(tmp_path))
     assert tuple(
         found[key] for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core")
     ) == (expected)
 
 
 def test_cpu_list():
-    assert facts.expand_cpu_list("0-2,5,7-8\n") == [0, 1, 2, 5, 7, 8]
-    assert facts.expand_cpu_list("") == []
+    assert machine.expand_cpu_list("0-2,5,7-8\n") == [0, 1, 2, 5, 7, 8]
+    assert machine.expand_cpu_list("") == []
 
 
 def test_memory_is_rounded_down(tmp_path):
     put(tmp_path, "proc/meminfo", "MemTotal:       24684123 kB\nMemFree:  1 kB\n")
-    assert facts.memory_mb(str(tmp_path)) == 24105
+    assert machine.memory_mb(str(tmp_path)) == 24105
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_memory_is_rounded_down(tmp_path):
 )
 def test_os_release(tmp_path, name, like, version):
     put(tmp_path, "etc/os-release", recorded(f"os-release-{name}.txt"))
-    found = facts.os_release(str(tmp_path))
+    found = machine.os_release(str(tmp_path))
     assert (found["like"], found["version"]) == (like, version)
 
 
 def test_cgroup_hybrid_when_both_kinds_are_mounted(tmp_path):
     put(tmp_path, "proc/self/cgroup", recorded("cgroup-hybrid.txt"))
-    found = facts.cgroup(str(tmp_path))
+    found = machine.cgroup(str(tmp_path))
     assert found["mode"] == "hybrid"
     assert "memory" in found["controllers"]
     assert "name=systemd" not in found["controllers"]
@@ -83,7 +83,7 @@ def test_cgroup_hybrid_when_both_kinds_are_mounted(tmp_path):
 def test_cgroup_v2_alone(tmp_path):
     put(tmp_path, "proc/self/cgroup", "0::/system.slice/ssh.service\n")
     put(tmp_path, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
-    assert facts.cgroup(str(tmp_path)) == {
+    assert machine.cgroup(str(tmp_path)) == {
         "mode": "v2",
         "controllers": ["cpu", "cpuset", "io", "memory", "pids"],
     }
@@ -95,8 +95,8 @@ def test_gpus_are_named_by_minor_and_not_by_index(tmp_path):
         "proc/driver/nvidia/gpus/0000:43:00.0/information",
         recorded("gpu-information.txt"),
     )
-    minors = facts.gpu_minors(str(tmp_path))
-    gpus = facts.parse_nvidia_smi(recorded("nvidia-smi.csv"), minors)
+    minors = machine.gpu_minors(str(tmp_path))
+    gpus = machine.parse_nvidia_smi(recorded("nvidia-smi.csv"), minors)
     assert [gpu["device"] for gpu in gpus] == ["/dev/nvidia0", "/dev/nvidia3"]
     assert gpus[0]["model"] == "NVIDIA H100 80GB HBM3"
     assert gpus[0]["memory_mb"] == 81559
@@ -104,13 +104,13 @@ def test_gpus_are_named_by_minor_and_not_by_index(tmp_path):
 
 def test_nvidia_smi_that_fails_gives_no_gpus():
     text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
-    assert facts.parse_nvidia_smi(text, {}) == []
+    assert machine.parse_nvidia_smi(text, {}) == []
 
 
 def test_gpu_devices_in_order_without_control_devices(tmp_path):
     for name in ("nvidia10", "nvidia2", "nvidia0", "nvidiactl", "nvidia-uvm"):
         put(tmp_path, f"dev/{name}")
-    devices = facts.gpu_devices(str(tmp_path))
+    devices = machine.gpu_devices(str(tmp_path))
     assert [gpu["device"] for gpu in devices] == ["/dev/nvidia0", "/dev/nvidia2", "/dev/nvidia10"]
     assert [gpu["index"] for gpu in devices] == [0, 1, 2]
 
@@ -180,7 +180,7 @@ def test_slurm_of_debian(tmp_path):
 
 def test_listening_inodes_leaves_connections_out(tmp_path):
     put(tmp_path, "proc/net/tcp", recorded("net-tcp.txt"))
-    assert facts.listening_inodes(str(tmp_path), {22, 6817}) == {"156921": 22}
+    assert network.listening_inodes(str(tmp_path), {22, 6817}) == {"156921": 22}
 
 
 def test_listeners_and_probes_on_this_machine():
@@ -189,10 +189,10 @@ def test_listeners_and_probes_on_this_machine():
         listener.listen()
         port = listener.getsockname()[1]
         name = pathlib.Path("/proc/self/comm").read_text().strip()
-        assert facts.listeners("/", [port, 1]) == {str(port): name}
-        assert facts.probe(f"127.0.0.1:{port}") == "open"
-    assert facts.probe(f"127.0.0.1:{port}") == "refused"
-    assert facts.probe("no-port") == "unresolved"
+        assert network.listeners("/", [port, 1]) == {str(port): name}
+        assert network.probe(f"127.0.0.1:{port}") == "open"
+    assert network.probe(f"127.0.0.1:{port}") == "refused"
+    assert network.probe("no-port") == "unresolved"
 
 
 def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
@@ -201,7 +201,7 @@ def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
         f"2 1 0:5 / {tmp_path} rw - tmpfs none rw\n"
         f"3 2 0:6 / {tmp_path} rw - xfs /dev/sdb rw\n"
     )
-    found = facts.disk(str(tmp_path / "not" / "yet"), mountinfo)
+    found = machine.disk(str(tmp_path / "not" / "yet"), mountinfo)
     assert found["fstype"] == "xfs"
     assert found["mount"] == str(tmp_path)
     assert found["free_mb"] > 0
@@ -209,18 +209,18 @@ def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
 
 def test_fqdn_without_dns():
     hosts = "127.0.0.1 localhost\n10.0.0.5 c1 c1.example.org # c1.wrong\n"
-    assert facts.fqdn("c1", hosts) == "c1.example.org"
-    assert facts.fqdn("c2", hosts) == "c2"
-    assert facts.fqdn("c3.example.org", "") == "c3.example.org"
+    assert network.fqdn("c1", hosts) == "c1.example.org"
+    assert network.fqdn("c2", hosts) == "c2"
+    assert network.fqdn("c3.example.org", "") == "c3.example.org"
 
 
 def test_container_is_told_from_metal(tmp_path):
-    assert facts.virtualization(str(tmp_path)) == "none"
+    assert machine.virtualization(str(tmp_path)) == "none"
     put(tmp_path, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
     put(tmp_path, "sys/class/dmi/id/product_name", "p5.48xlarge\n")
-    assert facts.virtualization(str(tmp_path)) == "amazon"
+    assert machine.virtualization(str(tmp_path)) == "amazon"
     put(tmp_path, "run/systemd/container", "podman\n")
-    assert facts.virtualization(str(tmp_path)) == "container"
+    assert machine.virtualization(str(tmp_path)) == "container"
 
 
 def test_gather_here_is_complete_and_starts_few_commands(monkeypatch):

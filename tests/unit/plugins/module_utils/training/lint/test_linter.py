@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import rules
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import rule, rules
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint.linter import (
     Finding,
     lint,
@@ -26,7 +26,7 @@ HEAD = """#!/bin/bash
 """
 
 
-def found(text: str, cluster: rules.Cluster = CLUSTER) -> set[str]:
+def found(text: str, cluster: rule.Cluster = CLUSTER) -> set[str]:
     return {one.rule for one in lint(text, cluster)}
 
 
@@ -113,7 +113,7 @@ def test_partitions() -> None:
 def test_output() -> None:
     missing = HEAD + "#SBATCH --output=logs/%j.out\nsrun a\n"
     assert found(missing) == {"output-directory"}
-    assert not found(missing, rules.Cluster())
+    assert not found(missing, rule.Cluster())
     assert found(HEAD + "#SBATCH --output=/shared/%j/out\nsrun a\n") == {"output-directory"}
     assert not found(HEAD + "#SBATCH --output=/shared/logs/%j.out --error=/dev/null\nsrun a\n")
 
@@ -170,4 +170,4 @@ def test_the_documentation_has_every_rule() -> None:
     page = Path(__file__).resolve().parents[6] / "docs" / "job_lint.md"
     text = page.read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (\w+) \|", text, re.M))
-    assert rows == {name: rule.severity for name, rule in rules.RULES.items()}
+    assert rows == {name: one.severity for name, one in rules.RULES.items()}
