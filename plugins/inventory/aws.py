@@ -146,7 +146,7 @@ notes:
     C(slurm_oci) and C(slurm_build) by role, all below C(slurm_cluster). C(type_p5_48xlarge) by instance type,
     C(region_eu_west_1), C(zone_eu_west_1a), C(account_123456789012), C(placement_NAME) by placement group,
     C(reservation_cr_0123) by capacity reservation, C(partition_NAME) by O(partition_tag) or by the queue of
-    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is no letter, digit or
+    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is not a letter, digit or
     underscore in a name becomes an underscore.
   - >-
     The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since C(playbooks/site.yml)
@@ -386,7 +386,7 @@ cluster_mounts:
   elements: dict
   sample: [{path: /fsx, source: "fs-0123.fsx.eu-west-1.amazonaws.com@tcp:/abcd", fstype: lustre}]
 cluster_data_repositories:
-  description: Directories of these that S3 stands behind; a variable of all hosts.
+  description: Directories of these that S3 backs; a variable of all hosts.
   returned: O(fsx), when there is any
   type: list
   elements: dict

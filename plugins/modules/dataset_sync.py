@@ -86,7 +86,7 @@ EXAMPLES = r"""
     destination: s3://example-bucket/datasets/wikitext
     region: eu-west-1
 
-- name: Send it to a store of one's own
+- name: Send it to a store of your own
   trainwright.slurm.dataset_sync:
     source: /srv/datasets/wikitext
     destination: s3://datasets/wikitext

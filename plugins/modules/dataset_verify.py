@@ -14,7 +14,7 @@ description:
   - Compares all files by name and size, and the content of all or of some of them by checksum. Changes nothing.
   - An object's checksum is the SHA-256 that it was stored with, else its ETag, with those of its parts where it came in
     parts. An object of which neither says anything is read.
-  - A difference is no failure of the task; RV(same) says whether there is one.
+  - A difference is not a failure of the task; RV(same) says whether there is one.
 extends_documentation_fragment:
   - amazon.aws.common.modules
   - amazon.aws.region.modules

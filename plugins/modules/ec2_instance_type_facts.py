@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ec2_instance_type_facts
-short_description: Tell CPUs, memory, GPUs, EFA and NVMe of instance types
+short_description: Return CPUs, memory, GPUs, EFA and NVMe of instance types
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:

@@ -14,7 +14,7 @@ description:
   - Imports a container image with Enroot into a store on shared storage, once for the whole cluster, and
     gives it a name. A job takes it with C(--container-image=NAME.sqsh), or by its path.
   - The image is kept by its digest, and C(NAME.sqsh) is a link to it that moves in one step. An image is
-    written aside and renamed when it is whole; it is never changed afterwards, so that a job that runs
+    written beside its place and renamed when complete; it is never changed afterwards, so that a job that runs
     keeps what it started with. Of several tasks that import the same image at once, on one host or on
     several, one does the work and the others wait for it.
   - While it works, the task tells how far it is. That is done by the action plugin of the same name; a
@@ -34,20 +34,20 @@ options:
         V(docker://REGISTRY/NAME:TAG) is one of a registry (of Amazon ECR too); V(dockerd://NAME:TAG) and
         V(podman://NAME:TAG) are of Docker and Podman on the host of the task; a path that ends with
         C(.sqsh) is a squashfs file there.
-      - What a tag stands for is looked up when the name or the reference is new; O(refresh) looks it up
+      - A tag is resolved when the name or the reference is new; O(refresh) looks it up
         again. A path is looked at in each run.
       - Without it, O(store=staged) takes the image of that name in the shared store. Otherwise
         O(state=present) needs it.
     type: str
   state:
     description:
-      - V(present) sees that the name stands for the image of the reference.
+      - V(present) makes the name refer to the image of the reference.
       - V(absent) removes the name. The image itself goes with the next O(collect) that finds it unused.
     type: str
     choices: [present, absent]
     default: present
   refresh:
-    description: Look up again what the tag stands for, and let the name follow when it has moved.
+    description: Resolve the tag again, and let the name follow when the tag has moved.
     type: bool
     default: false
   force:
@@ -108,7 +108,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Looks up what the reference stands for, and changes nothing.
+    description: Resolves the reference, and changes nothing.
   diff_mode:
     support: full
     description: Shows digest, reference and size before and after, and what a collection removes.

@@ -118,7 +118,7 @@ def install(module: AnsibleModule, what: list[str]) -> None:
     if rc != 0:
         lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
         module.fail_json(
-            msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> mend what the package"
+            msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> fix what the package"
             " manager says and run this again",
             rc=rc,
         )

@@ -25,7 +25,7 @@ options:
   defaults:
     description:
       - Keys that each description has unless it says otherwise. A mapping in both is merged by its
-        keys. Without them, each description stands by itself.
+        keys. Without them, each description is independent.
     type: dict
     default: {}
   fit:

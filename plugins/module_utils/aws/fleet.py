@@ -258,8 +258,8 @@ def nodes_of(
         )
     for role, ids in sorted(unknown.items()):
         warnings.append(
-            f"the tag {tags.role} of {some(ids)} names {role!r}, which is no role -> use {', '.join(ROLES)}, several "
-            "joined by +"
+            f"the tag {tags.role} of {some(ids)} names {role!r}, which is not a role -> use {', '.join(ROLES)}, "
+            "several joined by +"
         )
     nodes.sort(key=lambda node: natural(node.name))
     return nodes, warnings

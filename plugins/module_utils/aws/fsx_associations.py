@@ -87,7 +87,7 @@ def check_paths(path: str, data_repository_path: str | None) -> None:
         )
     if data_repository_path is not None and not S3_PATH.fullmatch(data_repository_path):
         raise AwsProblem(
-            f"data_repository_path: {data_repository_path!r} is no place in S3 -> write s3://bucket/prefix/"
+            f"data_repository_path: {data_repository_path!r} is not an S3 location -> write s3://bucket/prefix/"
         )
 
 

@@ -38,7 +38,7 @@ class Source(t.NamedTuple):
 
 class Mounts(t.NamedTuple):
     """mounts: entries of cluster_mounts; data_repositories: {path, s3, auto_import, auto_export} of directories below
-    them that S3 stands behind; warnings: what was left out, why, and the remedy."""
+    them that S3 backs; warnings: what was left out, why, and the remedy."""
 
     mounts: list[dict[str, str]]
     data_repositories: list[dict[str, t.Any]]
@@ -156,7 +156,7 @@ def _candidate(
     warnings: list[str],
 ) -> list[_Candidate]:
     """The mount as a list of one; an empty one, with a warning, where it cannot be."""
-    # A volume stands no better than its file system.
+    # A volume is at most as healthy as its file system.
     ill = next((one for one in (fs, what) if one.lifecycle not in USABLE), None)
     if ill is not None:
         why = f" ({ill.failure.rstrip('. ')})" if ill.failure else ""
@@ -194,7 +194,7 @@ def _candidate(
 def _repositories(
     mounted: t.Sequence[_Candidate], all_associations: t.Iterable[Association], warnings: list[str]
 ) -> list[dict[str, t.Any]]:
-    """What S3 stands behind which directories of the mounts."""
+    """Which S3 locations back which directories of the mounts."""
     where = {one.of.id: one.entry["path"] for one in mounted if one.of.type == "LUSTRE"}
     found = []
     for one in sorted(all_associations, key=lambda one: (one.file_system_id, one.path)):

@@ -50,7 +50,7 @@ class There(t.NamedTuple):
 
 @dataclass
 class Listing:
-    """The files below a directory by their path in it, with `/`; skipped: what is there and is no file, and why."""
+    """The files below a directory by their path in it, with `/`; skipped: what is there and is not a file, and why."""
 
     files: dict[str, Entry] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def scan(root: str, exclude: t.Sequence[str] = ()) -> Listing:
     Args:
         exclude: patterns of paths in the directory, as of a shell; `*` goes over `/` too.
     Raises:
-        DatasetError: the directory or one in it cannot be read, or a name is no UTF-8.
+        DatasetError: the directory or one in it cannot be read, or a name is not UTF-8.
     """
     found = Listing()
 

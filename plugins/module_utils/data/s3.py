@@ -206,7 +206,7 @@ class Bucket:
                 return Sent(entry, found.sha256, tag)
             if given and not part:
                 return None
-        # An ETag of an encrypted object is no MD5; parts may have any size.
+        # An ETag of an encrypted object is not an MD5; parts may have any size.
         return self._read(path, local, entry, tag) if read_back else None
 
     def _part_size(self, path: str, size: int, count: int) -> int:

@@ -35,7 +35,7 @@ class Outcome:
         whole: files that were there already, by the journal or by their checksum.
         changed: files that changed while they were sent, and were sent again; gone: that vanished.
         removed, extra: paths removed from the destination; that are there alone and stay.
-        skipped: what the source holds and is no file, and why.
+        skipped: what the source holds and is not a file, and why.
         verified: files whose checksum both ends agreed on, now or in an earlier run.
     """
 

@@ -71,7 +71,7 @@ class MachineType:
 
     @property
     def family(self) -> str:
-        """EC2's family, as p5 in p5.48xlarge; the name itself where it is no EC2 type."""
+        """EC2's family, as p5 in p5.48xlarge; the name itself where it is not an EC2 type."""
         match = _FAMILY.fullmatch(self.name)
         return match[1] if match else self.name
 
@@ -205,7 +205,7 @@ def site_types(given: object, where: str = "machine_types") -> dict[str, Machine
     for name, fields in given.items():
         at = f"{where}[{name!r}]"
         if not isinstance(fields, t.Mapping):
-            faults.append(f"{at}: is no mapping -> write the fields of the type (docs/aws.md)")
+            faults.append(f"{at}: is not a mapping -> write the fields of the type (docs/aws.md)")
             continue
         base = table().get(str(name))
         checked = _fields(at, fields, base, faults)

@@ -220,7 +220,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
         path = os.path.realpath(path)  # a site may have moved the directory to another disk
         info = os.lstat(path)
     if info is not None and not stat.S_ISDIR(info.st_mode):
-        raise FilesError("%s: is no directory. Remedy: move it out of the way" % path)
+        raise FilesError("%s: is not a directory. Remedy: move it out of the way" % path)
     change = Change(
         path,
         "directory",

@@ -320,7 +320,7 @@ class Services:
             ["journalctl", "--unit", unit, "--lines", str(JOURNAL_LINES), "--no-pager", "--quiet"]
         ).stdout.strip()
         return ServicesError(
-            "%s: %s\nLast lines of its journal:\n%s\nRemedy: mend what the journal names "
+            "%s: %s\nLast lines of its journal:\n%s\nRemedy: fix what the journal names "
             "(`systemctl status %s` shows more) and run the playbook again; it takes up where it "
             "stopped" % (unit, what, journal or "(nothing)", unit)
         )

@@ -62,7 +62,7 @@ Section = t.Union[Text, Table, Chart]
 
 @dataclass(frozen=True)
 class Report:
-    """A page. summary: what stands above all else, as name and value."""
+    """A page. summary: shown above everything else, as name and value."""
 
     title: str
     summary: Pairs = ()

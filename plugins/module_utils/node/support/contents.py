@@ -151,7 +151,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # --password secret, as an argument of its own.
     (re.compile(rf"(?i)(--(?:{_SECRET_NAME}))\s+(?!-)\S+"), rf"\g<1> {MASK}"),
 )
-# A path or a plain word of slurm.conf after such a name is no secret, and says much.
+# A path or a plain word of slurm.conf after such a name is not a secret, and says much.
 _HARMLESS = re.compile(
     r"(?i)^(?:\(null\)|none|null|true|false|yes|no|files|compat|sss|ldap|''|\"\"|/[\w./-]+)$"
 )
@@ -162,7 +162,7 @@ def redact(text: str, secrets: t.Iterable[str] = ()) -> str:
 
     Masked are values of settings that are named like a secret (but not paths, so that
     jwt_key=/etc/slurm/jwt.key stays), private keys, tokens, passwords in URLs and SQL, and each
-    of the given secrets wherever it stands. Masking twice changes nothing.
+    of the given secrets wherever it occurs. Masking twice changes nothing.
     """
     for secret in sorted({secret for secret in secrets if len(secret) >= 6}, key=len, reverse=True):
         text = text.replace(secret, MASK)
@@ -173,14 +173,14 @@ def redact(text: str, secrets: t.Iterable[str] = ()) -> str:
 
 def _masked(match: re.Match[str], mask: str) -> str:
     value = match.groupdict().get("value", "")
-    # StoragePass may be the path of munge's socket, which is no secret either.
+    # StoragePass may be the path of munge's socket, which is not a secret either.
     if value and _HARMLESS.match(value.strip("\"'") or '""'):
         return match[0]
     return match.expand(mask)
 
 
 def secret_values(name: str, text: str) -> list[str]:
-    """Return the secrets that a file with settings holds, to mask them wherever they stand."""
+    """Return the secrets that a file with settings holds, to mask them wherever they occur."""
     found = re.findall(
         r"(?im)^\s*(?:StoragePass|AccountingStoragePass|JobCompPass|password)\s*=\s*(\S+)", text
     )

@@ -231,7 +231,7 @@ def check(given: object, where: str = "job") -> Job:
     all that is wrong.
     """
     if not isinstance(given, t.Mapping):
-        raise JobError(f"{where}: is no mapping -> write the keys of docs/training_jobs.md")
+        raise JobError(f"{where}: is not a mapping -> write the keys of docs/training_jobs.md")
     faults: list[str] = []
     made = _options(given, SPEC, where, faults)
     if not faults:
@@ -269,12 +269,12 @@ def _value(value: t.Any, rule: Json, where: str, faults: list[str]) -> t.Any:
     kind = rule["type"]
     if kind == "dict":
         if not isinstance(value, t.Mapping):
-            faults.append(f"{where}: is no mapping -> write keys and values below it")
+            faults.append(f"{where}: is not a mapping -> write keys and values below it")
             return {}
         return _options(value, rule["options"], where, faults) if "options" in rule else dict(value)
     if kind == "list":
         if not isinstance(value, (list, tuple)):
-            faults.append(f"{where}: is no list -> write each on a line of its own after `- `")
+            faults.append(f"{where}: is not a list -> write each on a line of its own after `- `")
             return []
         element = {**rule, "type": rule["elements"]}
         return [_value(one, element, f"{where}[{n}]", faults) for n, one in enumerate(value)]
@@ -387,7 +387,7 @@ def _names(made: Json, fault: _Fault) -> None:
     for name, value in made["environment"].items():
         at = f"environment.{name}"
         if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
-            fault(at, "is no name of a variable", "letters, digits and _")
+            fault(at, "is not a valid variable name", "letters, digits and _")
         if name in _RANKS:
             fault(
                 at, "every task would get the same", "leave it out, the launcher sets it for each"
@@ -395,21 +395,27 @@ def _names(made: Json, fault: _Fault) -> None:
         if name in secrets:
             fault(at, "is among the secrets too", "keep one of them")
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            fault(at, f"is {value!r}, which is no text", "put it in quotes")
+            fault(at, f"is {value!r}, which is not text", "put it in quotes")
         elif "\0" in str(value) or "\n" in str(value):
             fault(at, "has several lines", "write it to a file and give its path")
     for one in made["secrets"]:
         if not re.fullmatch(r"[A-Za-z_]\w*", one["name"]):
-            fault("secrets", f"{one['name']!r} is no name of a variable", "letters, digits and _")
+            fault(
+                "secrets", f"{one['name']!r} is not a valid variable name", "letters, digits and _"
+            )
         if one["file"] and not os.path.isabs(one["file"]):
-            fault("secrets", f"the file of {one['name']} is no absolute path", "write it in full")
+            fault(
+                "secrets", f"the file of {one['name']} is not an absolute path", "write it in full"
+            )
 
 
 def _directories(made: Json, fault: _Fault) -> None:
     for key in (*DIRECTORIES, "workdir"):
         if made[key] and not os.path.isabs(made[key]):
             fault(
-                key, f"{made[key]} is no absolute path", "write the path on shared storage in full"
+                key,
+                f"{made[key]} is not an absolute path",
+                "write the path on shared storage in full",
             )
     for key in ("output", "error"):
         if made[key] and re.search(r"\$|^~", made[key]):
@@ -432,7 +438,7 @@ def _directories(made: Json, fault: _Fault) -> None:
         if not re.fullmatch(r"[^\s,:]+(:[^\s,:]+){0,2}", mount):
             fault(
                 "container.mounts",
-                f"{mount!r} is no mount",
+                f"{mount!r} is not a valid mount",
                 "write SOURCE:TARGET or SOURCE:TARGET:ro",
             )
 

@@ -53,7 +53,7 @@ def _read(name: str, path: str) -> str:
         with open(path, encoding="utf-8") as file:
             value = file.read(_MOST)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is no text"
+        why = error.strerror if isinstance(error, OSError) else "is not text"
         raise SecretError(
             f"secrets.{name}: {path}: {why} -> give a file that the job's owner can read"
         ) from None

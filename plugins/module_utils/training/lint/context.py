@@ -61,7 +61,7 @@ def script(path: str) -> str:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: is no text in UTF-8 -> is it the batch script?") from None
+        raise ValueError(f"{path}: is not text in UTF-8 -> is it the batch script?") from None
     except OSError as error:
         raise ValueError(
             f"{path}: {error.strerror} -> give the path of a batch script that you can read here"

@@ -22,7 +22,7 @@ def _shebang(script: Script, cluster: Cluster) -> Found:
     if not first.startswith("#!"):
         yield (
             1,
-            "the first line is no #! line, and sbatch refuses such a script",
+            "the first line is not a #! line, and sbatch refuses such a script",
             "begin with #!/bin/bash",
         )
     elif re.search(r"\s#", first):
@@ -81,7 +81,7 @@ def _ignored(script: Script, cluster: Cluster) -> Found:
         if one.kind == "late":
             yield (
                 one.line,
-                f"{one.what} stands after the first command (line {script.body}), where sbatch reads no more",
+                f"{one.what} comes after the first command (line {script.body}), where sbatch stops reading",
                 "move it above all commands",
             )
         elif one.kind == "indented":
@@ -93,7 +93,7 @@ def _ignored(script: Script, cluster: Cluster) -> Found:
         elif one.kind == "spelling":
             yield (
                 one.line,
-                f"{one.what} is no directive, so sbatch takes the line for a comment",
+                f"{one.what} is not a directive, so sbatch takes the line for a comment",
                 "write #SBATCH in capitals, a space, and the option",
             )
 
@@ -115,7 +115,7 @@ def _wrong(script: Script, cluster: Cluster) -> Found:
         elif one.kind == "words":
             yield (
                 one.line,
-                f"{one.what} is no option, and sbatch reads the line only up to it",
+                f"{one.what} is not an option, and sbatch reads the line only up to it",
                 "write one option with its value, without spaces around =, in each line",
             )
     for directive in script.directives:
@@ -172,7 +172,7 @@ def _variable(script: Script, cluster: Cluster) -> Found:
             remedy = "write the path in full" if "/" in (one.value or "") else "write the value"
             yield (
                 one.line,
-                f"--{one.name}: {found[0]} is not expanded, sbatch takes it as it stands",
+                f"--{one.name}: {found[0]} is not expanded; sbatch uses it literally",
                 f"{remedy} (%j, %x, %u stand for job number, name and user in file names), or give the option "
                 "on the command line",
             )

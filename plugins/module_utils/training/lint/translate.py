@@ -168,7 +168,9 @@ class _Translator:
         elif name in ("output", "error") and re.search(r"\$|^~", value or ""):
             directive = self.script.directive(name)
             line = directive.line if directive else 1
-            self._correct(line, f"--{name}={value}", "is no path, since no shell expands it there")
+            self._correct(
+                line, f"--{name}={value}", "is not a path, since no shell expands it there"
+            )
         elif name in FIELDS and name != "exclusive":
             self.job[FIELDS[name]] = value
             directory = os.path.dirname(value or "") if name == "output" else ""

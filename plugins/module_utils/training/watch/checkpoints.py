@@ -257,7 +257,7 @@ def _file(path: str) -> str:
         return "is empty"
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
-            return "is no archive: damaged, or of torch before 1.6, which shows no end"
+            return "is not an archive: damaged, or of torch before 1.6, which shows no end"
     return "" if _ends(path) else "is cut off"
 
 

@@ -385,7 +385,7 @@ def _replaced(point: Point, step: int, total: int | None, seconds: float | None 
 def _point(
     said: t.Mapping[str, str | None], line: int, when: float | None, seconds: float | None = None
 ) -> Point | None:
-    """Make a point of what a line says; None where that is no number, or no step was made yet."""
+    """Make a point of what a line says; None where that is not a number, or no step was made yet."""
     try:
         step, total = (int((said.get(key) or "0").replace(",", "")) for key in ("step", "total"))
         loss, rate, lr, given, milliseconds, batch = (

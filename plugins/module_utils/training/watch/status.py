@@ -117,7 +117,7 @@ class _Log:
             with os.fdopen(handle, "rb") as file:
                 status = os.fstat(handle)
                 if not stat.S_ISREG(status.st_mode):
-                    raise OSError(0, "is no regular file")
+                    raise OSError(0, "is not a regular file")
                 self.skipped = max(0, status.st_size - most)
                 file.seek(self.skipped)
                 text = file.read(most).decode("utf-8", "replace")
@@ -285,7 +285,7 @@ def _step(shown: View) -> str:
     of = f"/{shown['total']} ({shown['percent']:g} %)" if shown["total"] else ""
     parts = [f"{what} {shown['step']}{of}"]
     if shown["nan_since"] is not None:
-        parts.append(f"loss is no number since {what} {shown['nan_since']}")
+        parts.append(f"loss is not a number since {what} {shown['nan_since']}")
     elif shown["loss"] is not None:
         parts.append(f"loss {shown['loss']:.5g}")
     if shown["samples_per_second"] is not None:

@@ -108,6 +108,6 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     assert made["failed"] and "No such file" in made["msg"] and " -> " in made["msg"]
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
-    assert "is no text in UTF-8" in run(path=str(binary))["msg"]
+    assert "is not text in UTF-8" in run(path=str(binary))["msg"]
     assert "wrong" not in run(content=SCRIPT)
     assert "planned: " in run(content=SCRIPT, planned="a week")["msg"]

@@ -150,7 +150,7 @@ def test_no_lines() -> None:
     ("given", "said"),
     [
         ([], "machine_types: is a list -> write a mapping"),
-        ({"a": 1}, "machine_types['a']: is no mapping -> "),
+        ({"a": 1}, "machine_types['a']: is not a mapping -> "),
         ({"a": {"vcpus": 8, "cores": 8}}, "machine_types['a'].memory_mib: is missing -> "),
         ({"a": {**OWN, "vcpus": "many"}}, "['a'].vcpus: is 'many' -> a whole number of at least 1"),
         ({"a": {**OWN, "vcpus": True}}, "['a'].vcpus: is True -> a whole number"),

@@ -58,18 +58,18 @@ def test_texts_of_the_command_line_are_taken() -> None:
             {"container": {"image": "a"}, "signal": {"name": "TERM"}},
             "is TERM, which ends the container too -> USR1 or USR2",
         ),
-        ({"container": {"image": "a", "mounts": "/a:/a"}}, "is no list"),
-        ({"container": {"image": "a", "mounts": ["/a:/b c"]}}, "is no mount"),
+        ({"container": {"image": "a", "mounts": "/a:/a"}}, "is not a list"),
+        ({"container": {"image": "a", "mounts": ["/a:/b c"]}}, "is not a valid mount"),
         ({"environment": {"RANK": 0}}, "every task would get the same"),
-        ({"environment": {"A-B": 1}}, "is no name of a variable"),
+        ({"environment": {"A-B": 1}}, "is not a valid variable name"),
         ({"environment": {"A": True}}, "put it in quotes"),
         (
             {"environment": {"T": "x"}, "secrets": [{"name": "T", "file": "/t"}]},
             "among the secrets too",
         ),
-        ({"secrets": [{"name": "T", "file": "t"}]}, "no absolute path"),
+        ({"secrets": [{"name": "T", "file": "t"}]}, "not an absolute path"),
         ({"nodes": "idle", "nodelist": "n1"}, "those that are idle are chosen"),
-        ({"checkpoints": "ckpt"}, "no absolute path"),
+        ({"checkpoints": "ckpt"}, "not an absolute path"),
         ({"output": "$HOME/x"}, "no shell expands"),
         ({"sbatch_options": {"mem": "1G"}}, "write memory"),
         ({"sbatch_options": {"tpo": 1}}, "no such option"),
@@ -90,7 +90,7 @@ def test_wrong_descriptions(changes: dict[str, t.Any], said: str) -> None:
 
 def test_all_faults_are_said_at_once() -> None:
     assert len(faults(nodes="x", memory="y", checkpoints="z")) == 3
-    with pytest.raises(schema.JobError, match="is no mapping"):
+    with pytest.raises(schema.JobError, match="is not a mapping"):
         schema.check(["a"])
 
 

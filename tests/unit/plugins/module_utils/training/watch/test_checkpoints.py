@@ -173,7 +173,7 @@ def garbage(path: Path) -> None:
         ("llama_v2-100steps", lambda p: (p / "optim.pt.tmp").touch(), "still being written"),
         ("model_step_100.pt", lambda p: cut(p, 1), "is cut off"),
         ("model_step_100.pt", lambda p: os.truncate(p, 0), "is empty"),
-        ("model_step_100.pt", garbage, "is no archive"),
+        ("model_step_100.pt", garbage, "is not an archive"),
         ("model-step100.safetensors", lambda p: cut(p, 1), "is cut off: "),
         ("model-step100.safetensors", lambda p: os.truncate(p, 30), "is cut off in its header"),
         ("model-step100.safetensors", lambda p: os.truncate(p, 0), "is empty"),

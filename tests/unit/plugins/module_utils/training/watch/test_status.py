@@ -166,7 +166,7 @@ def test_a_loss_that_is_no_number_is_said_and_is_json(world: World) -> None:
     world.write("step 1/9 loss 2.0", "step 2/9 loss nan", "step 3/9 loss nan")
     shown = world.look()["progress"]
     assert shown["loss"] is None and shown["nan_since"] == 2
-    assert "loss is no number since step 2" in world.look()["summary"]
+    assert "loss is not a number since step 2" in world.look()["summary"]
 
 
 def test_steps_that_are_in_the_error_output(world: World, tmp_path: Path) -> None:
