@@ -22,7 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.prefligh
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
-ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "slurm")
+ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "cluster")
 
 
 def plain(value: t.Any) -> t.Any:
@@ -104,7 +104,7 @@ class ActionModule(ActionBase):
             "host_vars": host_vars,
             "record": self._record(task_vars) if answers else {},
             "remove": options["remove"],
-            "supported_os": table["__slurm_supported_os"],
+            "supported_os": table["__cluster_supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
             "variables": sorted(
                 name for name in task_vars if name.startswith(("slurm_", "cluster_"))

@@ -11,9 +11,9 @@ import typing as t
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
-DEFAULTS = yaml.safe_load((ROOT / "roles/slurm/defaults/main.yml").read_text())
-SUPPORTED_OS = yaml.safe_load((ROOT / "roles/slurm/vars/os.yml").read_text())[
-    "__slurm_supported_os"
+DEFAULTS = yaml.safe_load((ROOT / "roles/cluster/defaults/main.yml").read_text())
+SUPPORTED_OS = yaml.safe_load((ROOT / "roles/cluster/vars/os.yml").read_text())[
+    "__cluster_supported_os"
 ]
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 

@@ -49,7 +49,7 @@ class Inputs(t.TypedDict):
     host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to take out
-    supported_os: dict[str, dict[str, dict[str, t.Any]]]  # roles/slurm/vars/os.yml
+    supported_os: dict[str, dict[str, dict[str, t.Any]]]  # roles/cluster/vars/os.yml
     limit: str  # ansible_limit, "" without one
     variables: list[str]  # names of variables that look like this collection's
     limit_command: str  # the playbook to name in the command that a person should type

@@ -570,8 +570,8 @@ def test_inputs_are_left_alone() -> None:
 
 def test_defaults_and_argument_specs_agree() -> None:
     """Each variable is documented with the default it has."""
-    defaults = yaml.safe_load((ROOT / "roles/slurm/defaults/main.yml").read_text())
-    specs = yaml.safe_load((ROOT / "roles/slurm/meta/argument_specs.yml").read_text())[
+    defaults = yaml.safe_load((ROOT / "roles/cluster/defaults/main.yml").read_text())
+    specs = yaml.safe_load((ROOT / "roles/cluster/meta/argument_specs.yml").read_text())[
         "argument_specs"
     ]["main"]
     assert {name: spec.get("default") for name, spec in specs["options"].items()} == defaults
