@@ -14,10 +14,10 @@ import re
 import typing as t
 
 from ...slurm import values
-from ...slurm.batch import options as table
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
-from ...slurm.batch.script import Launch, Script
+from ...slurm.batch.options import SBATCH, SRUN
+from ...slurm.batch.request import count_of, gpus_of, nodes_of
+from ...slurm.batch.script import Launch, Script, Variable, program
 from ..job import environment
 
 #: line, what is wrong and why, and the remedy
@@ -83,7 +83,7 @@ def _works(script: Script) -> list[Launch]:
 
 def _looks(launch: Launch) -> bool:
     if launch.inner:
-        return all(sbatch.program(command) in _LOOKING for command in launch.inner.commands)
+        return all(program(command) in _LOOKING for command in launch.inner.commands)
     return _program(launch) in _LOOKING
 
 
@@ -222,9 +222,9 @@ def _ignored(script: Script, cluster: Cluster) -> Found:
 def _wrong(script: Script, cluster: Cluster) -> Found:
     for one in script.unread:
         if one.kind == "unknown":
-            near = difflib.get_close_matches(one.what, table.SBATCH.known, 1, 0.6)
+            near = difflib.get_close_matches(one.what, SBATCH.known, 1, 0.6)
             remedy = f"--{near[0]} is the nearest" if near else "see man sbatch"
-            if one.what in table.SRUN.known or one.what in table.SRUN.short:
+            if one.what in SRUN.known or one.what in SRUN.short:
                 remedy = "it is one of srun: give it there"
             dashes = "-" if len(one.what) == 1 else "--"
             yield one.line, f"sbatch has no option {dashes}{one.what}", remedy
@@ -462,7 +462,7 @@ def _memory_twice(script: Script, cluster: Cluster) -> Found:
 @_rule("gpus-twice", "error", "GPUs asked for by two options")
 def _gpus_twice(script: Script, cluster: Cluster) -> Found:
     gres = script.directive("gres")
-    by_gres = sbatch.gpus_of(gres.value or "") if gres else None
+    by_gres = gpus_of(gres.value or "") if gres else None
     if gres is None or by_gres is None:
         return
     for name in ("gpus-per-node", "gpus", "gpus-per-task"):
@@ -479,10 +479,10 @@ def _gpus_twice(script: Script, cluster: Cluster) -> Found:
 @_rule("tasks-disagree", "error", "numbers of nodes and tasks that do not fit")
 def _tasks(script: Script, cluster: Cluster) -> Found:
     nodes, total = script.value("nodes"), script.directive("ntasks")
-    each = sbatch.count_of(script.value("ntasks-per-node"))
+    each = count_of(script.value("ntasks-per-node"))
     if not (nodes or "").isdigit() or total is None or each is None:
         return
-    tasks = sbatch.count_of(total.value)
+    tasks = count_of(total.value)
     if tasks is not None and tasks != int(nodes or 0) * each:
         yield (
             total.line,
@@ -558,10 +558,10 @@ def _per_task(script: Script, cluster: Cluster) -> Found:
     for launch in script.launches:
         if launch.starter != "srun" or not launch.launcher:
             continue
-        each = sbatch.count_of(launch.option("ntasks-per-node"))
-        total = sbatch.count_of(launch.option("ntasks"))
+        each = count_of(launch.option("ntasks-per-node"))
+        total = count_of(launch.option("ntasks"))
         if each is None and total is None:
-            each = sbatch.count_of(script.value("ntasks-per-node"))
+            each = count_of(script.value("ntasks-per-node"))
         if each is None or each < 2 or total is not None:
             continue
         yield (
@@ -573,7 +573,7 @@ def _per_task(script: Script, cluster: Cluster) -> Found:
 
 @_rule("launcher-alone", "error", "a launcher that does not know of the job's other nodes")
 def _alone(script: Script, cluster: Cluster) -> Found:
-    nodes = sbatch.nodes_of(script) or 1
+    nodes = nodes_of(script) or 1
     for launch in script.launches:
         if nodes < 2 or launch.launcher not in ("torchrun", "accelerate"):
             continue
@@ -619,7 +619,7 @@ def _port(script: Script, cluster: Cluster) -> Found:
 
 @_rule("cpus-not-passed", "warning", "srun does not take --cpus-per-task from sbatch")
 def _cpus(script: Script, cluster: Cluster) -> Found:
-    cpus = sbatch.count_of(script.value("cpus-per-task"))
+    cpus = count_of(script.value("cpus-per-task"))
     if not cpus or cpus < 2 or any(one.name == "SRUN_CPUS_PER_TASK" for one in script.variables):
         return
     for launch in _works(script):
@@ -734,7 +734,7 @@ _LOOKS_SECRET = re.compile(
 )
 
 
-def is_secret(one: sbatch.Variable) -> bool:
+def is_secret(one: Variable) -> bool:
     """Whether a variable seems to have a secret for its value."""
     literal = not one.live and len(one.value) >= 8 and not one.value.startswith(("/", "~"))
     return literal and bool(_SECRET.search(one.name) or _LOOKS_SECRET.search(one.value))
@@ -793,7 +793,7 @@ def _left(script: Script, cluster: Cluster) -> Found:
 
 @_rule("monitor-one-node", "warning", "a monitor that sees the first node alone")
 def _monitor(script: Script, cluster: Cluster) -> Found:
-    nodes = sbatch.nodes_of(script) or 1
+    nodes = nodes_of(script) or 1
     starters = {id(launch.command) for launch in script.launches}
     for command in script.commands:
         if nodes < 2 or command.name not in ("nvidia-smi", "dcgmi") or id(command) in starters:
