@@ -22,7 +22,8 @@ description:
   - A job that ends otherwise than as COMPLETED fails the task, with the reason, the end of its error
     output, and where its log is.
   - C(#SBATCH) lines of the script count with either transport; the options of the module go before
-    them.
+    them. C(--wait) and C(--quiet) in them have no effect, since O(state=completed) waits and the result
+    has the number of the job.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   state:
@@ -140,6 +141,8 @@ options:
     description:
       - Directory on the nodes in which the script runs; C(~) stands for the home of who runs the task.
         Without it, that of a C(#SBATCH --chdir), else the user's home as the host of the task knows it.
+        Where the script has an C(#SBATCH) line that this module does not understand, C(sbatch) alone
+        decides; slurmrestd reads no such lines, so with it the task fails and names the line.
     type: str
   environment:
     description:

@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Reads a batch script: its #SBATCH lines, the variables that it sets, and the programs that it launches. Pure.
 
-How sbatch reads its lines: src/sbatch/opt.c, get_opt_list() and src/common/slurm_opt.c of Slurm; they
-begin in column one, end at the first command, and no shell expands them. Runs on nodes: Python 3.9.
+Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import dataclasses
 import re
 import typing as t
 
-from .. import values
-from . import options as table
-from . import shell
-from .options import Option
+from . import directives, shell
+from .directives import Directive, Unread
+from .options import SRUN, Option, read, read_launcher
 
 _PREFIXES = frozenset("exec time nohup command env timeout numactl stdbuf setsid nice".split())
 #: Options of those prefixes that take a value, by letter or whole.
@@ -24,26 +22,6 @@ _PREFIX_VALUED = frozenset(
 )
 STARTERS = frozenset(("srun", "mpirun", "mpiexec"))
 _SHELLS = frozenset(("bash", "sh"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Directive:
-    """An option of an #SBATCH line. value: None for one without."""
-
-    line: int
-    name: str
-    value: str | None
-
-
-class Unread(t.NamedTuple):
-    """A line that was meant as a directive and is none, or that sbatch refuses.
-
-    kind: late, indented, spelling, unknown, value, quote or words; what: the part that is wrong.
-    """
-
-    line: int
-    kind: str
-    what: str
 
 
 class Variable(t.NamedTuple):
@@ -140,7 +118,7 @@ def parse(text: str) -> Script:
     lines = tuple(text.replace("\r\n", "\n").split("\n"))
     parsed = shell.parse("\n".join(lines))
     body = parsed.commands[0].line if parsed.commands else len(lines) + 1
-    directives, unread = _directives(lines, body, parsed.documents)
+    found = directives.read(lines, parsed.documents)
     faults = list(parsed.faults)
     variables = [one for command in parsed.commands for one in _variables(command, "batch")]
     known = _known(variables)
@@ -163,8 +141,8 @@ def parse(text: str) -> Script:
     return Script(
         text="\n".join(lines),
         lines=lines,
-        directives=tuple(directives),
-        unread=tuple(unread),
+        directives=found.directives,
+        unread=found.unread,
         commands=parsed.commands,
         faults=tuple(faults),
         variables=tuple(variables),
@@ -173,74 +151,6 @@ def parse(text: str) -> Script:
         dos="\r\n" in text,
         documents=parsed.documents,
     )
-
-
-# -- directives ------------------------------------------------------------------------------------
-def _directives(
-    lines: t.Sequence[str], body: int, documents: t.Collection[int]
-) -> tuple[list[Directive], list[Unread]]:
-    found: list[Directive] = []
-    unread: list[Unread] = []
-    for number, line in enumerate(lines, 1):
-        if not line.startswith("#SBATCH"):
-            if re.match(r"[ \t]+#SBATCH\s+-", line) and number < body:
-                unread.append(Unread(number, "indented", line.strip()))
-            elif re.match(r"#(?i:sbatch)\s+-", line) and number < body:
-                unread.append(Unread(number, "spelling", line.split()[0]))
-            continue
-        rest = line[len("#SBATCH") :]
-        if not re.match(r"\s+-", rest):
-            if rest.strip() and not rest.strip().startswith("#"):
-                unread.append(Unread(number, "spelling", line.strip()))
-            continue
-        if number >= body:
-            if number in documents:
-                continue
-            unread.append(Unread(number, "late", rest.strip()))
-            continue
-        words = split(rest)
-        if words is None:
-            unread.append(Unread(number, "quote", rest.strip()))
-            continue
-        given = table.read(words, table.SBATCH)
-        found += [Directive(number, one.name, one.value) for one in given.options]
-        if given.fault:
-            kind, _colon, what = given.fault.partition(":")
-            unread.append(Unread(number, kind, what))
-        elif given.taken < len(words):
-            unread.append(Unread(number, "words", words[given.taken]))
-    return found, unread
-
-
-def split(line: str) -> list[str] | None:
-    """Split a directive as sbatch does: quotes, backslashes, comments after a space; None for an open quote."""
-    words: list[str] = []
-    word, quote, open_word = "", "", False
-    place = 0
-    while place < len(line):
-        char = line[place]
-        if char == "\\" and quote != "'" and place + 1 < len(line):
-            place += 1
-            word, open_word = word + line[place], True
-        elif quote:
-            if char == quote:
-                quote = ""
-            else:
-                word += char
-        elif char in "'\"":
-            quote, open_word = char, True
-        elif char.isspace():
-            if open_word:
-                words.append(word)
-            word, open_word = "", False
-        elif char == "#" and not open_word:
-            break
-        else:
-            word, open_word = word + char, True
-        place += 1
-    if quote:
-        return None
-    return [*words, word] if open_word else words
 
 
 # -- variables -------------------------------------------------------------------------------------
@@ -340,9 +250,9 @@ def _launches(command: shell.Command, known: t.Mapping[str, str]) -> list[Launch
         return _with_program(base, every[skip:], known, only_launchers=True)
     words = [shell.plain(text) for text in texts[skip + 1 :]]
     if name == "srun":
-        given = table.read(words, table.SRUN)
+        given = read(words, SRUN)
     else:
-        given = table.read_launcher(words, "mpirun")
+        given = read_launcher(words, "mpirun")
     begin = skip + 1 + given.taken
     base = dataclasses.replace(
         base,
@@ -400,7 +310,7 @@ def _with_program(
     launcher, count = _launcher(rest)
     if not launcher:
         return [] if only_launchers else [dataclasses.replace(base, program=tuple(texts))]
-    given = table.read_launcher([shell.plain(text) for text in rest[count:]], launcher)
+    given = read_launcher([shell.plain(text) for text in rest[count:]], launcher)
     program = tuple(rest[count + given.taken :])
     if _last(given.options, "module") is not None:
         program = ("-m", *program)
@@ -466,97 +376,3 @@ def _launcher(texts: t.Sequence[str]) -> tuple[str, int]:
         }
         return modules.get(plain[2] if len(plain) > 2 else "", ""), 3
     return "", 0
-
-
-# -- what a job asks for ---------------------------------------------------------------------------
-#: Directives that say nothing of resources or of when a job may run.
-_NOT_ASKED = frozenset(
-    "comment error export get-user-env job-name mail-type mail-user open-mode output quiet requeue"
-    " signal verbose wait wckey".split()
-)
-CONTAINER = "container-"
-
-
-def gpus_of(gres: str) -> str | None:
-    """Return what a --gres asks of GPUs on a node, as --gpus-per-node takes it; None for nothing."""
-    for item in gres.split(","):
-        name, _colon, rest = item.strip().partition(":")
-        if name in ("gpu", "gres/gpu"):
-            return rest or "1"
-    return None
-
-
-def asked(script: Script) -> dict[str, str]:
-    """Return what the job asks of Slurm, in one form, for comparison.
-
-    Keys are long options; times are in seconds, sizes in MiB, --gres=gpu:8 is --gpus-per-node=8,
-    and one task a node is said even where it is the default.
-    """
-    found: dict[str, str] = {}
-    for one in script.directives:
-        if one.name in _NOT_ASKED or one.name in table.PYXIS:
-            continue
-        name, value = one.name, one.value or ""
-        if name == "gres":
-            gpus = gpus_of(value)
-            if gpus:
-                found["gpus-per-node"] = gpus
-            rest = [item for item in value.split(",") if gpus_of(item) is None]
-            if not rest:
-                continue
-            value = ",".join(rest)
-        elif name in ("time", "time-min"):
-            value = str(_measure(values.seconds, value))
-        elif name in ("mem", "mem-per-cpu", "mem-per-gpu", "tmp"):
-            value = str(_measure(values.mebibytes, value))
-        found[name] = value
-    if "ntasks" not in found:
-        found.setdefault("ntasks-per-node", "1")
-    return found
-
-
-def _measure(read: t.Callable[[str], int | None], value: str) -> int | None | str:
-    try:
-        return read(value)
-    except ValueError:
-        return value
-
-
-def count_of(value: str | None) -> int | None:
-    """Return a number such as 8, or that of h100:8; None where it is none."""
-    match = re.fullmatch(r"(?:[^:,]+:)?(\d+)", value or "")
-    return int(match[1]) if match else None
-
-
-def nodes_of(script: Script) -> int | None:
-    """Return how many nodes the job asks for at least; None where it does not say."""
-    match = re.match(r"(\d+)", script.value("nodes") or "")
-    return int(match[1]) if match else None
-
-
-#: Options of launchers that only say how the processes find each other, not what runs.
-RENDEZVOUS = frozenset(
-    "nnodes node-rank rdzv-id rdzv-backend rdzv-endpoint rdzv-conf master-addr master-port standalone"
-    " num-nodes no-ssh hostfile machine-rank num-machines main-process-ip main-process-port"
-    " rdzv-backend deepspeed-hostfile same-network multi-gpu launcher".split()
-)
-
-
-def run_by(launch: Launch) -> tuple[t.Any, ...]:
-    """Return what a launch runs, in one form, for comparison: how rank and rendezvous are told is left out."""
-    kept = sorted(
-        (one.name, one.value or "")
-        for one in launch.launcher_options
-        if one.name not in RENDEZVOUS and one.name not in PROCESSES
-    )
-    program = [shell.plain(text) for text in launch.program]
-    if program[:1] == ["-m"]:
-        program = program[1:]
-        kept.append(("module", ""))
-    # A launcher on a single node does the same with srun before it.
-    starter = "srun" if launch.launcher else launch.starter
-    return (starter, launch.launcher, tuple(kept), tuple(program))
-
-
-#: Options that say how many processes run on a node, or in all (accelerate).
-PROCESSES = ("nproc-per-node", "num-gpus", "num-processes")

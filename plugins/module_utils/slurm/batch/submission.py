@@ -13,53 +13,20 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import shlex
 import typing as t
 
 from .. import values
 from ..errors import SlurmError
+from .directives import lines_of, not_understood, read, without
 
 Options = t.Mapping[str, t.Any]
 
 _OWN = ("environment", "arguments")
-_NOT_FIELDS = (*_OWN, "get_user_env", "parsable", "quiet", "verbose")
+# What only sbatch itself acts on, while it submits: nothing of the job.
+_OF_SBATCH = ("ignore_pbs", "parsable", "quiet", "verbose", "wait")
+_NOT_FIELDS = (*_OWN, *_OF_SBATCH, "get_user_env")
 #: What a job of slurmrestd finds commands with; sbatch hands over the PATH of who submits.
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-
-_SHORT = {
-    "A": "account",
-    "a": "array",
-    "b": "begin",
-    "C": "constraint",
-    "c": "cpus_per_task",
-    "D": "chdir",
-    "d": "dependency",
-    "e": "error",
-    "F": "nodefile",
-    "G": "gpus",
-    "H": "hold",
-    "i": "input",
-    "J": "job_name",
-    "k": "no_kill",
-    "L": "licenses",
-    "m": "distribution",
-    "N": "nodes",
-    "n": "ntasks",
-    "O": "overcommit",
-    "o": "output",
-    "p": "partition",
-    "q": "qos",
-    "S": "core_spec",
-    "s": "oversubscribe",
-    "t": "time",
-    "w": "nodelist",
-    "x": "exclude",
-}
-# Options that stand alone; all others take a value.
-_FLAGS = frozenset(
-    "contiguous hold no_kill no_requeue overcommit oversubscribe reboot requeue spread_job use_min_nodes"
-    " exclusive get_user_env quiet verbose".split()
-)
 
 # Option -> field of v0.0.37 and v0.0.38, which takes the text of sbatch as it is.
 _OLD_FIELDS = {
@@ -190,7 +157,13 @@ _BOOLS = {
     "wait_all_nodes": "wait_all_nodes",
 }
 _INVERTED = {"no_kill": "kill_on_node_fail", "no_requeue": "requeue"}
-_JOB_FLAGS = {"spread_job": "SPREAD_JOB", "use_min_nodes": "PREFER_MINIMUM_NODE_COUNT"}
+_JOB_FLAGS = {
+    "spread_job": "SPREAD_JOB",
+    "stepmgr": "STEPMGR_ENABLED",
+    "use_min_nodes": "PREFER_MINIMUM_NODE_COUNT",
+}
+#: Flags that slurmrestd has only from an API on.
+_FLAG_SINCE = {"stepmgr": "v0.0.41"}
 _MEMORY = {
     "mem": "memory_per_node",
     "mem_per_cpu": "memory_per_cpu",
@@ -232,24 +205,26 @@ _EXPORTED = {
     "threads_per_core": "SLURM_THREADS_PER_CORE",
 }
 
-#: Every option that is known here, for the nearest names of one that is not.
-KNOWN = frozenset(_OLD_FIELDS) | frozenset(
-    "container_id contiguous export export_file extra get_user_env mem_bind network no_kill nodefile"
-    " ntasks_per_tres oom_kill_step overcommit propagate reboot resv_ports segment stepmgr switches"
-    " tres_bind tres_per_task".split()
-)
-
 
 def arguments(options: Options) -> list[str]:
     """Return the arguments of an sbatch that reads the script from its standard input."""
     words = []
     for option, value in sorted(options.items()):
-        if option in _OWN or value is None or value is False:
+        # With --quiet, sbatch would not print the number of the job.
+        if option in (*_OWN, "quiet") or value is None or value is False:
             continue
         name = "--" + option.replace("_", "-")
         words.append(name if value is True else f"{name}={value}")
     # Without a file name sbatch takes no arguments for the script.
     return [*words, "/dev/stdin", *map(str, options.get("arguments") or ())]
+
+
+def for_sbatch(script: str) -> str:
+    """Return the script to hand to an sbatch whose answer is the job's number.
+
+    With --quiet it would not print that number, and with --wait only after the job has ended.
+    """
+    return script if not_understood(script) else without(script, ("quiet", "wait"))
 
 
 def environment(options: Options) -> dict[str, str]:
@@ -258,48 +233,28 @@ def environment(options: Options) -> dict[str, str]:
 
 
 def directives(script: str) -> dict[str, t.Any]:
-    """Return the options of a script's #SBATCH lines, the last of an option counts.
+    """Return the options of a script's #SBATCH lines; the last of an option counts.
 
-    sbatch reads them itself; slurmrestd does not. They end at the first line that is no comment.
-    Raises SlurmError: invalid.
+    sbatch reads them itself; slurmrestd does not. Raises SlurmError: invalid, for a line that sbatch
+    would read and that is not understood here.
     """
-    found: dict[str, t.Any] = {}
-    for line in script.splitlines():
-        if line.strip() and not line.startswith("#"):
-            break
-        if not line.startswith("#SBATCH"):
-            continue
-        try:
-            words = shlex.split(line[len("#SBATCH") :], comments=True)
-        except ValueError as error:
-            raise SlurmError(
-                "invalid", f"{line.strip()}: {error} -> close the quotes in this line of the script"
-            ) from None
-        while words:
-            found.update([_option(words, line)])
-    return found
+    wrong = not_understood(script)
+    if wrong:
+        line = lines_of(script)[wrong.line - 1].strip()
+        raise SlurmError("invalid", f"{line}: " + _FAULTS[wrong.kind].format(what=wrong.what))
+    return {
+        one.name.replace("-", "_"): True if one.value is None else one.value
+        for one in read(lines_of(script)).directives
+    }
 
 
-def _option(words: list[str], line: str) -> tuple[str, t.Any]:
-    """Take the first option off the words: its name and value."""
-    word = words.pop(0)
-    if word.startswith("--"):
-        name, equals, value = word[2:].partition("=")
-        name = name.replace("-", "_")
-    elif word.startswith("-") and word[1:2] in _SHORT:
-        name, value = _SHORT[word[1]], word[2:]
-        equals = value
-    else:
-        raise SlurmError(
-            "invalid", f"{line.strip()}: {word} is no option of sbatch -> see man sbatch"
-        )
-    if equals:
-        return name, value
-    if name in _FLAGS:
-        return name, True
-    if not words:
-        raise SlurmError("invalid", f"{line.strip()}: {word} has no value -> give it one")
-    return name, words.pop(0)
+_FAULTS = {
+    "quote": "a quote is not closed -> close it in this line of the script",
+    "spelling": "this is not an option -> write #SBATCH, a space, and an option with its dashes",
+    "unknown": "sbatch does not have the option {what} -> see `man sbatch`",
+    "value": "--{what} does not have a value -> give it one",
+    "words": "{what} is not an option -> write one option with its value in each line",
+}
 
 
 def body(
@@ -384,7 +339,7 @@ def _job(options: Options, api: str, version: str) -> dict[str, t.Any]:
             job[_BOOLS[option]] = str(value).lower() not in ("0", "no", "false")
         elif option in _INVERTED:
             job[_INVERTED[option]] = str(value).lower() in ("off", "no")
-        elif option in _JOB_FLAGS:
+        elif option in _JOB_FLAGS and api >= _FLAG_SINCE.get(option, ""):
             flags.append(_JOB_FLAGS[option])
         elif option in _MEMORY:
             amount = _mebibytes(option, value)
@@ -480,6 +435,8 @@ def _refused(option: str, value: t.Any, form: str) -> SlurmError:
 
 
 def _whole(option: str, value: t.Any) -> int:
+    if option == "nice" and value is True:
+        return 100  # what sbatch does with --nice alone
     try:
         return int(str(value))
     except ValueError:

@@ -298,13 +298,14 @@ class Cli:
 
     def submit_job(self, script: str, options: t.Mapping[str, t.Any]) -> int:
         """Submit a batch script and return the job's id; 0 when it is only tested."""
-        # The directory in which sbatch runs is SLURM_SUBMIT_DIR of the job.
-        directory = str(options.get("chdir") or "")
+        # The directory in which sbatch runs is SLURM_SUBMIT_DIR of the job, and its working directory
+        # where neither the options nor the script name one.
+        directory = str(options.get("chdir") or os.path.expanduser("~"))
         shown = self.command(
             "sbatch",
             "--parsable",
             *submission.arguments(options),
-            given=script,
+            given=submission.for_sbatch(script),
             environment=submission.environment(options),
             directory=directory if os.path.isdir(directory) else None,
         )

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from .. import values
-from ..batch.submission import KNOWN
+from ..batch.options import SBATCH
 from ..errors import SlurmError, nearest, unknown_names
 from ..records import Node, Partition
 from .transport import Transport
@@ -336,7 +336,7 @@ def _gres(transport: Transport, options: Options, user: str, match: re.Match[str
 
 def _option(transport: Transport, options: Options, user: str, match: re.Match[str]) -> str:
     name = match[1].replace("-", "_")
-    close = nearest(name, KNOWN)
+    close = nearest(name, {known.replace("-", "_") for known in SBATCH.known})
     meant = f" (did you mean {' or '.join(close)}?)" if close else ""
     return f"this sbatch has no option {name}{meant} -> see `man sbatch` on that host"
 

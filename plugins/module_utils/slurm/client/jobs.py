@@ -121,12 +121,12 @@ def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
         ) from None
 
 
-def _directives(script: str) -> dict[str, t.Any]:
-    """Options of the script's own lines; what cannot be read is for sbatch to judge."""
+def _directives(script: str) -> dict[str, t.Any] | None:
+    """Options of the script's own lines; None where one of them is not understood."""
     try:
         return submission.directives(script)
     except SlurmError:
-        return {}
+        return None
 
 
 def _home(user: str) -> str:
@@ -147,8 +147,10 @@ def _prepare(params: t.Mapping[str, t.Any], user: str) -> tuple[str, dict[str, t
     options = options_of(params)
     home = _home(user)
     script = script_of(params, options.get("chdir") or home)
-    if "chdir" not in options:
-        written = _directives(script).get("chdir")
+    directives = _directives(script)
+    # A directory of ours goes before the script's: where its lines are not understood, sbatch decides.
+    if "chdir" not in options and directives is not None:
+        written = directives.get("chdir")
         if not written and not home:
             raise SlurmError(
                 "invalid",
@@ -472,7 +474,7 @@ def _obtain(session: Session) -> View:
             if new:
                 return max(new), True, []
             if not (session.check and waits):
-                asked = {**_directives(script), **options}
+                asked = {**(_directives(script) or {}), **options}
                 raise job_messages.refusal(error, transport, asked, user) from None
         return None, True, []
 

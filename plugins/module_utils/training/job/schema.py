@@ -15,7 +15,7 @@ import shlex
 import typing as t
 
 from ...slurm import values
-from ...slurm.batch import options as table
+from ...slurm.batch.options import SBATCH, SRUN
 
 Json = dict[str, t.Any]
 
@@ -444,7 +444,7 @@ def _directories(made: Json, fault: _Fault) -> None:
 
 
 def _options_of_slurm(made: Json, fault: _Fault) -> None:
-    for key, known in (("sbatch_options", table.SBATCH), ("srun_options", table.SRUN)):
+    for key, known in (("sbatch_options", SBATCH), ("srun_options", SRUN)):
         normal = {}
         for name, value in made[key].items():
             option = str(name).lstrip("-").replace("_", "-")

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
+from ...slurm.batch.request import nodes_of
 from ...slurm.batch.script import Script
 from .rule import Cluster, Found, fails_fast, pipefail, rule, top_level, working_launches
 
@@ -53,7 +53,7 @@ def _left(script: Script, cluster: Cluster) -> Found:
 
 @rule("monitor-one-node", "warning", "a monitor that sees the first node alone")
 def _monitor(script: Script, cluster: Cluster) -> Found:
-    nodes = sbatch.nodes_of(script) or 1
+    nodes = nodes_of(script) or 1
     starters = {id(launch.command) for launch in script.launches}
     for command in script.commands:
         if nodes < 2 or command.name not in ("nvidia-smi", "dcgmi") or id(command) in starters:

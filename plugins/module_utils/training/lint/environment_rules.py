@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ...slurm.batch import script as sbatch
-from ...slurm.batch.script import Script
+from ...slurm.batch.script import Script, Variable
 from ..job import environment
 from .rule import Cluster, Found, is_mpi, rule
 
@@ -84,7 +83,7 @@ _LOOKS_SECRET = re.compile(
 )
 
 
-def is_secret(one: sbatch.Variable) -> bool:
+def is_secret(one: Variable) -> bool:
     """Whether a variable seems to have a secret for its value."""
     literal = not one.live and len(one.value) >= 8 and not one.value.startswith(("/", "~"))
     return literal and bool(_SECRET.search(one.name) or _LOOKS_SECRET.search(one.value))

@@ -9,8 +9,8 @@ import os
 import re
 
 from ...slurm import values
-from ...slurm.batch import options as table
 from ...slurm.batch import shell
+from ...slurm.batch.options import SBATCH, SRUN
 from ...slurm.batch.script import Script
 from .rule import Cluster, Found, rule
 
@@ -102,9 +102,9 @@ def _ignored(script: Script, cluster: Cluster) -> Found:
 def _wrong(script: Script, cluster: Cluster) -> Found:
     for one in script.unread:
         if one.kind == "unknown":
-            near = difflib.get_close_matches(one.what, table.SBATCH.known, 1, 0.6)
+            near = difflib.get_close_matches(one.what, SBATCH.known, 1, 0.6)
             remedy = f"--{near[0]} is the nearest" if near else "see man sbatch"
-            if one.what in table.SRUN.known or one.what in table.SRUN.short:
+            if one.what in SRUN.known or one.what in SRUN.short:
                 remedy = "it is one of srun: give it there"
             dashes = "-" if len(one.what) == 1 else "--"
             yield one.line, f"sbatch has no option {dashes}{one.what}", remedy

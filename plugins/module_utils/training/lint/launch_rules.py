@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
+from ...slurm.batch.request import count_of, nodes_of
 from ...slurm.batch.script import Script
 from .rule import OWN_RANK, Cluster, Found, rule, working_launches
 
@@ -66,10 +66,10 @@ def _per_task(script: Script, cluster: Cluster) -> Found:
     for launch in script.launches:
         if launch.starter != "srun" or not launch.launcher:
             continue
-        each = sbatch.count_of(launch.option("ntasks-per-node"))
-        total = sbatch.count_of(launch.option("ntasks"))
+        each = count_of(launch.option("ntasks-per-node"))
+        total = count_of(launch.option("ntasks"))
         if each is None and total is None:
-            each = sbatch.count_of(script.value("ntasks-per-node"))
+            each = count_of(script.value("ntasks-per-node"))
         if each is None or each < 2 or total is not None:
             continue
         yield (
@@ -81,7 +81,7 @@ def _per_task(script: Script, cluster: Cluster) -> Found:
 
 @rule("launcher-alone", "error", "a launcher that does not know of the job's other nodes")
 def _alone(script: Script, cluster: Cluster) -> Found:
-    nodes = sbatch.nodes_of(script) or 1
+    nodes = nodes_of(script) or 1
     for launch in script.launches:
         if nodes < 2 or launch.launcher not in ("torchrun", "accelerate"):
             continue
@@ -127,7 +127,7 @@ def _port(script: Script, cluster: Cluster) -> Found:
 
 @rule("cpus-not-passed", "warning", "srun does not take --cpus-per-task from sbatch")
 def _cpus(script: Script, cluster: Cluster) -> Found:
-    cpus = sbatch.count_of(script.value("cpus-per-task"))
+    cpus = count_of(script.value("cpus-per-task"))
     if not cpus or cpus < 2 or any(one.name == "SRUN_CPUS_PER_TASK" for one in script.variables):
         return
     for launch in working_launches(script):

@@ -12,7 +12,7 @@ import dataclasses
 import re
 import typing as t
 
-from ...slurm.batch import script as sbatch
+from ...slurm.batch.script import parse
 from .rule import Cluster
 from .rules import RULES
 
@@ -42,7 +42,7 @@ def lint(text: str, cluster: Cluster | None = None) -> list[Finding]:
 
     cluster: what is known of it; without, what depends on it is not judged. Raises nothing.
     """
-    script = sbatch.parse(text)
+    script = parse(text)
     found = {
         Finding(line, name, rule.severity, what, remedy)
         for name, rule in RULES.items()

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 from ...slurm import values
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
+from ...slurm.batch.request import count_of, gpus_of
 from ...slurm.batch.script import Script
 from .rule import Cluster, Found, rule, seconds_of
 
@@ -135,7 +135,7 @@ def _memory_twice(script: Script, cluster: Cluster) -> Found:
 @rule("gpus-twice", "error", "GPUs asked for by two options")
 def _gpus_twice(script: Script, cluster: Cluster) -> Found:
     gres = script.directive("gres")
-    by_gres = sbatch.gpus_of(gres.value or "") if gres else None
+    by_gres = gpus_of(gres.value or "") if gres else None
     if gres is None or by_gres is None:
         return
     for name in ("gpus-per-node", "gpus", "gpus-per-task"):
@@ -152,10 +152,10 @@ def _gpus_twice(script: Script, cluster: Cluster) -> Found:
 @rule("tasks-disagree", "error", "numbers of nodes and tasks that do not fit")
 def _tasks(script: Script, cluster: Cluster) -> Found:
     nodes, total = script.value("nodes"), script.directive("ntasks")
-    each = sbatch.count_of(script.value("ntasks-per-node"))
+    each = count_of(script.value("ntasks-per-node"))
     if not (nodes or "").isdigit() or total is None or each is None:
         return
-    tasks = sbatch.count_of(total.value)
+    tasks = count_of(total.value)
     if tasks is not None and tasks != int(nodes or 0) * each:
         yield (
             total.line,

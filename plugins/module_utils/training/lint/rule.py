@@ -12,9 +12,8 @@ import re
 import typing as t
 
 from ...slurm import values
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
-from ...slurm.batch.script import Launch, Script
+from ...slurm.batch.script import Launch, Script, program
 
 #: line, what is wrong and why, and the remedy
 Found = t.Iterator[tuple[int, str, str]]
@@ -79,7 +78,7 @@ def working_launches(script: Script) -> list[Launch]:
 
 def _looks(launch: Launch) -> bool:
     if launch.inner:
-        return all(sbatch.program(command) in _LOOKING for command in launch.inner.commands)
+        return all(program(command) in _LOOKING for command in launch.inner.commands)
     return _program(launch) in _LOOKING
 
 

@@ -14,10 +14,11 @@ import os
 import re
 import typing as t
 
-from ...slurm.batch import options as table
-from ...slurm.batch import script as sbatch
 from ...slurm.batch import shell
-from ...slurm.batch.script import Launch, Script, Variable
+from ...slurm.batch.directives import Directive
+from ...slurm.batch.options import PYXIS
+from ...slurm.batch.request import PROCESSES, RENDEZVOUS, asked, gpus_of, nodes_of, run_by
+from ...slurm.batch.script import Launch, Script, Variable, parse
 from ..job import environment
 from ..job.schema import FIELDS, PER_NODE, JobError
 from .environment_rules import is_secret
@@ -50,7 +51,7 @@ def translate(
     name: for a script that does not name its job. interfaces: those of the compute nodes, if they are
     known. Raises JobError where the shell reads the script otherwise than it is meant.
     """
-    script = sbatch.parse(text)
+    script = parse(text)
     if script.faults:
         what = {"comment": "a comment", "space": "a space after a backslash", "quote": "a quote"}
         raise JobError(
@@ -65,13 +66,13 @@ def translate(
 
 def differences(before: str, after: str) -> list[str]:
     """Return in what two batch scripts ask for other resources, or run other commands; [] for nothing."""
-    first, second = sbatch.parse(before), sbatch.parse(after)
+    first, second = parse(before), parse(after)
     found = []
     one, two = _requested(first), _requested(second)
     for key in sorted(set(one) | set(two)):
         if one.get(key) != two.get(key):
             found.append(f"--{key}: {one.get(key, 'none')} and {two.get(key, 'none')}")
-    ran = [[(sbatch.run_by(launch), _contained(script, launch)) for launch in script.launches
+    ran = [[(run_by(launch), _contained(script, launch)) for launch in script.launches
             if not _only_looks(launch)] for script in (first, second)]  # fmt: skip
     if ran[0] != ran[1]:
         found.append(f"commands: {ran[0]} and {ran[1]}")
@@ -81,23 +82,23 @@ def differences(before: str, after: str) -> list[str]:
 def _only_looks(launch: Launch) -> bool:
     """Whether it is a step beside the work that samples the GPUs."""
     beside = any(option.name == "overlap" for option in launch.options)
-    return beside and any("nvidia-smi --query-gpu" in word for word in sbatch.run_by(launch)[-1])
+    return beside and any("nvidia-smi --query-gpu" in word for word in run_by(launch)[-1])
 
 
 def _requested(script: Script) -> dict[str, str]:
-    found = sbatch.asked(script)
+    found = asked(script)
     if not script.directives and len(script.launches) == 1:
         # Without directives, srun itself asks.
         options = script.launches[0].options
-        own = sbatch.Script(
+        own = Script(
             **{
                 **{f.name: getattr(script, f.name) for f in dataclasses.fields(script)},
                 "directives": tuple(
-                    sbatch.Directive(1, o.name, o.value) for o in options if o.name in _ASKS
+                    Directive(1, o.name, o.value) for o in options if o.name in _ASKS
                 ),
             }
         )
-        found = sbatch.asked(own)
+        found = asked(own)
     return found
 
 
@@ -106,9 +107,9 @@ _ASKS = frozenset(FIELDS) - {"chdir", "error", "output", "job-name"} | {"gres", 
 
 
 def _contained(script: Script, launch: Launch) -> tuple[tuple[str, str], ...]:
-    options = {one.name: one.value or "" for one in launch.options if one.name in table.PYXIS}
+    options = {one.name: one.value or "" for one in launch.options if one.name in PYXIS}
     for one in script.directives:
-        if one.name in table.PYXIS and launch.starter == "srun":
+        if one.name in PYXIS and launch.starter == "srun":
             options.setdefault(one.name, one.value or "")
     return tuple(sorted((name, shell.plain(value)) for name, value in options.items()))
 
@@ -145,7 +146,7 @@ class _Translator:
     # -- what is asked for -------------------------------------------------------------------------
     def _directives(self) -> None:
         for one in self.script.directives:
-            if one.name in table.PYXIS:
+            if one.name in PYXIS:
                 self._contain(one.name, one.value)
                 self._correct(
                     one.line, f"--{one.name}", "is given to the training, not to the batch script"
@@ -155,8 +156,8 @@ class _Translator:
 
     def _ask(self, name: str, value: str | None) -> None:
         if name == "gres":
-            gpus = sbatch.gpus_of(value or "")
-            rest = [item for item in (value or "").split(",") if sbatch.gpus_of(item) is None]
+            gpus = gpus_of(value or "")
+            rest = [item for item in (value or "").split(",") if gpus_of(item) is None]
             if gpus:
                 self.job["gpus_per_node"] = gpus
             if rest:
@@ -209,7 +210,7 @@ class _Translator:
             return None
         if command.after == "||" and not self._keeps_code(launch):
             return None
-        if not launch.starter and (sbatch.nodes_of(self.script) or 1) > 1:
+        if not launch.starter and (nodes_of(self.script) or 1) > 1:
             return None
         if "container-image" not in {o.name for o in launch.options} and self.container:
             return launch if launch.starter == "srun" else None
@@ -229,7 +230,7 @@ class _Translator:
             # The steps inside keep their own; what the whole script had is for each of them.
             options = self.job.setdefault("sbatch_options", {})
             for one in self.script.directives:
-                if one.name in table.PYXIS:
+                if one.name in PYXIS:
                     options[one.name] = True if one.value is None else one.value
             self.corrections = [c for c in self.corrections if not c.what.startswith("--container")]
             self.job.pop("srun_options", None)
@@ -299,7 +300,7 @@ class _Translator:
         bare = not self.script.directives
         for one in launch.options:
             value = None if one.value is None else shell.plain(one.value)
-            if one.name in table.PYXIS:
+            if one.name in PYXIS:
                 self._contain(one.name, one.value)
             elif one.name == "export":
                 if not re.match(r"[\"']?ALL\b", one.value or ""):
@@ -327,8 +328,8 @@ class _Translator:
         self.job["launcher"] = launch.launcher
         kept = []
         for one in launch.launcher_options:
-            fixed = one.name in sbatch.PROCESSES and "$" in (one.value or "")
-            if one.name not in sbatch.RENDEZVOUS and not fixed:
+            fixed = one.name in PROCESSES and "$" in (one.value or "")
+            if one.name not in RENDEZVOUS and not fixed:
                 match = re.match(r"-+[\w-]+", one.text)
                 name = match[0] if match else f"--{one.name}"
                 kept.append(name if one.value is None else f"{name}={one.value}")
@@ -346,7 +347,7 @@ class _Translator:
         if len(launch.inner.commands) > 1:
             return False
         single = launch.word.startswith("'")
-        kept = [o.text for o in launch.launcher_options if o.name not in sbatch.RENDEZVOUS]
+        kept = [o.text for o in launch.launcher_options if o.name not in RENDEZVOUS]
         for text in (*kept, *launch.program):
             for match in re.finditer(r"\$\{?\w+\}?", text):
                 if single or f"\\{match[0]}" in launch.word:

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import options
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import script as sbatch
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import (
-    submission as client,
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.request import asked
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import (
+    Launch,
+    parse,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,20 +17,13 @@ from tests.unit.plugins.module_utils.training.jobs import ALL
 
 
 def directives(*lines: str) -> list[tuple[str, str | None]]:
-    script = sbatch.parse("#!/bin/bash\n" + "\n".join(f"#SBATCH {line}" for line in lines))
+    script = parse("#!/bin/bash\n" + "\n".join(f"#SBATCH {line}" for line in lines))
     return [(one.name, one.value) for one in script.directives]
 
 
-def launch(text: str, before: str = "") -> sbatch.Launch:
-    (found,) = sbatch.parse(f"#!/bin/bash\n{before}\n{text}\n").launches
+def launch(text: str, before: str = "") -> Launch:
+    (found,) = parse(f"#!/bin/bash\n{before}\n{text}\n").launches
     return found
-
-
-def test_the_tables_of_options_agree() -> None:
-    known = {name.replace("_", "-") for name in client.KNOWN}
-    assert known <= options.SBATCH.known
-    for letter, name in client._SHORT.items():
-        assert options.SBATCH.short[letter] == name.replace("_", "-"), letter
 
 
 @pytest.mark.parametrize(
@@ -51,7 +44,7 @@ def test_directives(line: str, found: list[tuple[str, str | None]]) -> None:
 
 
 def test_directives_end_at_the_first_command() -> None:
-    script = sbatch.parse(
+    script = parse(
         "#!/bin/bash\n# x\n\n#SBATCH -N1\n #SBATCH -n1\nA=1\n#SBATCH -n2\ncat <<E\n#SBATCH -n3\nE\n"
     )
     assert [one.name for one in script.directives] == ["nodes"] and script.body == 6
@@ -69,7 +62,7 @@ def test_directives_end_at_the_first_command() -> None:
     ],
 )
 def test_directives_that_sbatch_refuses(line: str, kind: str, what: str) -> None:
-    script = sbatch.parse(f"#!/bin/bash\n#SBATCH {line}\n")
+    script = parse(f"#!/bin/bash\n#SBATCH {line}\n")
     assert [(one.kind, one.what) for one in script.unread] == [(kind, what)]
 
 
@@ -78,7 +71,7 @@ def test_variables() -> None:
         "#!/bin/bash\nexport A=1 B=$C\nD='$x'\nE=2 srun --export=ALL,\"F=3,G=4\" "
         "bash -c 'H=$SLURM_PROCID python a.py'\nmpirun -x I=5 ./a\n"
     )
-    found = {one.name: one for one in sbatch.parse(text).variables}
+    found = {one.name: one for one in parse(text).variables}
     assert {name: one.where for name, one in found.items()} == {
         "A": "batch", "B": "batch", "D": "batch", "E": "prefix", "F": "srun", "G": "srun", "H": "task",
         "I": "mpirun",
@@ -146,22 +139,22 @@ def test_timeout_is_known() -> None:
 
 
 def test_what_is_asked_has_one_form() -> None:
-    one = sbatch.parse("#!/bin/bash\n#SBATCH --gres=gpu:8,nvme:1 -t 1:00:00 --mem=1G -N 2\n")
-    two = sbatch.parse(
+    one = parse("#!/bin/bash\n#SBATCH --gres=gpu:8,nvme:1 -t 1:00:00 --mem=1G -N 2\n")
+    two = parse(
         "#!/bin/bash\n#SBATCH --gpus-per-node=8 --gres=nvme:1 --time=60\n"
         "#SBATCH --mem=1024M --nodes=2 --ntasks-per-node=1 --job-name=x\n"
     )
-    assert sbatch.asked(one) == sbatch.asked(two)
-    assert sbatch.asked(one)["gpus-per-node"] == "8"
+    assert asked(one) == asked(two)
+    assert asked(one)["gpus-per-node"] == "8"
 
 
 @given(st.text(alphabet="#!SBATCH -=srun\n\\'\"$&|ab", max_size=80))
 def test_anything_is_read_without_an_error(text: str) -> None:
-    sbatch.parse(text)
+    parse(text)
 
 
 def test_cut_off_anywhere_a_script_is_read() -> None:
     for path in ALL:
         text = path.read_text(encoding="utf-8")
         for end in range(0, len(text), 37):
-            sbatch.parse(text[:end])
+            parse(text[:end])

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import submission
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.options import SBATCH
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,10 +69,13 @@ def test_arguments_are_long_options_and_the_script_comes_by_standard_input() -> 
 WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(submission.KNOWN)), WORDS))
+OPTION_NAMES = sorted(name.replace("-", "_") for name in SBATCH.known)
+
+
+@given(st.dictionaries(st.sampled_from(OPTION_NAMES), WORDS))
 def test_a_value_never_becomes_an_option_of_its_own(options: dict[str, str]) -> None:
     words = submission.arguments(options)
-    assert len(words) == len(options) + 1
+    assert len(words) == len(set(options) - {"quiet"}) + 1
     assert all(word.startswith("--") and "=" in word for word in words[:-1])
 
 
@@ -99,10 +103,82 @@ def test_directives_in_all_their_forms() -> None:
     }
 
 
-@pytest.mark.parametrize("line", ["hetjob", "-N", "--time", "--comment='x", "-?"])
+@pytest.mark.parametrize(
+    "line", ["hetjob", "-N", "--time", "--comment='x", "-?", "-N 2 x", "--oops"]
+)
 def test_a_directive_that_cannot_be_read(line: str) -> None:
     with pytest.raises(SlurmError, match="#SBATCH .* -> "):
         submission.directives(f"#!/bin/sh\n#SBATCH {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-Q", {"quiet": True}),
+        ("--wait", {"wait": True}),
+        ("-W", {"wait": True}),
+        ("--stepmgr", {"stepmgr": True}),
+        ("--ignore-pbs", {"ignore_pbs": True}),
+        ("--container-mount-home", {"container_mount_home": True}),
+        ("--nice", {"nice": True}),
+        ("--parti=gpu", {"partition": "gpu"}),
+    ],
+)
+def test_a_flag_does_not_take_the_option_after_it_for_its_value(
+    line: str, expected: dict[str, t.Any]
+) -> None:
+    for script in (f"#SBATCH {line} --chdir=/data/run", f"#SBATCH {line}\n#SBATCH -D /data/run"):
+        assert submission.directives(f"#!/bin/sh\n{script}\n") == {
+            **expected,
+            "chdir": "/data/run",
+        }
+
+
+@pytest.mark.parametrize("line", ["-Q", "--wait", "--ignore-pbs", "--parsable"])
+@pytest.mark.parametrize("api", ["v0.0.38", *NEW])
+def test_what_only_sbatch_acts_on_does_not_reach_slurmrestd(api: str, line: str) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line} --chdir=/data/run\ntrue\n"
+    found = submission.body(script, {"job_name": "x"}, api, "/home/alice")["job"]
+    assert set(found) == {"name", "current_working_directory", "environment"}
+    assert found["current_working_directory"] == "/data/run"
+
+
+def test_stepmgr_is_a_flag_from_24_05_on() -> None:
+    assert job("v0.0.41", stepmgr=True)["flags"] == ["STEPMGR_ENABLED"]
+    for api in ("v0.0.38", "v0.0.40"):
+        assert "--stepmgr" in refused("impossible", api=api, stepmgr=True)
+
+
+def test_an_option_of_pyxis_is_named_where_slurmrestd_has_no_field() -> None:
+    script = "#!/bin/sh\n#SBATCH --container-mount-home --chdir=/data/run\n"
+    with pytest.raises(
+        SlurmError, match="--container-mount-home: slurmrestd's v0.0.42 has no field"
+    ):
+        submission.body(script, {"job_name": "x"}, "v0.0.42", "/home/alice")
+
+
+def test_sbatch_gets_a_script_that_lets_it_answer_at_once() -> None:
+    script = (
+        "#!/bin/sh\n#SBATCH -QN2 --comment 'a b'\n#SBATCH --wait\n\n#SBATCH -n1 # one\nsrun x\n"
+    )
+    sent = submission.for_sbatch(script)
+    assert sent.split("\n")[1:5] == [
+        "#SBATCH --nodes=2 '--comment=a b'",
+        "#SBATCH",
+        "",
+        "#SBATCH -n1 # one",
+    ]
+    wanted = submission.directives(script)
+    assert submission.directives(sent) == {
+        name: value for name, value in wanted.items() if name not in ("quiet", "wait")
+    }
+    for untouched in (SCRIPT, "#!/bin/sh\n#SBATCH --wait --new-option=1\n", "#!/bin/sh\n --wait\n"):
+        assert submission.for_sbatch(untouched) == untouched
+
+
+def test_lines_that_sbatch_ignores_are_not_in_the_way() -> None:
+    script = "#!/bin/sh\n #SBATCH --tim=1\n#sbatch -N 3\n#SBATCH -N2\ntrue\n#SBATCH --oops\n"
+    assert submission.directives(script) == {"nodes": "2"}
 
 
 def test_options_of_the_module_go_before_the_script_s() -> None:
@@ -195,6 +271,7 @@ def test_the_document_of_later_releases(api: str) -> None:
         ({"open_mode": "append"}, {"open_mode": ["APPEND"]}),
         ({"priority": "7"}, {"priority": {"set": True, "infinite": False, "number": 7}}),
         ({"nice": "-5"}, {"nice": -5}),
+        ({"nice": True}, {"nice": 100}),
         (
             {"signal": "B:USR1@120"},
             {

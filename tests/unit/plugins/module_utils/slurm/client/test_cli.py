@@ -269,6 +269,25 @@ def test_a_job_gets_the_users_environment_and_not_that_of_the_other_commands(
     assert os.path.samefile((fake.prefix / "pwd").read_text().strip(), work)
 
 
+def test_the_script_alone_names_the_directory_where_the_options_do_not(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fake.command("sbatch", ("'--parsable --job-name=x /dev/stdin'", "42\n"))
+    script = "#!/bin/sh\n#SBATCH --option-of-2030\n#SBATCH --chdir=/data/run\n"
+    assert fake.cli().submit_job(script, {"job_name": "x"}) == 42
+    assert (fake.prefix / "stdin").read_text() == script
+    assert os.path.samefile((fake.prefix / "pwd").read_text().strip(), tmp_path)
+
+
+def test_sbatch_tells_the_number_of_the_job_at_once_whatever_the_script_wants(fake: Fake) -> None:
+    fake.command("sbatch", ("'--parsable --job-name=x /dev/stdin'", "42\n"))
+    script = "#!/bin/sh\n#SBATCH -Q --wait -N2\ntrue\n"
+    options = {"job_name": "x", "quiet": True}
+    assert fake.cli().submit_job(script, options) == 42
+    assert (fake.prefix / "stdin").read_text() == "#!/bin/sh\n#SBATCH --nodes=2\ntrue\n"
+
+
 def test_a_job_that_is_only_tested_has_no_id(fake: Fake) -> None:
     fake.command("sbatch", ("*", "", 0, "sbatch: Job 7 to start at 2026-11-20T16:00:00"))
     assert fake.cli().submit_job("#!/bin/sh\n", {"test_only": True}) == 0

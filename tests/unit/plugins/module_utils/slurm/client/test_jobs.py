@@ -188,6 +188,27 @@ def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> N
         run(cluster, script=str(tmp_path / "binary"), name="third")
 
 
+@pytest.mark.parametrize(
+    "line", ["-Q", "--wait", "--stepmgr", "--ignore-pbs", "--container-mount-home", "--nice"]
+)
+def test_a_flag_in_the_script_does_not_move_the_job(cluster: FakeCluster, line: str) -> None:
+    run(cluster, content=f"#!/bin/sh\n#SBATCH {line}\n#SBATCH --chdir=/data/run\n")
+    assert cluster.submitted[0][1]["chdir"] == "/data/run"
+
+
+def test_no_directory_is_made_up_for_a_script_that_is_not_understood(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "#!/bin/sh\n#SBATCH --option-of-2030\n#SBATCH --chdir=/data/run\n"
+    run(cluster, content=content)
+    assert cluster.submitted[0] == (content, {"job_name": "train"})
+    run(cluster, content=content, workdir="/other", name="second")
+    assert cluster.submitted[1][1]["chdir"] == "/other"
+    monkeypatch.setattr(jobs, "_home", lambda user: "")
+    run(cluster, content=content, name="third")
+    assert "chdir" not in cluster.submitted[2][1]
+
+
 def test_content_without_an_interpreter(cluster: FakeCluster) -> None:
     run(cluster, content="hostname")
     assert cluster.submitted[0][0] == "#!/bin/sh\nhostname"

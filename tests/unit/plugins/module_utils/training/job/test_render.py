@@ -11,7 +11,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import script as sbatch
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.request import asked
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import parse
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import linter
 
@@ -45,15 +46,15 @@ def test_it_is_a_script_without_mistakes(changes: dict[str, t.Any]) -> None:
     done = subprocess.run(["bash", "-n"], input=made, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not list(map(str, linter.lint(made)))
-    assert not [one.name for one in sbatch.parse(made).variables if one.name in ("RANK", "LOCAL_RANK")
+    assert not [one.name for one in parse(made).variables if one.name in ("RANK", "LOCAL_RANK")
                 and one.where == "batch"]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", MANY, ids=str)
 def test_it_says_what_was_described(changes: dict[str, t.Any]) -> None:
-    script = sbatch.parse(text(**changes))
-    asked = sbatch.asked(script)
-    assert asked["nodes"] == "2" and asked["time"] == "3600" and asked["mem"] == "1024"
+    script = parse(text(**changes))
+    wanted = asked(script)
+    assert wanted["nodes"] == "2" and wanted["time"] == "3600" and wanted["mem"] == "1024"
     made = schema.check({**BASE, **changes})
     if made.launcher != "batch":
         (launch,) = script.launches
@@ -66,7 +67,7 @@ def test_options_in_order() -> None:
     made = text(dependency="afterok:1", singleton=True, sbatch_options={"comment": "a # b"})
     assert '#SBATCH --comment="a # b"' in made
     assert "#SBATCH --dependency=afterok:1,singleton" in made
-    assert sbatch.parse(made).value("comment") == "a # b"
+    assert parse(made).value("comment") == "a # b"
     assert made.index("--job-name") < made.index("--nodes") < made.index("--time")
 
 

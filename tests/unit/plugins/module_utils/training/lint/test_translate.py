@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import script as sbatch
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import parse
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
     environment,
     render,
@@ -40,7 +40,7 @@ def test_a_translation_asks_and_runs_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in ALL if p.stem not in UNCLEAR], ids=name_of)
 def test_a_translation_sets_nothing_obsolete_and_no_rank(path: Path) -> None:
-    script = sbatch.parse(rendered(path.read_text(encoding="utf-8")))
+    script = parse(rendered(path.read_text(encoding="utf-8")))
     mpi = any(one.starter == "mpirun" or one.option("mpi") for one in script.launches)
     for one in script.variables:
         assert not environment.unwanted(one.name, one.value, mpi), one
