@@ -79,16 +79,13 @@ def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
     settings = yaml.safe_load((variables / "site.yml").read_text())
     cluster = Nodes(scenario)
     made = Converged(cluster=cluster, extra_vars=settings, os=shape["os"], scenario=scenario)
-    if KEEP and cluster.local.exists:
-        artifacts.tell(cluster.inventory)
-        made.first = made.play("site.yml")
-    else:
+    if not (KEEP and cluster.local.exists):
         cluster.local.destroy()
         cluster.local.create(**shape)
         artifacts.tell(cluster.inventory)
         made.first_check = made.play("site.yml", "--check")
-        # Finds the containers and starts none.
-        made.first = molecule("converge", scenario)
+    # Finds the containers and starts none.
+    made.first = molecule("converge", scenario)
     yield made
     if not KEEP:
         molecule("destroy", scenario)
