@@ -11,7 +11,7 @@ PYXIS ?= 0
 
 # System containers need root; everything else runs as whoever calls make.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-LOCAL := $(SUDO) .venv/bin/python -m local
+LOCAL := $(SUDO) .venv/bin/python molecule/driver
 
 .DEFAULT_GOAL := help
 
@@ -21,7 +21,7 @@ help: ## List the targets
 
 .PHONY: cluster
 cluster: ## A Slurm cluster on this machine, up to a finished job: OS=debian13|debian12 COMPUTE=2 GPUS=0 CONTROLLERS=1 PYXIS=0 NAME=local
-	@local/bootstrap
+	@molecule/driver/bootstrap
 	@$(LOCAL) up --name '$(NAME)' --os '$(OS)' --compute '$(COMPUTE)' --gpus '$(GPUS)' --controllers '$(CONTROLLERS)' --pyxis '$(PYXIS)'
 
 .PHONY: destroy
@@ -36,6 +36,10 @@ shell: ## Log in to the local cluster as alice: NAME=local
 status: ## Nodes and services of the local cluster: NAME=local
 	@$(LOCAL) status --name '$(NAME)'
 
+.PHONY: dev
+dev: ## What the tests and Molecule need on this machine: packages and .venv
+	@molecule/driver/bootstrap --dev
+
 PYTEST := .venv/bin/python -m pytest
 # Tests that share nothing run side by side, and so do the clusters of two systems: each waits for Slurm much of its
 # time. 5: ARGS chose none of them.
@@ -43,33 +47,33 @@ ALONE := tests/lint tests/unit
 
 .PHONY: test
 test: ## Every test, as CI runs them: ARGS='-k word'
-	@local/bootstrap --dev
+	@molecule/driver/bootstrap --dev
 	@$(SUDO) $(PYTEST) $(ALONE) -n auto --dist worksteal $(ARGS) || [ $$? = 5 ]
 	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 2 --dist loadscope $(ARGS) || [ $$? = 5 ]
 
 .PHONY: unit
 unit: ## The unit tests, in seconds: ARGS='-k word'
-	@local/bootstrap --dev
+	@molecule/driver/bootstrap --dev
 	@$(PYTEST) tests/unit $(ARGS)
 
 .PHONY: lint
 lint: ## ansible-lint, yamllint, ruff and mypy
-	@local/bootstrap --dev
+	@molecule/driver/bootstrap --dev
 	@$(PYTEST) tests/lint $(ARGS)
 
 .PHONY: soak
 soak: ## Every test with its full number of samples; takes hours: ARGS='-k word'
-	@local/bootstrap --dev
+	@molecule/driver/bootstrap --dev
 	@$(SUDO) env TRAINWRIGHT_SOAK=1 $(PYTEST) tests $(ARGS)
 
 .PHONY: docs
 docs: ## Write docs/reference and the roles' READMEs from their documentation
-	@local/bootstrap --dev
+	@molecule/driver/bootstrap --dev
 	@.venv/bin/python docs/generate.py
 
 SCALE ?= 2
 
 .PHONY: bench
 bench: ## Time site.yml against a shell script on fresh clusters: SCALE='2 4 8' OS=debian13
-	@local/bootstrap
+	@molecule/driver/bootstrap --dev
 	@$(SUDO) .venv/bin/python tests/benchmarks/bench.py --scale $(SCALE) --os '$(OS)' $(ARGS)

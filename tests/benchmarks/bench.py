@@ -26,11 +26,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
-from local.cluster import Cluster
-from local.host import podman
-from local.layout import SYSTEMS, LocalError
+from driver.cluster import Cluster
+from driver.host import podman
+from driver.layout import SYSTEMS, LocalError
 from tests.benchmarks import dataset, inventory
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """How long a two-node container step takes to start: cold, warm from shared storage, from the nodes' own disks.
 
-The yardstick is `srun -N2 true` in the same run. The image is that of images/cpu-training; it takes the real Enroot
-and Pyxis (TRAINWRIGHT_ARTIFACTS).
+The yardstick is `srun -N2 true` in the same run. The image is that of recipes/images/cpu-training; it takes the
+real Enroot and Pyxis (TRAINWRIGHT_ARTIFACTS).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from local.layout import table
+from driver.layout import table
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.containers import Starts
 

@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """What stands in for Enroot's and Pyxis' downloads: real packages, and a source that is really compiled.
 
-python -m tests.integration.artifacts INVENTORY makes them and tells the inventory where they are, as a site
-without internet would. Where TRAINWRIGHT_ARTIFACTS names a directory with the real ones, these are not used.
+PYTHONPATH=molecule python -m tests.integration.artifacts INVENTORY makes them and writes into the inventory where they
+are, as a site without internet would. Where TRAINWRIGHT_ARTIFACTS names a directory with the real ones, these are not
+used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from local.host import locked
+from driver.host import locked
 
 from .site import ROOT
 
@@ -110,14 +111,21 @@ def _sum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def tell(inventory: Path) -> None:
-    """Write the variables into an inventory, but where the real artifacts are named; and the group slurm_oci."""
+def tell(inventory: Path) -> bool:
+    """Write the variables into an inventory, but where the real artifacts are named; and the group slurm_oci.
+
+    Returns whether that changed anything.
+    """
     oci = {"slurm_oci": {"children": {"slurm_compute": {}, "slurm_login": {}}}}
     with locked("test-artifacts"):
         made = {} if REAL else make()
     told = {"all": {"vars": made}, "slurm_cluster": {"children": oci}}
-    (inventory / "artifacts.yml").write_text(yaml.safe_dump(told), encoding="utf-8")
+    path, text = inventory / "artifacts.yml", yaml.safe_dump(told)
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.write_text(text, encoding="utf-8")
+    return True
 
 
 if __name__ == "__main__":
-    tell(Path(sys.argv[1]))
+    print("changed" if tell(Path(sys.argv[1])) else "unchanged")

@@ -1,8 +1,8 @@
 """One real cluster an operating system, made once, for all scenarios.
 
 Debian 12 has one controller and munge; Debian 13 has two controllers and auth/slurm: between them
-they cover both ways of each. Which cluster, with which variables, is in the Molecule scenario of the
-system's name: vars/cluster.yml and vars/site.yml. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run,
+they cover both ways of each. Which cluster, with which variables, is in the system's Molecule scenario:
+vars/cluster.yml and vars/site.yml. Set TRAINWRIGHT_KEEP=1 to keep the clusters after the run,
 and to use them again.
 """
 
@@ -23,7 +23,8 @@ from . import artifacts
 from .site import ROOT, SCENARIOS, SOAK, VENV_BIN, Nodes, Run, Site, read_report, tail
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
-SYSTEMS = ("debian12", "debian13")
+# The systems, and the scenario of each that has its cluster.
+SYSTEMS = {"debian12": "debian12", "debian13": "default"}
 
 
 @dataclass
@@ -31,12 +32,18 @@ class Converged(Site):
     """A site with what its first runs did."""
 
     os: str = ""
+    scenario: str = ""
     first_check: Run | None = None
     first: Run | None = None
 
+    def idempotence(self) -> Run:
+        """Run site.yml again by `molecule idempotence`, which fails when a task changes anything."""
+        return molecule("idempotence", self.scenario)
 
-def molecule(scenario: str, command: str) -> Run:
-    """Run `molecule COMMAND -s SCENARIO`, as a person does, and fail with its output."""
+
+def molecule(command: str, *scenarios: str) -> Run:
+    """Run `molecule COMMAND -s SCENARIO ...`, as a person does, and fail with its output."""
+    argv = ["molecule", command, *(word for name in scenarios for word in ("-s", name))]
     path = f"{VENV_BIN}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "run.json"
@@ -49,7 +56,7 @@ def molecule(scenario: str, command: str) -> Run:
         }
         started = time.monotonic()
         done = subprocess.run(
-            ["molecule", command, "-s", scenario],
+            argv,
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -59,31 +66,29 @@ def molecule(scenario: str, command: str) -> Run:
             check=False,
         )
         run = Run(done.returncode, done.stdout, read_report(report), time.monotonic() - started)
-    assert run.rc == 0, f"molecule {command} -s {scenario}: {run.rc}:\n{tail(run.output, 80)}"
+    assert run.rc == 0, f"{' '.join(argv)}: {run.rc}:\n{tail(run.output, 80)}"
     return run
 
 
 @pytest.fixture(scope="session")
 def site(request: pytest.FixtureRequest) -> Iterator[Converged]:
     """A converged cluster of the operating system that the test names."""
-    scenario = SCENARIOS / request.param
-    shape = yaml.safe_load((scenario / "vars" / "cluster.yml").read_text())["cluster"]
-    variables = yaml.safe_load((scenario / "vars" / "site.yml").read_text())
-    cluster = Nodes(shape.pop("name"))
-    made = Converged(cluster=cluster, extra_vars=variables, os=shape["os"])
-    if KEEP and cluster.local.exists:
-        artifacts.tell(cluster.inventory)
-        made.first = made.play("site.yml")
-    else:
+    scenario = SYSTEMS[request.param]
+    variables = SCENARIOS / scenario / "vars"
+    shape = yaml.safe_load((variables / "cluster.yml").read_text())["cluster"]
+    settings = yaml.safe_load((variables / "site.yml").read_text())
+    cluster = Nodes(scenario)
+    made = Converged(cluster=cluster, extra_vars=settings, os=shape["os"], scenario=scenario)
+    if not (KEEP and cluster.local.exists):
         cluster.local.destroy()
         cluster.local.create(**shape)
         artifacts.tell(cluster.inventory)
         made.first_check = made.play("site.yml", "--check")
-        # Its create step finds the containers standing; so both of its playbooks are run here.
-        made.first = molecule(request.param, "converge")
+    # Finds the containers and starts none.
+    made.first = molecule("converge", scenario)
     yield made
     if not KEEP:
-        molecule(request.param, "destroy")
+        molecule("destroy", scenario)
 
 
 @pytest.fixture

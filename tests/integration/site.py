@@ -18,11 +18,11 @@ import testinfra
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV_BIN = Path(sys.executable).parent
-SCENARIOS = ROOT / "extensions" / "molecule"
+SCENARIOS = ROOT / "molecule"
 SOAK = bool(os.environ.get("TRAINWRIGHT_SOAK"))
 
-sys.path.insert(0, str(ROOT))
-from local.cluster import Cluster
+sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
+from driver.cluster import Cluster
 
 
 def sample(small: int, full: int) -> int:
@@ -124,7 +124,7 @@ def poll(what: str, check: Callable[[], Any], timeout: float = 60, every: float 
 
 @dataclass
 class Site:
-    """A local cluster made by local/cluster.py, with its inventory."""
+    """A local cluster made by molecule/driver, with its inventory."""
 
     cluster: Nodes
     extra_vars: dict[str, Any] = field(default_factory=dict)

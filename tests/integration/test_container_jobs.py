@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     not REAL,
     reason="runs images, which takes the real Enroot and Pyxis: name their directory in TRAINWRIGHT_ARTIFACTS",
 )
-RECIPE = ROOT / "images" / "cpu-training"
+RECIPE = ROOT / "recipes" / "images" / "cpu-training"
 CACHE = ROOT / ".cache" / "containers"
 GUIDE = ROOT / "docs" / "containers.md"
 SHARED = "/shared/data/train.sqsh"

@@ -18,7 +18,7 @@ BIN = Path(sys.executable).parent
 LINTERS = {
     "ruff-check": ["ruff", "check", "--no-cache"],
     "yamllint": ["yamllint", "--strict", "."],
-    "mypy": ["mypy", "plugins", "local", "docs/generate.py"],
+    "mypy": ["mypy", "plugins", "molecule/driver", "docs/generate.py"],
     "ansible-lint": ["ansible-lint", "--offline", "--strict", "--nocolor", "-q"],
 }
 

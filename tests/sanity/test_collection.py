@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from local.layout import Spec, hosts_of, inventory_text
+from driver.layout import Spec, hosts_of, inventory_text
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -49,7 +49,7 @@ SANITY: dict[str, list[str]] = {
     "pylint": ["plugins/"],
     "replace-urlopen": [],
     "runtime-metadata": [],
-    "shebang": ["plugins/", "roles/", "local/", "docs/", "images/", ".ci/"],
+    "shebang": ["plugins/", "roles/", "molecule/", "docs/", "recipes/", ".ci/"],
     "symlinks": [],
     "use-argspec-type-path": [],
     "use-compat-six": [],

@@ -169,9 +169,9 @@ def test_playbooks_and_their_variables_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_commands_of_the_local_cluster_exist(page: Path) -> None:
-    main = (ROOT / "local" / "__main__.py").read_text(encoding="utf-8")
+    main = (ROOT / "molecule" / "driver" / "__main__.py").read_text(encoding="utf-8")
     for line in commands(page):
-        for name in re.findall(r"-m local ([\w-]+)", line):
+        for name in re.findall(r"molecule/driver ([\w-]+)", line):
             assert f'"{name}"' in main, f"{page.name}: {line}"
 
 
@@ -290,7 +290,10 @@ def test_readme_has_the_supported_systems() -> None:
             row = [line for line in rows if f"{name} {release}" in line]
             assert row and f"| {entry['slurm']}" in row[0], (name, release)
     run = {line.split("|")[1].strip() for line in rows if "| run by our CI" in line}
-    scenarios = {path.name for path in (ROOT / "extensions/molecule").glob("debian*")}
+    scenarios = {
+        yaml.safe_load(path.read_text(encoding="utf-8"))["cluster"]["os"]
+        for path in (ROOT / "molecule").glob("*/vars/cluster.yml")
+    }
     assert {name.lower().replace(" ", "") for name in run} == scenarios
 
 
@@ -298,7 +301,7 @@ def test_readme_has_the_supported_systems() -> None:
 def sources() -> str:
     """All that the collection can say, as one text: literals over several lines are joined."""
     texts = []
-    for top in ("plugins", "playbooks", "roles", "local"):
+    for top in ("plugins", "playbooks", "roles", "molecule/driver"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix in (".py", ".yml"):
                 text = path.read_text(encoding="utf-8").replace("\\n", " ")

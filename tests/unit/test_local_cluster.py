@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
-from local.__main__ import parser
-from local.cluster import Cluster
-from local.host import has_pure_cgroup2, is_namespace_mounted
-from local.image import ARCHIVE, SECURITY, Recipe, apt_options, debian_mirrors
-from local.layout import (
+from driver.__main__ import parser
+from driver.cluster import Cluster
+from driver.host import has_pure_cgroup2, is_namespace_mounted
+from driver.image import ARCHIVE, SECURITY, Recipe, apt_options, debian_mirrors
+from driver.layout import (
     MAX_COMPUTE,
     LocalError,
     Spec,
@@ -26,7 +26,9 @@ from local.layout import (
     hosts_of,
     inventory_text,
     seed_text,
+    ssh_config_text,
     table,
+    unique_name,
 )
 
 SUBNET = "10.89.10.0/24"
@@ -93,11 +95,50 @@ def test_only_compute_nodes_have_gpus() -> None:
 
 
 def test_free_subnet_avoids_what_overlaps() -> None:
-    assert free_subnet([]) == SUBNET
-    assert free_subnet([SUBNET, "10.89.11.7", "192.168.0.0/16"]) == "10.89.12.0/24"
-    assert free_subnet(["10.89.0.0/20"]) == "10.89.16.0/24"
+    first = free_subnet("local-123456", [])
+    assert first == free_subnet("local-123456", ["192.168.0.0/16"])
+    second = free_subnet("local-123456", [first])
+    host_in_second = second.replace(".0/24", ".7")
+    assert len({first, second, free_subnet("local-123456", [first, host_in_second])}) == 3
+    assert free_subnet("local-123456", ["10.89.0.0/17"]) == free_subnet(
+        "local-123456", ["10.89.10.0/24", "10.89.0.0/17"]
+    )
     with pytest.raises(LocalError, match="no free network"):
-        free_subnet(["10.0.0.0/8"])
+        free_subnet("local-123456", ["10.0.0.0/8"])
+
+
+def test_last_free_subnet_is_found_wherever_the_search_starts() -> None:
+    taken = [f"10.89.{third}.0/24" for third in range(10, 255) if third != 77]
+    assert free_subnet("local-123456", taken) == "10.89.77.0/24"
+    assert free_subnet("dev-abcdef", taken) == "10.89.77.0/24"
+
+
+def test_clones_of_one_machine_share_no_name_and_no_subnet() -> None:
+    here, there = (Cluster("local", root=Path("/srv") / name / "slurm") for name in ("a", "b"))
+    assert here.unique != there.unique
+    assert here.control_dir != there.control_dir
+    assert free_subnet(here.unique, []) != free_subnet(there.unique, [])
+    assert Cluster("local", root=Path("/srv/a/slurm")).unique == here.unique
+    assert unique_name("dev", Path("/srv")) != unique_name("local", Path("/srv"))
+
+
+def test_ssh_config_names_every_host_and_checks_its_key() -> None:
+    hosts = hosts_of(Spec(compute=1), SUBNET)
+    text = ssh_config_text(hosts, "/k", "/known", "/run/cp")
+    assert "Host c1 10.89.10.101\n  HostName 10.89.10.101\n" in text
+    assert "  StrictHostKeyChecking yes\n" in text
+    assert "  UserKnownHostsFile /known\n" in text
+    assert "  IdentityFile /k\n" in text
+
+
+def test_bare_hosts_belong_to_no_cluster() -> None:
+    spec = Spec("node_base", bare=2)
+    hosts = hosts_of(spec, SUBNET)
+    assert [host.name for host in hosts] == ["bare1", "bare2"]
+    text = inventory_text(spec, hosts, "/k", "/known", "/run/cp", "ssh-ed25519 AAAA x\n")
+    everything = yaml.safe_load(text)["all"]
+    assert list(everything["hosts"]) == ["bare1", "bare2"]
+    assert "children" not in everything
 
 
 def test_inventory_has_the_groups_and_keeps_host_key_checking() -> None:
@@ -203,7 +244,7 @@ def test_an_unknown_host_is_refused_with_those_that_are(tmp_path: Path) -> None:
     (cluster.directory / "cluster.json").write_text(
         '{"spec": {"name": "some", "compute": 1}, "subnet": "10.89.10.0/24"}', encoding="utf-8"
     )
-    assert cluster.container("c1") == "some-c1"
+    assert cluster.container("c1") == f"{cluster.unique}-c1"
     with pytest.raises(LocalError, match="c9: no host of cluster some; it has ctl1, login1, c1"):
         cluster.container("c9")
 

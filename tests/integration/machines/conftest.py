@@ -22,7 +22,7 @@ import pytest
 from ..site import ROOT, VENV_BIN, poll, tail
 
 sys.path.insert(0, str(ROOT))
-from local import machines
+from driver import machines
 
 NAME = "vm1"
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The whole small cluster on Debian 13: both controllers, accounting, every node, and a job of a user."""
+
+from __future__ import annotations
+
+from testinfra.host import Host
+
+testinfra_hosts = ["ansible://login1"]
+
+
+def test_both_controllers_answer(host: Host) -> None:
+    said = host.check_output("scontrol ping")
+    assert "ctl1 is UP" in said and "ctl2 is UP" in said
+
+
+def test_every_node_is_ready(host: Host) -> None:
+    states = host.check_output("sinfo --noheader --Node --format='%N %T'").splitlines()
+    assert set(states) == {"c1 idle", "c2 idle", "c3 idle"}
+
+
+def test_login_node_has_no_configuration_of_its_own(host: Host) -> None:
+    assert host.service("sackd").is_running
+    assert not host.file("/etc/slurm/slurm.conf").exists
+
+
+def test_a_job_of_a_user_is_run_and_accounted(host: Host) -> None:
+    name = "molecule-default"
+    job = f"srun --nodes=2 --job-name={name} hostname"
+    assert sorted(host.check_output(f"su - alice -c '{job}'").split()) == ["c1", "c2"]
+    listed = (
+        f"sacct --user=alice --name={name} --allocations --noheader --parsable2 --format=account"
+    )
+    assert "research" in host.check_output(listed).split()

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Test machines under qemu, for what containers cannot show: PYTHONPATH=molecule python3 -m driver.machines
+up|down|ssh NAME.
+
+A machine is emulated where KVM is missing, so everything in it is about ten times slower than in a
+container; keep it for tests that need a kernel and a cgroup tree of its own. Each `up` starts from a fresh
+disk. The machine has no network but SSH from this host (user-mode network, restricted).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.host import run
+from driver.layout import LocalError
+from driver.machine_image import ROOT, image
+
+CACHE = ROOT / ".cache" / "machines"
+ADDRESS = "10.0.2.15"  # what qemu's user-mode network gives its first guest
+BOOT_TIMEOUT = 240.0
+
+_KERNEL_OPTIONS = (
+    "root=/dev/nvme0n1 rw console=ttyS0 quiet mitigations=off net.ifnames=0 selinux=0 apparmor=0 audit=0 "
+    "tsc=reliable no_timer_check nokaslr systemd.show_status=0"
+)
+# cx16 off: qemu 7.2 corrupts the flags after cmpxchg16b, and the kernel's allocator then faults.
+_ACCELERATORS = {
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    "tcg": ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Nehalem,-cx16"],
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine by its name; its disk, console and SSH settings are files in ``directory``."""
+
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        return CACHE / "run" / self.name
+
+    @property
+    def ssh_config(self) -> Path:
+        """For `ssh -F`: the machine by its name, its key and its host key."""
+        return self.directory / "ssh_config"
+
+    @property
+    def public_key(self) -> str:
+        """The key that root admits, for further users of the machine."""
+        return (self.directory / "id_ed25519.pub").read_text(encoding="utf-8").strip()
+
+    def command(self, *command: str, user: str = "root", shared: bool = True) -> list[str]:
+        """An ssh command line; ``shared`` False makes a connection, so a login, of its own."""
+        own = [] if shared else ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
+        return ["ssh", "-F", str(self.ssh_config), *own, "-l", user, self.name, *command]
+
+    def run(
+        self,
+        script: str,
+        check: bool = True,
+        timeout: float = 120,
+        user: str = "root",
+        shared: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell script in the machine; LocalError with its output when it fails."""
+        done = subprocess.run(
+            self.command("sh", "-s", user=user, shared=shared),
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise LocalError(
+                f"{self.name}: ended with {done.returncode}: {script}\n{done.stdout}{done.stderr}"
+            )
+        return done
+
+    def pid(self) -> int | None:
+        """The process of the machine, None when it does not run."""
+        try:
+            pid = int((self.directory / "pid").read_text(encoding="utf-8"))
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return None
+        return pid if os.fsencode(self.directory / "disk.qcow2") in command else None
+
+
+def accelerator() -> str:
+    """kvm where it works, else tcg: KVM that opens may still not run a kernel, so it has to be asked for."""
+    wanted = os.environ.get("TRAINWRIGHT_ACCELERATOR", "tcg")
+    if wanted not in _ACCELERATORS:
+        raise LocalError(f"TRAINWRIGHT_ACCELERATOR={wanted}: use {' or '.join(_ACCELERATORS)}")
+    return wanted
+
+
+def up(name: str, cpus: int = 2, memory_mb: int = 2048) -> Machine:
+    """Start a machine with a fresh disk, or return the one that runs.
+
+    Raises:
+        LocalError: no qemu, or no answer on SSH; the message has the end of the machine's console.
+    """
+    machine = Machine(name)
+    if machine.pid():
+        return machine
+    if not shutil.which("qemu-system-x86_64"):
+        raise LocalError("not installed: qemu; run make dev")
+    base = image(CACHE)
+    down(name)
+    machine.directory.mkdir(parents=True)
+    port = _free_port()
+    _write_ssh_files(machine, base, port)
+    disk = machine.directory / "disk.qcow2"
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base / "disk.raw", disk])
+    forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{ADDRESS}:22"
+    run(
+        [
+            *("qemu-system-x86_64", "-name", name, "-machine", "pc", *_ACCELERATORS[accelerator()]),
+            *("-smp", str(cpus), "-m", str(memory_mb), "-nodefaults", "-display", "none"),
+            *("-kernel", base / "vmlinux"),
+            *("-append", f"{_KERNEL_OPTIONS} systemd.hostname={name}"),
+            # The disk is thrown away: nothing has to reach this host's disk.
+            *("-drive", f"file={disk},if=none,id=disk,cache=unsafe"),
+            *("-device", "nvme,drive=disk,serial=root"),
+            *("-netdev", forward, "-device", "virtio-net-pci,netdev=net,romfile="),
+            *("-device", "virtio-rng-pci"),
+            *("-serial", f"file:{machine.directory / 'console.log'}"),
+            *("-daemonize", "-pidfile", machine.directory / "pid"),
+        ]
+    )
+    _wait_for_ssh(machine)
+    # Its own name, and package lists that count as fresh: there is no archive to ask.
+    machine.run(f"echo '{ADDRESS} {name}' >> /etc/hosts; touch /var/lib/apt/lists")
+    return machine
+
+
+def down(name: str) -> None:
+    """Stop a machine, if it runs, and remove its files."""
+    machine = Machine(name)
+    pid = machine.pid()
+    if pid:
+        os.kill(pid, signal.SIGKILL)  # its disk is thrown away
+        while machine.pid():
+            time.sleep(0.05)
+    if machine.directory.exists():
+        shutil.rmtree(machine.directory)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _write_ssh_files(machine: Machine, base: Path, port: int) -> None:
+    directory = machine.directory
+    for key in ("id_ed25519", "id_ed25519.pub"):
+        shutil.copy(base / key, directory / key)
+    host_key = (base / "host_key.pub").read_text(encoding="utf-8")
+    (directory / "known_hosts").write_text(f"{machine.name} {host_key}", encoding="utf-8")
+    machine.ssh_config.write_text(
+        f"""\
+Host {machine.name}
+  HostName 127.0.0.1
+  Port {port}
+  User root
+  IdentityFile {directory}/id_ed25519
+  IdentitiesOnly yes
+  HostKeyAlias {machine.name}
+  HostKeyAlgorithms ssh-ed25519
+  UserKnownHostsFile {directory}/known_hosts
+  StrictHostKeyChecking yes
+  # The cheapest for an emulated processor.
+  KexAlgorithms curve25519-sha256
+  ControlMaster auto
+  ControlPath {directory}/%r.sock
+  ControlPersist 600
+  LogLevel ERROR
+""",
+        encoding="utf-8",
+    )
+
+
+def _wait_for_ssh(machine: Machine) -> None:
+    deadline = time.monotonic() + BOOT_TIMEOUT
+    while time.monotonic() < deadline and machine.pid():
+        try:
+            if machine.run("true", check=False, timeout=20).returncode == 0:
+                return
+        except subprocess.TimeoutExpired:
+            pass
+        time.sleep(0.5)
+    console = (machine.directory / "console.log").read_text(encoding="utf-8", errors="replace")
+    raise LocalError(
+        f"{machine.name}: no answer on SSH; the end of its console:\n{console[-3000:]}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="driver.machines", description=__doc__.splitlines()[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    for action, text in (
+        ("up", "start it"),
+        ("down", "stop and remove it"),
+        ("ssh", "log in to it"),
+    ):
+        sub = actions.add_parser(action, help=text)
+        sub.add_argument("name")
+        if action == "ssh":
+            sub.add_argument("command", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    try:
+        if arguments.action == "up":
+            machine = up(arguments.name)
+            print(shlex.join(["ssh", "-F", str(machine.ssh_config), arguments.name]))
+        elif arguments.action == "down":
+            down(arguments.name)
+        else:
+            command = Machine(arguments.name).command(*arguments.command)
+            os.execvp(command[0], command)
+    except LocalError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The Molecule scenarios as people run them: those of a cluster on the one that is there, roles alone from nothing."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from .conftest import Converged, molecule
+from .site import SCENARIOS
+
+# The scenarios by the one whose containers they use.
+BY_CLUSTER: dict[str, list[str]] = {}
+for path in sorted(SCENARIOS.glob("*/molecule.yml")):
+    name = path.parent.name
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    environment = settings.get("ansible", {}).get("env", {})
+    BY_CLUSTER.setdefault(environment.get("TRAINWRIGHT_CLUSTER", name), []).append(name)
+
+
+def alone(scenario: str) -> bool:
+    """Whether a scenario's hosts belong to no cluster."""
+    shape = yaml.safe_load((SCENARIOS / scenario / "vars" / "cluster.yml").read_text())["cluster"]
+    return bool(shape.get("bare"))
+
+
+def test_scenarios_of_the_cluster_verify(quiet_site: Converged) -> None:
+    molecule("verify", *BY_CLUSTER[quiet_site.scenario])
+
+
+@pytest.mark.parametrize("scenario", [name for name in BY_CLUSTER if alone(name)])
+def test_role_works_alone(scenario: str) -> None:
+    molecule("test", scenario)
