@@ -22,6 +22,7 @@ description:
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
     model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   settings:
     description:
