@@ -67,6 +67,11 @@ docs: ## Write docs/reference and the roles' READMEs from their documentation
 	@local/bootstrap --dev
 	@.venv/bin/python docs/generate.py
 
+.PHONY: docsite
+docsite: ## The documentation site, as HTML in .cache/docsite
+	@local/bootstrap --dev
+	@PATH="$$PWD/.venv/bin:$$PATH" docs/docsite/build .cache/docsite
+
 # uv resolves for every Python and machine at once, which pip cannot; it is needed for nothing else. Both locks come from
 # one resolution, so that .venv is the same with and without what the tests need.
 LOCK := .cache/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \

@@ -28,7 +28,7 @@ options:
     description:
       - The cluster-wide variables by their own names (C(slurm_*), C(cluster_mounts),
         C(cluster_users), C(cluster_groups), C(mariadb_external)...).
-      - Those left out have the defaults of the role M(trainwright.slurm.slurm).
+      - Those left out have the defaults of the role P(trainwright.slurm.slurm#role).
     type: dict
     default: {}
   remove:
