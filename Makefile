@@ -71,6 +71,23 @@ docs: ## Write docs/reference and the roles' READMEs from their documentation
 	@molecule/driver/bootstrap --dev
 	@.venv/bin/python docs/generate.py
 
+.PHONY: docsite
+docsite: ## The documentation site, as HTML in .cache/docsite
+	@molecule/driver/bootstrap --dev
+	@PATH="$$PWD/.venv/bin:$$PATH" docs/docsite/build .cache/docsite
+
+# uv resolves for every Python and machine at once, which pip cannot; it is needed for nothing else. Both locks come from
+# one resolution, so that .venv is the same with and without what the tests need.
+LOCK := .cache/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' --upgrade
+
+.PHONY: lock
+lock: ## Write requirements.lock and requirements-dev.lock anew from requirements.txt and requirements-dev.txt
+	@python3 -m venv .cache/lock
+	@.cache/lock/bin/pip install --quiet --disable-pip-version-check --upgrade uv
+	@$(LOCK) requirements-dev.txt --output-file requirements-dev.lock
+	@$(LOCK) requirements.txt --constraints requirements-dev.lock --output-file requirements.lock
+
 SCALE ?= 2
 
 .PHONY: bench

@@ -126,7 +126,8 @@ def plugin_page(name: str, kind: str, plugin: Json) -> str:
     if plugin.get("return"):
         head = ["Value", "Type", "Returned", "Description"]
         lines += ["## Return values", "", *table(head, list(return_rows(plugin["return"]))), ""]
-    return "\n".join(lines)
+    # The documentation names guides by their path in the collection, which ansible-doc can show, too.
+    return re.sub(r"(?<!\[)`docs/(\w+\.md)`", r"[docs/\1](../\1)", "\n".join(lines))
 
 
 def role_page(role: str, specs: Json) -> str:

@@ -16,7 +16,7 @@ options:
         asks slurmrestd, V(auto) takes the commands where they are and slurmrestd where they are not
         or cannot do it.
       - Which transport can do what since which version of Slurm is in
-        L(docs/capabilities.md, ../capabilities.md); what none can do is an error that says so.
+        C(docs/capabilities.md); what none can do is an error that says so.
     type: str
     choices: [auto, cli, rest]
     default: auto

@@ -11,7 +11,7 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Finds the EC2 instances of a cluster by tag or filter, in several regions and accounts, puts them into the groups
-    that C(playbooks/site.yml) expects, and says of each what hardware it has and where in the network it is. File
+    that C(trainwright.slurm.site) expects, and says of each what hardware it has and where in the network it is. File
     systems of FSx become C(cluster_mounts).
   - It is made for thousands of GPU instances. Host variables are few and flat, groups are made without an
     expression for each host, EC2's answers are read as they come, and a cache keeps what is finished. See
@@ -20,8 +20,7 @@ description:
 extends_documentation_fragment:
   - ansible.builtin.constructed
   - ansible.builtin.inventory_cache
-  - amazon.aws.common.plugins
-  - amazon.aws.region.plugins
+  - trainwright.slurm.aws.plugins
 requirements:
   - boto3 >= 1.34.0 on the control node
   - the collection amazon.aws >= 10.0.0
@@ -149,8 +148,9 @@ notes:
     ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is not a letter, digit or
     underscore in a name becomes an underscore.
   - >-
-    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since C(playbooks/site.yml)
-    would install another Slurm on them. C(playbooks/containers.yml) and the modules work with them.
+    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since
+    C(trainwright.slurm.site) would install another Slurm on them. C(trainwright.slurm.containers) and the modules
+    work with them.
   - >-
     Hosts are in the order of their names. Of two in C(slurm_controller), the first is the primary.
   - >-
@@ -158,10 +158,8 @@ notes:
     C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it ends instead.
   - >-
     SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
-seealso:
-  - name: Clusters on AWS
-    description: What to tag, which permissions it takes, and an inventory to copy.
-    link: https://github.com/trainwright/slurm/blob/main/docs/aws.md
+  - >-
+    The guide C(docs/aws.md) describes what to tag and which permissions it takes, and has an inventory to copy.
 """
 
 EXAMPLES = r"""

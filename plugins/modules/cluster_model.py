@@ -22,12 +22,13 @@ description:
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
     model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   settings:
     description:
       - The cluster-wide variables by their own names (C(slurm_*), C(cluster_mounts),
         C(cluster_users), C(cluster_groups), C(mariadb_external)...).
-      - Those left out have the defaults of the role C(trainwright.slurm.cluster).
+      - Those left out have the defaults of the role P(trainwright.slurm.cluster#role).
     type: dict
     default: {}
   remove:

@@ -14,6 +14,7 @@ description:
   - Brings a list of directories and then a list of files to the wanted content, owner and mode.
   - The whole list is checked before anything is written, and each file is replaced atomically.
   - Takes the place of a task for each file, which costs a connection and a Python start each.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   directories:
     description:

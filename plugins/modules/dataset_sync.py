@@ -19,9 +19,7 @@ description:
   - While it works, the task tells how far it is. That is done by the action plugin of the same name; a task with
     O(ignore:async) shows nothing before the end.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   source:
     description:

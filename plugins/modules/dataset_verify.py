@@ -16,9 +16,7 @@ description:
     parts. An object of which neither says anything is read.
   - A difference is not a failure of the task; RV(same) says whether there is one.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   source:
     description: Directory on the host of the task, an absolute path.

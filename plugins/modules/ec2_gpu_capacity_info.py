@@ -16,9 +16,7 @@ description:
     on-demand instances with GPUs or Trainium, and how much of each is used.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   reservation_ids:
     description: Only these reservations. One that does not exist is an error. Without it, all.

@@ -17,9 +17,7 @@ description:
   - An instance that ended, or of which EC2 says nothing, is listed in RV(missing) and is not an error.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   instance_ids:
     description: Only these instances, as many as you like.

@@ -15,9 +15,7 @@ description:
   - Without options, all of the region. What is given narrows that down, all of it together.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   association_ids:
     description: Only these. One that is not there is an error.

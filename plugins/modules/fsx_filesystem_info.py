@@ -15,9 +15,7 @@ description:
   - Without options, all of the region. What is given narrows that down, all of it together.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   file_system_ids:
     description: Only these. One that is not there is an error.
@@ -40,7 +38,7 @@ attributes:
   diff_mode: {support: none, description: There is nothing to show.}
 notes:
   - Needs the permission C(fsx:DescribeFileSystems).
-  - L(The guide, ../fsx.md) says which tags name path and purpose, and what errors mean.
+  - The guide C(docs/fsx.md) says which tags name path and purpose, and what errors mean.
 seealso:
   - module: trainwright.slurm.fsx_volume_info
   - module: trainwright.slurm.fsx_data_repository_association_info

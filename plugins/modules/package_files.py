@@ -15,6 +15,7 @@ description:
     repositories, in one transaction of the host's package manager.
   - A file is handed to the host only when the package has another version there, so a second run costs one look.
   - It tells in check mode what it would install also where the file is not there yet.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   packages:
     description: The packages that come as files.

@@ -18,6 +18,7 @@ description:
     O(units[].watch) changed after it started. What was recorded lies in
     C(/var/lib/trainwright/stamps), so that an interrupted run loses no restart.
   - Failed units are reset before they are started.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   daemon_reload:
     description:

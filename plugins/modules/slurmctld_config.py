@@ -19,6 +19,7 @@ description:
   - Comments and blanks are written and tell slurmctld nothing.
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
   - A file that slurmctld refuses is taken back, and slurmctld goes on with the old one.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   files:
     description:

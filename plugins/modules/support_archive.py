@@ -13,6 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - Writes one C(.tar.gz) with a directory for each host, and an C(index.json) that names the hosts
     whose part is missing.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   parts:
     description: Directory with one file C(<host>.tar.gz) for each host.

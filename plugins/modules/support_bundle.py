@@ -18,6 +18,7 @@ description:
     owner, size). In everything else passwords and the like are masked.
   - Nothing that is missing or hangs is a failure. What could not be had is in RV(incomplete).
   - The archive is the only thing written; the caller fetches and deletes it.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   days:
     description: Days of journal and logs.

@@ -15,6 +15,7 @@ description:
     changed.
   - What lies in homes is made so that many nodes that share them can do it at the same moment.
   - Numbers of accounts are never changed under running processes.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   groups:
     description: Groups.

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Checks the descriptions, and whether the cluster has the nodes for them, and returns a batch script
-    for each. It changes nothing; C(playbooks/train.yml) does the rest.
+    for each. It changes nothing; C(trainwright.slurm.train) does the rest.
   - The keys of a description are in C(docs/training_jobs.md).
   - All that is wrong is said at once, a line each, before anything is submitted.
 extends_documentation_fragment: [trainwright.slurm.slurm]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: ec2_instance_type_facts
+module: ec2_instance_type_info
 short_description: Return CPUs, memory, GPUs, EFA and NVMe of instance types
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
@@ -15,14 +15,10 @@ description:
     answers, which has EC2's types with GPUs or Trainium and some machines that are bought (DGX). So the
     module works without credentials, without a network, and without boto3.
   - Lines of your own in O(machine_types) come before both.
-  - In spite of its name it sets no facts of the host, because a type is none; it returns
-    RV(instance_types).
   - Types with Trainium are described only; no role of this collection sets up Neuron.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   names:
     description: Names of types. Without O(names) and O(families), all types with GPUs or Trainium.
@@ -60,18 +56,18 @@ notes:
 
 EXAMPLES = r"""
 - name: Look up two types, at EC2 if it can be asked
-  trainwright.slurm.ec2_instance_type_facts:
+  trainwright.slurm.ec2_instance_type_info:
     names: [p5.48xlarge, g5.8xlarge]
     region: eu-west-1
   register: types
 
 - name: List all types with GPUs that the table knows
-  trainwright.slurm.ec2_instance_type_facts:
+  trainwright.slurm.ec2_instance_type_info:
     gpu: true
     source: table
 
 - name: Describe a machine of our own
-  trainwright.slurm.ec2_instance_type_facts:
+  trainwright.slurm.ec2_instance_type_info:
     names: [node-h100]
     source: table
     machine_types:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The module ec2_instance_type_facts: from EC2, from the table, from a site's own lines."""
+"""The module ec2_instance_type_info: from EC2, from the table, from a site's own lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
-from ansible_collections.trainwright.slurm.plugins.modules import ec2_instance_type_facts as module
+from ansible_collections.trainwright.slurm.plugins.modules import ec2_instance_type_info as module
 
 from tests.fixtures.aws.server import Aws
 
