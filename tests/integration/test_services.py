@@ -46,15 +46,6 @@ def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:
             assert site.run(host, f"stat -c '%U %a' {path}") == mode, f"{host}:{path}"
 
 
-def test_no_secret_in_the_output_of_a_verbose_run(site: Converged) -> None:
-    run = site.play("site.yml", "-vvv", "--diff")
-    password = site.run("ctl1", "grep -oP 'StoragePass=\\K.*' /etc/slurm/slurmdbd.conf")
-    munge = site.run("ctl1", "base64 -w0 /etc/munge/munge.key")[:60]
-    jwt = site.run("ctl1", "base64 -w0 /etc/slurm/jwt_hs256.key")[:40]
-    for secret in (password, munge, jwt):
-        assert secret not in run.output
-
-
 def rest(
     site: Converged,
     path: str,
@@ -107,6 +98,7 @@ def test_effective_configuration(site: Converged) -> None:
     assert shown["SrunPortRange"] == "60001-63000"
 
 
+@pytest.mark.systems("debian12")
 def test_the_run_says_why_jobs_are_not_confined_by_cgroups(site: Converged) -> None:
     output = " ".join(site.play("preflight.yml").output.split())
     confined = "proctrack/cgroup" in site.run("ctl1", "scontrol show config | grep ProctrackType")
@@ -126,6 +118,7 @@ def test_innodb_is_tuned(site: Converged) -> None:
     assert values == {name: str(value) for name, value in expected.items()}
 
 
+@pytest.mark.systems("debian13")
 def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
     site.play("support_bundle.yml", support_bundle_directory=str(tmp_path))
     archives = list(tmp_path.glob("*.tar.gz"))
