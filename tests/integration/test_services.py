@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
 from .conftest import Converged
+from .pages import blocks
+from .site import poll
 
 
 def test_daemons_run_enabled_and_as_their_users(site: Converged) -> None:
@@ -75,6 +80,18 @@ def test_rest_answers_with_a_token_and_never_without(site: Converged, where: str
     )
     assert code == 200
     assert {node["name"] for node in json.loads(body)["nodes"]} >= {"c1", "c2"}
+
+
+@pytest.mark.systems("debian13")
+def test_the_commands_of_the_guide_work_on_the_controller(site: Converged) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
+    script = "\n".join(text for text, _ in blocks(page.read_text(encoding="utf-8")))
+    output = site.run("ctl1", f"bash -ec {shlex.quote(script)}")
+    assert re.search(r'"name": ?"c1"', output)
+    # The answer to the last command is that of job/submit.
+    job = re.findall(r'"job_id": ?(\d+)', output)[-1]
+    state = f"sacct --noheader --allocations --jobs {job} --format State"
+    poll("the job has ended", lambda: "COMPLETED" in site.run("ctl1", state))
 
 
 def test_no_hook_or_unit_failed(site: Converged) -> None:

@@ -87,6 +87,21 @@ def test_requirements_are_the_dependencies() -> None:
     assert {one["name"]: one["version"] for one in wanted} == galaxy["dependencies"]
 
 
+def test_the_changelog_is_written_from_its_data_and_has_this_version(tmp_path: Path) -> None:
+    clone = copy_to(tmp_path / "slurm")
+    version = yaml.safe_load((clone / "galaxy.yml").read_text(encoding="utf-8"))["version"]
+    page = (clone / "CHANGELOG.md").read_text(encoding="utf-8")
+    data = yaml.safe_load((clone / "changelogs" / "changelog.yaml").read_text(encoding="utf-8"))
+    assert version in data["releases"]
+    env = environment(tmp_path, PATH=f"{BIN}:/usr/bin:/bin")
+    run(BIN / "antsibull-changelog", "generate", cwd=clone, env=env)
+    assert (clone / "CHANGELOG.md").read_text(encoding="utf-8") == page
+
+
+def test_readme_names_the_archive_that_is_built(archive: Path) -> None:
+    assert f" {archive.name}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_execution_environment_names_files_that_are_there(unpacked: Path) -> None:
     text = (unpacked / "meta" / "execution-environment.yml").read_text(encoding="utf-8")
     for name in yaml.safe_load(text)["dependencies"].values():

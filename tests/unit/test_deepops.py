@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,16 @@ def test_the_inventory_of_this_repository_is_a_deepops_one(tmp_path: Path) -> No
     found = mapped(tmp_path, play(tmp_path, text))["groups"]
     assert found["slurm_controller"] == found["slurm_database"] == ["mgmt01"]
     assert (found["slurm_login"], found["slurm_compute"]) == (["login01"], ["gpu01", "gpu02"])
+
+
+def test_groups_that_the_guide_adds_are_used_beside_the_mapped_ones(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "deepops.md").read_text(encoding="utf-8")
+    (added,) = re.findall(r"^```ini\n(.*?)^```", page, re.M | re.S)
+    own = (ROOT / "inventories" / "deepops" / "inventory").read_text(encoding="utf-8")
+    found = mapped(tmp_path, play(tmp_path, f"{own}\n{added}"))["groups"]
+    assert found["slurm_rest"] == ["mgmt01"]
+    assert found["slurm_pyxis"] == ["gpu01", "gpu02", "login01"]
+    assert set(found["slurm_pyxis"]) < set(found["slurm_cluster"])
 
 
 def test_an_inventory_of_ours_is_left_alone(tmp_path: Path) -> None:

@@ -167,6 +167,14 @@ def test_playbooks_and_their_variables_exist(page: Path) -> None:
                 assert value.split("=")[0] in variables(), f"{page.name}: {line}"
 
 
+def test_playbooks_are_called_by_their_names() -> None:
+    """A name works wherever the collection is installed, a path only in the clone; README explains both."""
+    headers = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "recipes").rglob("job.yml")]
+    lines = [line for page in PAGES for line in commands(page)]
+    lines += [line for path in headers for line in path.read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in lines if "ansible-playbook -i" in line and "playbooks/" in line]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_commands_of_the_local_cluster_exist(page: Path) -> None:
     main = (ROOT / "molecule" / "driver" / "__main__.py").read_text(encoding="utf-8")
