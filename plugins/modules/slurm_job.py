@@ -65,8 +65,12 @@ options:
     description:
       - Seconds to wait. A job that has not ended by then fails the task and stays as it is, so that
         another run finds it.
-      - V(0) looks once and waits for nothing; RV(ended) tells whether the job has ended. This suits a
-        task with O(ignore:until).
+      - V(0) looks once and does not wait; RV(ended) tells whether the job has ended. In a task with
+        O(ignore:until), each further attempt looks at the job of the attempt before, even if that job
+        has ended meanwhile. Only an attempt after one that saw the job end submits another, so
+        C(until) is to be true for a job that has ended.
+      - In check mode nothing is submitted and RV(ended) stays false, so such a task needs
+        C(job.ended or ansible_check_mode) as its C(until).
       - Without it, O(state=completed) waits as long as the job takes, and O(state=cancelled) 120 s.
     type: float
   fail_on_error:
@@ -275,6 +279,17 @@ EXAMPLES = r"""
     rest_url: https://slurm.example.org
     rest_token: "{{ vault_slurm_token }}"
   delegate_to: localhost
+
+- name: Submit a job and look every minute whether it has ended
+  trainwright.slurm.slurm_job:
+    name: evaluate
+    state: completed
+    content: "#!/bin/bash\nsrun /shared/train/evaluate"
+    timeout: 0
+  register: evaluate
+  until: evaluate.ended or ansible_check_mode
+  retries: 60
+  delay: 60
 
 - name: End the jobs of a name
   trainwright.slurm.slurm_job:
