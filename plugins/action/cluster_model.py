@@ -12,13 +12,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
     HOST_VARIABLES,
-    RECORD_FORMAT,
     Inputs,
-    build_model,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 
 RECORD_PATH = "/var/lib/trainwright/record.json"

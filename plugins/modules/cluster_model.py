@@ -333,12 +333,21 @@ partitions:
       options: {}
   returned: success
 slurm_conf:
-  description: Scalar settings of slurm.conf in order.
+  description: >-
+    The settings of slurm.conf that depend on the cluster, and those of the variable slurm_conf. The role slurmctld
+    adds the lines that every cluster has.
   type: list
   elements: list
   sample:
     - - ClusterName
       - atlas
+  returned: success
+slurm_conf_given:
+  description: The variable slurm_conf. A null removes a line, whether computed or the role's.
+  type: dict
+  sample:
+    KillWait: 60
+    RebootProgram: null
   returned: success
 node_lines:
   description: NodeName lines.
@@ -394,7 +403,9 @@ cgroup_conf:
       - cgroup/v2
   returned: success
 slurmdbd_conf:
-  description: Settings of slurmdbd.conf without the password.
+  description: >-
+    The settings of slurmdbd.conf that depend on the cluster, without the password. The role slurmdbd adds the lines
+    that every cluster has, and the variable slurmdbd_conf.
   type: list
   elements: list
   sample:

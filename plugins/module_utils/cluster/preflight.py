@@ -21,23 +21,22 @@ from ..slurm.accounting.state import AccountingError, wanted_from
 from ..slurm.conf.syntax import unknown_options
 from ..slurm.hostlist import HostlistError, expand, fold, natural_key, read
 from . import topology
-from .model import (
+from .inputs import (
     SERVICE_GROUPS,
     choose_version,
     is_address,
-    merge_nodes,
     node_address,
     node_name,
     os_row,
     parse_version,
     partition_specs,
-    places,
 )
+from .nodes import merge_nodes, places
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from .model import Inputs
+    from .inputs import Inputs
 
     Check = Callable[[Inputs], Iterator["Problem"]]
 

@@ -11,22 +11,29 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import topology
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology import (
+    design,
+    faults_of,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_files import (
+    lines,
+    notes,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_parts import (
     Block,
     Place,
     Switch,
     Topology,
     TopologyError,
-    design,
-    faults_of,
-    from_paths,
-    lines,
-    notes,
-    paths_from,
+    path_of,
     slurm_name,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_tree import (
+    MOST_SWITCHES,
+    from_paths,
+    paths_from,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import expand
@@ -49,7 +56,7 @@ PATHS: dict[str, t.Any] = {
 
 def placed(paths: dict[str, t.Any]) -> dict[str, Place]:
     """Return the places of nodes with these paths."""
-    return {node: Place(topology.path_of(path)) for node, path in paths.items()}
+    return {node: Place(path_of(path)) for node, path in paths.items()}
 
 
 def blocks_of(**sizes: int) -> dict[str, Place]:
@@ -330,7 +337,7 @@ def test_what_slurm_stops_at_is_found(made: Topology, what: str) -> None:
 
 
 def test_more_switches_than_slurm_reads_in_time_are_refused() -> None:
-    many = {f"c{i}": ["top", f"leaf{i}"] for i in range(topology.MOST_SWITCHES)}
+    many = {f"c{i}": ["top", f"leaf{i}"] for i in range(MOST_SWITCHES)}
     with pytest.raises(TopologyError, match="merge_lowest"):
         design({"plugin": "tree"}, placed(many), OLD)
     made = design({"plugin": "tree", "merge_lowest": 1}, placed(many), OLD)
