@@ -24,11 +24,23 @@ description:
   - Node names are folded with ClusterShell, which the Python of the control node needs.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
-  settings:
+  argument_specs:
     description:
-      - The cluster-wide variables by their own names (C(slurm_*), C(cluster_mounts),
-        C(cluster_users), C(cluster_groups), C(mariadb_external)...).
-      - Those left out have the defaults of the role P(trainwright.slurm.cluster#role).
+      - Files C(meta/argument_specs.yml) of roles. The variables to read and to check are the options of their entry
+        point C(main); a variable that the play does not set has the default written there.
+      - The first file is that of the role that builds the model. A variable of another role that cannot be templated
+        yet, for want of a host's fact, is not checked.
+    type: list
+    elements: path
+    required: true
+  supported_os:
+    description: >-
+      The supported operating systems. The keys are the C(ID) of C(/etc/os-release), then its C(VERSION_ID); the
+      values have C(slurm), the version that the system distributes, and C(pmix), whether that has the plugin pmix.
+    type: dict
+    required: true
+  settings:
+    description: Variables by their own names, to be used instead of the play's.
     type: dict
     default: {}
   remove:
@@ -36,12 +48,6 @@ options:
     type: list
     elements: str
     default: []
-  limit_command:
-    description: >-
-      The command to name when C(--limit) left the controller out; default is
-      C(ansible-playbook playbooks/site.yml).
-    type: str
-    default: ""
 attributes:
   check_mode:
     support: full
@@ -64,6 +70,9 @@ EXAMPLES = r"""
 
 - name: Refuse bad input, or build the cluster model
   trainwright.slurm.cluster_model:
+    argument_specs: ["{{ role_path }}/meta/argument_specs.yml"]
+    supported_os:
+      debian: {"13": {slurm: "24.11", pmix: true}}
     settings:
       slurm_cluster_name: atlas
       slurm_partitions:

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 
 from tests.unit.cluster import DEFAULTS, inputs
 

@@ -16,8 +16,10 @@ import jinja2
 import jinja2.nodes
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 
 from tests.unit.cluster import ROOT, gpus, inputs
 
@@ -195,6 +197,8 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
             "slurm_spool_dir": "/srv/slurmd",
             "slurm_user_uid": 64031,
             "slurm_user_gid": 64031,
+            "cluster_users": [{"name": "ada", "uid": 2001}],
+            "cluster_groups": [{"name": "lab", "gid": 3001}],
         }.items()
     },
     "slurm_install_method": (

@@ -16,10 +16,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
     fsx_records,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import preflight
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import registry
 from botocore.validate import ParamValidator
 
 from tests.fixtures.aws.server import Aws, Params
+from tests.unit import cluster
 
 from ...modules.fsx_world import DNS, FS, START, link, lustre, openzfs, tag_list, task, volume
 
@@ -74,10 +75,8 @@ def test_tags_say_where_and_what_for() -> None:
 
 def test_what_it_makes_is_what_the_preflight_takes() -> None:
     found = mounts([lustre(tags=at("/fsx", "checkpoints"))])
-    keys = preflight._KEYS["cluster_mounts"]
-    assert all(set(entry) <= set(keys) for entry in found.mounts)
-    inputs = t.cast(t.Any, {"settings": {"cluster_mounts": found.mounts}})
-    assert list(preflight.mounts(inputs)) == []
+    inputs = cluster.inputs(cluster_mounts=found.mounts)
+    assert registry.problems(inputs) == []
 
 
 def test_volumes_are_mounted_where_their_tags_say() -> None:

@@ -11,8 +11,10 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology import (
     design,
     faults_of,
@@ -508,12 +510,13 @@ def on(version: str, **spec: t.Any) -> t.Any:
         (cluster(switches=[{"nodes": "c1"}]), "slurm_topology.switches[0]", "lacks name"),
         (cluster(switches=[{"name": "a", "node": "c1"}]), "slurm_topology.switches[a]", "did you mean nodes"),
         (cluster(switches=[{"name": "a", "nodes": "c[1-4]"}]), "slurm_topology.switches[a].nodes",
-         "no compute node is called c4"),
+         "no compute node c4"),
         (cluster(switches=[{"name": "a", "nodes": "c[1-"}]), "slurm_topology.switches[a].nodes", "cannot be read"),
         (cluster(blocks=[{"name": "a"}]), "slurm_topology.blocks[a]", "lacks nodes"),
         (cluster(plugin="block"), "slurm_topology.block_sizes", "is empty; the blocks have 1 to 2 nodes"),
         (cluster(root=["a"]), "slurm_topology.root", "['a']"),
-        (host_var("slurm_network_path", "leaf1"), "slurm_network_path", "not a list of names"),
+        (host_var("slurm_network_path", "leaf1"), "slurm_network_path", "'leaf1'"),
+        (inputs(slurm_topology={"plugin": None}), "slurm_topology.plugin", "is None"),
         (host_var("slurm_network_path", ["other", "leaf1"]), "slurm_network_path", "makes no tree"),
         (host_var("slurm_block", ["b"]), "slurm_block", "['b']"),
         (conf(TopologyPlugin="topology/tree"), "slurm_topology.plugin", "slurm_conf sets TopologyPlugin"),
@@ -535,7 +538,6 @@ def test_a_topology_that_cannot_be_is_refused(given: t.Any, variable: str, what:
         cluster(plugin="block", block_sizes=[1]),
         on("25.05.1", plugin="block", block_sizes=[2]),
         inputs(slurm_topology={}),
-        inputs(slurm_topology={"plugin": None}),
         inputs(slurm_conf={"TopologyPlugin": "topology/tree"}),
         host_var("slurm_network_path", None),
         host_var("slurm_network_path", [None, None, None]),

@@ -7,8 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.preflight import problems
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import oci
 
 from tests.unit.cluster import inputs
