@@ -249,6 +249,14 @@ def test_a_role_without_the_model_says_what_it_needs(
         assert any(line.startswith("Requires: role cluster") for line in main)
 
 
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_remedies_name_playbooks_as_everybody_can_run_them(path: Path) -> None:
+    """Who installed the collection has no directory playbooks/; trainwright.slurm.NAME works in a clone as well."""
+    for task in tasks(path):
+        for text in strings(task):
+            assert not re.search(r"ansible-playbook .*playbooks/", text), task.get("name")
+
+
 def test_no_file_names_the_place_of_this_checkout() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
