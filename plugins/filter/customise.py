@@ -15,7 +15,7 @@ def site_template(
     ours: str, theirs: str, inventory: str | None = None, playbook: str | None = None
 ) -> str:
     """Return the path of the site's template, or the name of the role's."""
-    return customise.site_template(ours, theirs, [inventory or "", playbook or ""])
+    return customise.site_template(ours, theirs, customise.template_places(inventory, playbook))
 
 
 def _reported(name: str, function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:

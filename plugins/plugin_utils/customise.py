@@ -64,12 +64,21 @@ def site_files(ours: Sequence[Mapping[str, t.Any]], theirs: t.Any) -> list[Mappi
     return [*ours, *theirs]
 
 
+def template_places(inventory: str | None, playbook: str | None) -> list[str]:
+    """Return the directories in which a site's template is looked up.
+
+    Ansible reads every file of an inventory that is a directory as hosts, those in group_vars excepted.
+    """
+    beside = [os.path.join(inventory, "group_vars"), inventory] if inventory else []
+    return [*beside, playbook] if playbook else beside
+
+
 def site_template(
     ours: str, theirs: t.Any, places: Iterable[str], is_file: Callable[[str], bool] = os.path.isfile
 ) -> str:
     """Return the site's template as an absolute path, or the role's own name where the site has none.
 
-    places: directories in which a relative path is looked up, in this order; empty ones are left out.
+    places: directories in which a relative path is looked up, in this order.
     Raises CustomiseError for a template that is in none of them.
     """
     if not theirs:
@@ -77,13 +86,13 @@ def site_template(
     if not isinstance(theirs, str):
         raise CustomiseError(f"{theirs!r} is not a path -> give the path of a template")
     given = os.path.expanduser(theirs)
-    tried = [os.path.abspath(os.path.join(place, given)) for place in places if place]
+    tried = [os.path.abspath(os.path.join(place, given)) for place in places]
     for path in dict.fromkeys(tried):
         if is_file(path):
             return path
     raise CustomiseError(
         f"{theirs}: there is no such file on the control node (looked for {', '.join(dict.fromkeys(tried))}) "
-        "-> put the template beside the inventory, or give its absolute path"
+        "-> put the template into group_vars of the inventory, or give its absolute path"
     )
 
 

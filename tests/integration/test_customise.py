@@ -90,7 +90,8 @@ def test_the_guide_does_what_it_says(guide: Guide) -> None:
     site = guide.site
     text = block("yaml", "slurmd_unit")
     template = block("jinja", "include")
-    (guide.inventory / yaml.safe_load(text)["slurmctld_template"]).write_text(template)
+    name = yaml.safe_load(text)["slurmctld_template"]
+    (guide.inventory / "group_vars" / name).write_text(template)
     guide.variables(text)
     _preview, apply = block("bash", "--check --diff").splitlines()
     controller = site.pid("ctl1", "slurmctld")

@@ -63,6 +63,10 @@ def test_a_template_is_looked_up_beside_the_inventory_then_beside_the_playbook(
     assert choose("slurm.conf.j2", str(playbook / "slurm.conf.j2"), *places) == str(
         playbook / "slurm.conf.j2"
     )
+    (inventory / "group_vars").mkdir()
+    (inventory / "group_vars" / "slurm.conf.j2").write_text("")
+    found = choose("slurm.conf.j2", "slurm.conf.j2", *places)
+    assert found == str(inventory / "group_vars" / "slurm.conf.j2")
     # An inventory of -i 'host,' is in no directory.
     assert choose("slurm.conf.j2", "slurm.conf.j2", None, places[1]) == str(
         playbook / "slurm.conf.j2"
@@ -133,7 +137,7 @@ def test_preflight_names_the_variable_of_each_problem() -> None:
         "slurm_login_files": [],
         "slurm_conf": {"a": "b\n"},
     }
-    found = dict(customise.problems(given, ["/site", ""], lambda path: False))
+    found = dict(customise.problems(given, ["/site"], lambda path: False))
     assert set(found) == {"slurmctld_unit", "slurmdbd_unit", "slurmd_files", "slurmd_template"}
     assert "[Servce] is not a section of a service" in found["slurmctld_unit"]
     assert all(" -> " in text for text in found.values())
