@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JOBS = ROOT / "tests" / "fixtures" / "jobs"
 ROLE = ROOT / "roles" / "slurm_login"
 UTILS = ROOT / "plugins" / "module_utils"
-LIBRARY: list[str] = yaml.safe_load((ROLE / "vars" / "main" / "files.yml").read_text())[
+LIBRARY: list[str] = yaml.safe_load((ROLE / "vars" / "main" / "job_lint.yml").read_text())[
     "__slurm_login_library"
 ]
 

@@ -81,6 +81,19 @@ def _slurm_conf(specs: list[dict]) -> dict | None:
     return None
 
 
+def is_drop_in(path: str) -> bool:
+    """Whether a file is a drop-in of a systemd unit, which only a restart puts into effect."""
+    return bool(re.search(r"/systemd/system/[^/]+\.d/[^/]+\.conf$", path))
+
+
+def _applied_path(spec: dict, settings: Settings) -> str:
+    """Where the copy of a file is kept that slurmctld was last given."""
+    name = os.path.basename(spec["path"])
+    if is_drop_in(spec["path"]):
+        name = f"{settings.service}.service.d-{name}"
+    return os.path.join(settings.applied_dir, name)
+
+
 def _read(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as handle:
@@ -144,15 +157,19 @@ def parser_says(text: str, scontrol: str, run: Run) -> str:
 class Controller:
     """slurmctld of this host, as systemd and scontrol show it."""
 
-    def __init__(self, settings: Settings, run: Run, conf_path: str) -> None:
+    def __init__(
+        self, settings: Settings, run: Run, conf_path: str, drop_ins: bool = False
+    ) -> None:
         self.settings = settings
         self._run = run
         self.conf_path = conf_path
+        self.drop_ins = drop_ins
 
     @classmethod
     def of(cls, settings: Settings, run: Run, specs: list[dict]) -> Controller:
         spec = _slurm_conf(specs)
-        return cls(settings, run, spec["path"] if spec else "/etc/slurm/slurm.conf")
+        drop_ins = any(is_drop_in(spec["path"]) for spec in specs)
+        return cls(settings, run, spec["path"] if spec else "/etc/slurm/slurm.conf", drop_ins)
 
     def systemctl(self, *arguments: str) -> tuple[int, str, str]:
         return self._run(["systemctl", *arguments])
@@ -197,6 +214,8 @@ class Controller:
         return False
 
     def start(self, verb: str) -> bool:
+        if self.drop_ins:
+            self.systemctl("daemon-reload")
         # Without it a few failed runs in a row would end in systemd's start limit.
         self.systemctl("reset-failed", self.settings.service)
         return self.systemctl(verb, self.settings.service)[0] == 0 and self.wait_up()
@@ -265,11 +284,16 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         name = os.path.basename(spec["path"])
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
-        applied = _read(os.path.join(settings.applied_dir, name))
+        applied = _read(_applied_path(spec, settings))
         if applied is None and running and not spec.get("secret"):
             # Somebody's own cluster: slurmctld was started with the files as they stand.
             applied = _read(spec["path"])
         wanted = None if spec["state"] == "absent" else _recorded(spec)
+        if is_drop_in(spec["path"]):
+            if applied != wanted:
+                action = _stronger(action, "restart")
+                reasons.append(f"{settings.service}.service: its drop-in changed -> restart")
+            continue
         if name == "slurm.conf":
             known = applied is not None
             if applied is not None and wanted is not None:
@@ -365,7 +389,7 @@ def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
     for spec in specs:
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
-        path = os.path.join(settings.applied_dir, os.path.basename(spec["path"]))
+        path = _applied_path(spec, settings)
         text = None if spec["state"] == "absent" else _recorded(spec)
         wanted.append({**common, "path": path, "state": spec["state"], "content": text})
     directories = [

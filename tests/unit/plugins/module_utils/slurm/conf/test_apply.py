@@ -55,6 +55,10 @@ class Slurm:
     def _reset_failed(self):
         return 0, "", ""
 
+    def _daemon_reload(self):
+        self.calls.append("daemon-reload")
+        return 0, "", ""
+
     def _ping(self):
         return 0, f"Slurmctld(primary) at ctl1 is {'UP' if self.given else 'DOWN'}\n", ""
 
@@ -274,3 +278,32 @@ def test_a_standby_controller_rereads_at_sighup(running):
     result = running.run(BASE + "SlurmctldTimeout=9\n", role="backup")
     assert result["action"] == "reconfigure"
     assert running.slurm.calls == ["reconfigure"]
+
+
+def test_a_drop_in_of_the_unit_restarts_once_and_systemd_reads_it_first(running):
+    folder = running.path / "systemd" / "system" / "slurmctld.service.d"
+    folder.mkdir(parents=True)
+    path = str(folder / "trainwright.conf")
+    # What the role hands over as long as the site has no lines of its own.
+    none = ({"path": path, "state": "absent"},)
+    assert running.run(BASE, extra=none)["changed"] is False
+    lines = ({"path": path, "content": "[Service]\nEnvironment=A=#1\n"},)
+    for check in (True, False):
+        result = running.run(BASE, check=check, extra=lines)
+        assert result["action"] == "restart"
+        assert result["reasons"] == ["slurmctld.service: its drop-in changed -> restart"]
+    assert running.slurm.calls == ["daemon-reload", "restart"]
+    assert running.run(BASE, extra=lines)["changed"] is False
+    other = ({"path": path, "content": "[Service]\nEnvironment=A=#2\n"},)
+    assert running.run(BASE, extra=other)["action"] == "restart"
+    assert running.run(BASE, extra=none)["action"] == "restart"
+    assert running.run(BASE, extra=none)["changed"] is False
+
+
+def test_a_drop_in_and_a_reconfigure_are_one_restart(running):
+    folder = running.path / "systemd" / "system" / "slurmctld.service.d"
+    folder.mkdir(parents=True)
+    lines = ({"path": str(folder / "trainwright.conf"), "content": "[Service]\nNice=1\n"},)
+    result = running.run(BASE + "KillWait=31\n", extra=lines)
+    assert (result["action"], result["pushed"]) == ("restart", True)
+    assert running.slurm.calls == ["daemon-reload", "restart", "reconfigure"]
