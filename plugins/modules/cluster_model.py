@@ -27,7 +27,8 @@ options:
     description:
       - Files C(meta/argument_specs.yml) of roles. The variables to read and to check are the options of their entry
         point C(main); a variable that the play does not set has the default written there.
-      - The first file is that of the role that builds the model, whose variables may not be null.
+      - The first file is that of the role that builds the model. A variable of another role that cannot be templated
+        yet, for want of a host's fact, is not checked.
     type: list
     elements: path
     required: true

@@ -514,6 +514,7 @@ def on(version: str, **spec: t.Any) -> t.Any:
         (conf(TopologyPlugin="topology/tree"), "slurm_topology.plugin", "slurm_conf sets TopologyPlugin"),
         (on("22.05.8-4", plugin="block", block_sizes=[1]), "slurm_topology.plugin", "block needs Slurm 24.05"),
         (inputs(slurm_topology={"plugin": "tree"}), "slurm_network_path", "is known of no compute node"),
+        (inputs(slurm_topology={"plugin": None}), "slurm_topology.plugin", "is None"),
         (inputs(slurm_topology=["tree"]), "slurm_topology", "['tree']"),
     ],
 )  # fmt: skip
@@ -530,7 +531,6 @@ def test_a_topology_that_cannot_be_is_refused(given: t.Any, variable: str, what:
         cluster(plugin="block", block_sizes=[1]),
         on("25.05.1", plugin="block", block_sizes=[2]),
         inputs(slurm_topology={}),
-        inputs(slurm_topology={"plugin": None}),
         inputs(slurm_conf={"TopologyPlugin": "topology/tree"}),
         host_var("slurm_network_path", None),
         host_var("slurm_network_path", [None, None, None]),
