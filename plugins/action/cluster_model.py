@@ -17,8 +17,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.r
     problems,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
+    FROM_OTHER_ROLES,
     HOST_VARIABLES,
-    Argument,
     Inputs,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
@@ -117,8 +117,10 @@ class ActionModule(ActionBase):
                 node = (variables.get("ansible_facts") or {}).get("trainwright_node")
                 if node:
                     facts[host] = plain(node)
-        arguments = self._arguments(options["argument_specs"])
-        settings = self._settings(arguments, options["settings"], task_vars)
+        own, *others = (self._specs(file) for file in options["argument_specs"])
+        arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
+        needed = {*own, *FROM_OTHER_ROLES}
+        settings = self._settings(arguments, needed, options["settings"], task_vars)
         # A controller that did not answer is refused by preflight, which names the remedy.
         primary = next(iter(groups.get("slurm_controller", [])), "")
         answers = bool(primary) and (primary in facts or primary not in in_run)
@@ -139,25 +141,21 @@ class ActionModule(ActionBase):
             "arguments": arguments,
         }
 
-    def _arguments(self, files: list[str]) -> dict[str, Argument]:
-        """Return the options of the entry point main of each file, by name."""
-        found: dict[str, Argument] = {}
-        for index, file in enumerate(files):
-            specs = self._loader.load_from_file(os.path.normpath(file))["argument_specs"]
-            for name, option in (specs.get("main", {}).get("options") or {}).items():
-                # The model is built from the caller's variables, which come first, as they are.
-                found[name] = Argument(option, optional=index > 0)
-        return found
+    def _specs(self, file: str) -> dict[str, dict[str, t.Any]]:
+        """Return the options of the entry point main, by name."""
+        specs = self._loader.load_from_file(os.path.normpath(file))["argument_specs"]
+        return specs.get("main", {}).get("options") or {}
 
     def _settings(
         self,
-        arguments: dict[str, Argument],
+        arguments: dict[str, dict[str, t.Any]],
+        needed: set[str],
         given: dict[str, t.Any],
         task_vars: dict[str, t.Any],
     ) -> dict[str, t.Any]:
         """Return the value of each argument: what is given, the play's variable, or the default."""
         settings: dict[str, t.Any] = {}
-        for name, (option, optional) in arguments.items():
+        for name, option in arguments.items():
             if name in HOST_VARIABLES:
                 continue  # each host has its own
             value = option.get("default")
@@ -167,11 +165,9 @@ class ActionModule(ActionBase):
                 try:
                     value = plain(self._templar.template(task_vars[name]))
                 except AnsibleError:
-                    # Another role's variable may need a fact of its host: it is checked there.
-                    if not optional:
+                    if name in needed:
                         raise
-            if value is None and optional:
-                value = option.get("default")
+                    continue  # it needs a fact of its host, and is checked by the role that uses it
             settings[name] = as_declared(plain(value), option)
         return settings
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
-from ..filter.unit_drop_in import unit_drop_in
+from .drop_in import unit_drop_in
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -9,7 +9,6 @@ import pathlib
 import typing as t
 
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import Argument
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROLE_VARS = ROOT / "roles/cluster/vars/main"
@@ -26,12 +25,8 @@ def specs(role: str) -> dict[str, t.Any]:
     return main.get("options") or {}
 
 
-ARGUMENTS = {
-    name: Argument(option, optional=index > 0)
-    for index, role in enumerate(CHECKED_ROLES)
-    for name, option in specs(role).items()
-}
-DEFAULTS = {name: argument.option["default"] for name, argument in ARGUMENTS.items()}
+ARGUMENTS = {name: option for role in CHECKED_ROLES for name, option in specs(role).items()}
+DEFAULTS = {name: option["default"] for name, option in ARGUMENTS.items()}
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 
 

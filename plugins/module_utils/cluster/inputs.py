@@ -32,16 +32,18 @@ SERVICE_GROUPS = (
 )
 # All that is read of another host's variables: each look-up costs, a thousand hosts times.
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_host")
+# What the cluster model reads of other roles' variables, besides all of its own role's.
+FROM_OTHER_ROLES = (
+    "cluster_users_source",
+    "mariadb_external",
+    "oci_conf",
+    "pyxis_options",
+    "pyxis_version",
+    "slurm_repository",
+)
 # The host of a problem that does not belong to one host.
 INVENTORY = "inventory"
 CLUSTER = "cluster"
-
-
-class Argument(t.NamedTuple):
-    """One option of a role's argument specs; optional: null means the default, as in Ansible."""
-
-    option: dict[str, t.Any]
-    optional: bool
 
 
 class Inputs(t.TypedDict):
@@ -58,7 +60,7 @@ class Inputs(t.TypedDict):
     limit: str  # ansible_limit, "" without one
     variables: list[str]  # names of variables that look like this collection's
     command: str  # the ansible-playbook command of this run, without --limit
-    arguments: dict[str, Argument]  # the argument specs of the settings, and of HOST_VARIABLES
+    arguments: dict[str, dict[str, t.Any]]  # the settings and HOST_VARIABLES as specs declare them
 
 
 class Problem(t.NamedTuple):

@@ -3,8 +3,8 @@
 """Types, keys and choices of the variables, as the roles' argument specs declare them. Pure.
 
 Ansible would check the same specs role by role, when hosts are half done, and report the first
-fault only. Preflight accepts nothing that Ansible refuses, and is stricter in three cases: a text
-is not a list or a mapping, true is not a number, and a number within a mapping is not text.
+fault only. Preflight accepts nothing that Ansible refuses, and is stricter in three cases: text is
+not a list or a mapping, true is not a number or text, and a number within a mapping is not text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _has_type(value: t.Any, kind: str, single: bool) -> bool:
     if kind == "dict":
         return isinstance(value, dict)
     if kind == "raw":
-        return not isinstance(value, (dict, list, tuple) if single else dict)
+        return value is not None and not isinstance(value, (dict, list, tuple) if single else dict)
     if isinstance(value, (bool, list, tuple, dict)):
         return isinstance(value, bool) and kind == "bool"
     if kind in ("str", "path"):
@@ -101,7 +101,7 @@ def _key_faults(
         if key not in keys:
             hint = nearest(key, keys)
             yield Problem(host, label, f"has the unknown key {key}{hint}", f"use {', '.join(keys)}")
-        elif item is not None:
+        elif item is not None or keys[key].get("default") is not None:
             is_name = key == _name_key(keys) and keys[key].get("type") == "raw"
             yield from faults(host, f"{label}.{key}", item, keys[key], is_name)
     for key, option in keys.items():
@@ -123,17 +123,14 @@ def _element_faults(
 
 def variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the cluster-wide variables."""
-    for name, argument in inputs["arguments"].items():
-        if name in HOST_VARIABLES or name not in inputs["settings"]:
-            continue
-        value = inputs["settings"][name]
-        if value is not None or not argument.optional:
-            yield from faults(CLUSTER, name, value, argument.option)
+    for name, option in inputs["arguments"].items():
+        if name not in HOST_VARIABLES and name in inputs["settings"]:
+            yield from faults(CLUSTER, name, inputs["settings"][name], option)
 
 
 def host_variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the variables that each host has for itself."""
-    known = {name: inputs["arguments"][name].option for name in HOST_VARIABLES[:-1]}
+    known = {name: inputs["arguments"][name] for name in HOST_VARIABLES[:-1]}
     for host in inputs["hosts_in_run"]:
         declared = inputs["host_vars"].get(host) or {}
         for name, option in known.items():

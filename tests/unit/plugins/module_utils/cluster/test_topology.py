@@ -522,6 +522,7 @@ def on(version: str, **spec: t.Any) -> t.Any:
         (conf(TopologyPlugin="topology/tree"), "slurm_topology.plugin", "slurm_conf sets TopologyPlugin"),
         (on("22.05.8-4", plugin="block", block_sizes=[1]), "slurm_topology.plugin", "block needs Slurm 24.05"),
         (inputs(slurm_topology={"plugin": "tree"}), "slurm_network_path", "is known of no compute node"),
+        (inputs(slurm_topology={"plugin": None}), "slurm_topology.plugin", "is None"),
         (inputs(slurm_topology=["tree"]), "slurm_topology", "['tree']"),
     ],
 )  # fmt: skip

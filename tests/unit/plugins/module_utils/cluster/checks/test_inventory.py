@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Groups, names and addresses that are refused."""
+
+from __future__ import annotations
+
+from .cases import (
+    Case,
+    assert_refused,
+    changed,
+    each,
+    fact,
+    limited,
+    node,
+    recorded,
+    renamed,
+    setting,
+    unanswered,
+)
+
+CASES: list[Case] = [
+    # the inventory
+    ("no controller", changed("groups/slurm_controller", []), "inventory", "group slurm_controller",
+     "is empty", "put one host"),
+    ("three controllers", changed("groups/slurm_controller", ["ctl", "c1", "c2"]), "inventory",
+     "group slurm_controller", "has 3 hosts", "keep two"),
+    ("no compute node", changed("groups/slurm_compute", []), "inventory", "group slurm_compute",
+     "is empty", "put the hosts"),
+    ("no compute node answers", unanswered("c1", "c2"), "inventory", "group slurm_compute",
+     "none of its hosts answered", "start one"),
+    ("two databases", changed("groups/slurm_database", ["ctl", "login1"]), "inventory",
+     "group slurm_database", "has 2 hosts", "keep one"),
+    ("outside slurm_cluster", changed("groups/slurm_rest", ["other"]), "other", "group slurm_rest",
+     "not in slurm_cluster", "child of the group slurm_cluster"),
+    ("misspelt group", changed("groups/slurm_rests", ["ctl"]), "inventory", "group slurm_rests",
+     "is not a group of this collection", "rename it to slurm_rest"),
+    ("limit without controller", limited(), "inventory", "--limit", "leaves out the controller ctl",
+     "ansible-playbook trainwright.slurm.site --limit 'c1,slurm_controller'"),
+    ("controller away", unanswered("ctl"), "ctl", "ansible_host", "did not answer", "start the host"),
+    # names and addresses
+    ("cluster name", setting("slurm_cluster_name", "My Cluster"), "cluster", "slurm_cluster_name",
+     "'My Cluster'", "lower case"),
+    ("underscore", renamed("c1", "gpu_1"), "gpu_1", "slurm_node.name", "other than a-z", "rename"),
+    ("upper case", renamed("c1", "GPU1"), "GPU1", "slurm_node.name", "upper case", "rename"),
+    ("long name", renamed("c1", "n" * 64), "n" * 64, "slurm_node.name", "64 letters", "rename"),
+    ("number", renamed("c1", "17"), "17", "slurm_node.name", "is a number", "rename"),
+    ("localhost", renamed("c1", "localhost"), "localhost", "slurm_node.name", "means the local machine", "rename"),
+    ("calls itself localhost", fact("c1", hostname="localhost"), "c1", "hostname", "localhost",
+     "hostnamectl"),
+    ("same node name", node("c1", name="c2"), "c1, c2", "slurm_node.name", "node name c2", "its own"),
+    ("same host name", fact("c1", hostname="c2"), "c1, c2", "hostname", "host name c2", "hostnamectl"),
+    ("same address", fact("c1", addresses=["10.0.0.5"]), "c1, c2", "slurm_node.address", "10.0.0.5",
+     "correct ansible_host"),
+    ("address of a recorded node", recorded(address="10.0.0.4"), "c1, c3", "slurm_node.address",
+     "10.0.0.4", "remove the old node"),
+    ("loopback", node("c1", address="127.0.1.1"), "c1", "slurm_node.address", "the host itself can reach 127.0.1.1",
+     "address that other nodes use"),
+]  # fmt: skip
+
+
+@each(CASES)
+def test_problem(case: Case) -> None:
+    """Each is refused by host and variable, with its remedy."""
+    assert_refused(case)

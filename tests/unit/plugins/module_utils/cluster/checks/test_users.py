@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Users, groups and ids that are refused."""
+
+from __future__ import annotations
+
+from .cases import Case, assert_refused, each, fact, setting
+
+CASES: list[Case] = [
+    ("user name", setting("cluster_users", [{"name": "Ada L", "uid": 2001}]), "cluster",
+     "cluster_users[Ada L]", "not a valid user name", "a-z"),
+    ("reserved user", setting("cluster_users", [{"name": "root", "uid": 2001}]), "cluster",
+     "cluster_users[root]", "is a system user", "another name"),
+    ("user twice", setting("cluster_users", [{"name": "a", "uid": 2001}, {"name": "a", "uid": 2001}]),
+     "cluster", "cluster_users[a]", "is listed twice", "keep one"),
+    ("uid twice", setting("cluster_users", [{"name": "a", "uid": 2001}, {"name": "b", "uid": 2001}]),
+     "cluster", "cluster_users[b].uid", "2001 is also the uid of a", "its own"),
+    ("system uid", setting("cluster_users", [{"name": "a", "uid": 33}]), "cluster", "cluster_users[a].uid",
+     "is reserved for the system", "1000"),
+    ("uid missing", setting("cluster_users", [{"name": "a"}]), "cluster", "cluster_users[a]", "lacks uid",
+     "add uid"),
+    ("state of a user", setting("cluster_users", [{"name": "a", "uid": 2001, "state": "gone"}]), "cluster",
+     "cluster_users[a].state", "'gone'", "one of present, absent"),
+    ("gid twice", setting("cluster_groups", [{"name": "x", "gid": 1}, {"name": "y", "gid": 1}]), "cluster",
+     "cluster_groups[y].gid", "1 is also the gid of x", "its own"),
+    ("uid of slurm", fact("c1", users={"slurm": {"uid": 997, "gid": 997}}), "c1", "slurm_user_uid",
+     "slurm has the uid 997", "usermod -u 64030 slurm"),
+    ("uid of somebody else", fact("c2", uids={"64030": "ceph"}), "c2", "slurm_user_uid", "belongs to ceph",
+     "choose another uid"),
+    ("uid of a user", [fact("c1", users={"ada": {"uid": 5000, "gid": 1}}),
+                       ("cluster_users", [{"name": "ada", "uid": 2001}])],
+     "c1", "cluster_users[ada].uid", "ada has the uid 5000", "usermod"),
+    ("munge differs", [fact("c1", users={"munge": {"uid": 1, "gid": 1}}), ("c2", {"munge": {"uid": 2, "gid": 2}})],
+     "c2", "user munge", "1 on c1; 2 on c2", "usermod -u 1 munge"),
+]  # fmt: skip
+
+
+@each(CASES)
+def test_problem(case: Case) -> None:
+    """Each is refused by host and variable, with its remedy."""
+    assert_refused(case)
