@@ -29,7 +29,8 @@ def test_the_site_builds(tmp_path: Path, env: dict[str, str]) -> None:
 
 
 def test_the_linter_finds_nothing(tmp_path: Path, env: dict[str, str]) -> None:
-    """On a copy: in a clone, it would read .cache and .venv too."""
+    """On a copy: in a clone, it would read .cache and .venv too. Sphinx has checked the markup already."""
     clone = copy_to(tmp_path / "slurm")
-    command = [BIN / "antsibull-docs", "lint-collection-docs", "--plugin-docs", "."]
+    options = ["--plugin-docs", "--skip-rstcheck"]
+    command = [BIN / "antsibull-docs", "lint-collection-docs", *options, "."]
     assert run(*command, cwd=clone, env=env).stdout == ""
