@@ -25,6 +25,7 @@ PARTS = ("lint", "unit", "sanity", "integration", "machines")
 LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
 # These only compute: they give way to what has a Slurm's timeouts to keep.
 YIELDING = ("sanity",)
+PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
 # Files that take less than this are not listed.
 LISTED_SECONDS = 5
 
@@ -89,7 +90,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         # Only root may take it back; without root there are no clusters either.
         with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, 5 if part_of(item.path) in YIELDING else 0)
+            step = 5 if part_of(item.path) in YIELDING else 0
+            os.setpriority(os.PRIO_PROCESS, 0, PRIORITY + step)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
