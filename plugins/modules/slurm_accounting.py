@@ -90,7 +90,9 @@ options:
       preempt: {description: QOS whose jobs it may preempt, type: list, elements: str}
       flags: {description: "All its flags, such as V(DenyOnLimit)", type: list, elements: str}
       options:
-        description: Other options of C(sacctmgr), such as C(MaxWall); null clears a limit.
+        description:
+          - Other options of C(sacctmgr), such as C(MaxWall); null clears a limit. Times in minutes belong
+            in quotes.
         type: dict
         default: {}
   owned:

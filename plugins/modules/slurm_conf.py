@@ -50,7 +50,7 @@ options:
       - A list is written with commas; of C(SlurmctldHost), C(Prolog), C(Epilog), C(PrologSlurmctld) and
         C(EpilogSlurmctld) each item is a line. A dict is written as C(key=value) with commas, true as the
         bare word, false and null not at all. True and false are C(yes) and C(no).
-      - Quote times. YAML reads C(1:30:00) as a number.
+      - Write times in quotes. YAML reads C(1:30:00) as a number.
     type: dict
     default: {}
   secret_settings:
@@ -71,7 +71,10 @@ options:
     elements: dict
     default: []
   partitions:
-    description: Partitions, in the same form, with the options of C(PartitionName) lines.
+    description:
+      - Partitions, in the same form, with the options of C(PartitionName) lines. C(MaxTime) and
+        C(DefaultTime) are refused as numbers, since YAML makes one of an unquoted C(1:30:00); write them
+        in quotes.
     type: list
     elements: dict
     default: []

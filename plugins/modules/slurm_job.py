@@ -130,9 +130,9 @@ options:
     type: str
   time_limit:
     description:
-      - Minutes, C(H:MM:SS), C(D-HH:MM:SS) or V(UNLIMITED). Times with colons belong in quotes, since
-        YAML takes V(1:30:00) for a number. Without it, the partition's default.
-    type: str
+      - Minutes, C(H:MM:SS), C(D-HH:MM:SS) or V(UNLIMITED), in quotes. YAML makes a number of an unquoted
+        C(1:30:00), so a number is refused. Without it, the partition's default.
+    type: raw
   output:
     description:
       - File of the standard output on the nodes, from O(workdir) if it is relative; C(%j) stands for
@@ -199,8 +199,10 @@ options:
         Without it, none.
     type: str
   begin:
-    description: When it may start, such as V(now+1hour) or V(2027-01-31T20:00). Without it, at once.
-    type: str
+    description:
+      - When it may start, such as V(now+1hour) or V(2027-01-31T20:00); a time of day in quotes, since
+        YAML makes a number of C(16:00). Without it, at once.
+    type: raw
   mail_type:
     description: Events that are mailed, such as V(END) and V(FAIL). Without them, none.
     type: list
@@ -212,7 +214,8 @@ options:
   options:
     description:
       - Any other option of C(sbatch), named as its long form, C(hint) or C(ntasks-per-socket) for
-        instance; V(true) for one without a value. Without it, none.
+        instance; V(true) for one without a value. Times in quotes, as for O(time_limit). Without it,
+        none.
       - slurmrestd has no field for some of them; that is an error that names the option.
     type: dict
     default: {}
@@ -449,7 +452,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.job
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
-_INTEGERS = ("cpus_per_task", "ntasks", "ntasks_per_node")
+_TYPES = {
+    **dict.fromkeys(("cpus_per_task", "ntasks", "ntasks_per_node"), "int"),
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes.
+    **dict.fromkeys(("begin", "time_limit"), "raw"),
+}
 SPEC = {
     "state": {
         "type": "str",
@@ -470,7 +477,7 @@ SPEC = {
     "exclusive": {"type": "bool", "default": False},
     "requeue": {"type": "bool"},
     "options": {"type": "dict", "default": {}},
-    **{name: {"type": "int" if name in _INTEGERS else "str"} for name in TYPED},
+    **{name: {"type": _TYPES.get(name, "str")} for name in TYPED},
     **{name: {"type": "list", "elements": "str", "default": []} for name in LISTED},
 }
 

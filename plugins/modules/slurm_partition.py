@@ -42,14 +42,15 @@ options:
     elements: str
   max_time:
     description:
-      - Longest time of a job, in minutes, as C(1-02:03:04) or V(unlimited); rounded up to minutes. Stays
-        as it is if omitted.
-    type: str
+      - Longest time of a job, in minutes, as C(1-02:03:04) or V(unlimited), in quotes; rounded up to
+        minutes. YAML makes a number of an unquoted C(1:30:00), so a number is refused. Stays as it is if
+        omitted.
+    type: raw
   default_time:
     description:
-      - Time of a job that does not say it, as O(max_time); V(unlimited) is that of O(max_time). Stays as
-        it is if omitted.
-    type: str
+      - Time of a job that does not set one, written as O(max_time); V(unlimited) is that of O(max_time).
+        Stays as it is if omitted.
+    type: raw
   min_nodes: {description: Fewest nodes of a job. Stays as it is if omitted., type: int}
   max_nodes:
     description: Most nodes of a job, a number or V(unlimited). Stays as it is if omitted.
@@ -122,7 +123,7 @@ EXAMPLES = r"""
     name: course
     nodes: c[1-2]
     max_time: "02:00:00"
-    default_time: 30
+    default_time: "30"
     allow_groups: [students]
 
 - name: Start no more jobs there
@@ -169,8 +170,9 @@ SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "partition_state": {"type": "str", "choices": ["up", "down", "drain", "inactive"]},
     "nodes": NAMES,
-    "max_time": {"type": "str"},
-    "default_time": {"type": "str"},
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes.
+    "max_time": {"type": "raw"},
+    "default_time": {"type": "raw"},
     "min_nodes": {"type": "int"},
     "max_nodes": {"type": "str"},
     "default": {"type": "bool"},

@@ -45,7 +45,8 @@ options:
       - Other options of C(sacctmgr), such as C(MaxWall), C(MaxTRESPU) or C(GraceTime); null clears a
         limit. An option that is not named stays as it is.
       - Times without a colon are minutes, except C(GraceTime), which is seconds; memory without a unit
-        is MiB.
+        is MiB. Times in minutes are refused as numbers, since YAML makes one of an unquoted C(1:30:00);
+        write them in quotes.
     type: dict
     default: {}
 """

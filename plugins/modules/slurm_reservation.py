@@ -34,15 +34,15 @@ options:
         the same with an offset such as C(+01:00), or seconds since 1970. A time without an offset is UTC.
       - Without it, a new one starts now, and that of an existing one stays. So does it with C(now+...).
       - Slurm cannot move the start of a reservation that runs.
-    type: str
+    type: raw
   end:
     description: End, in the forms of O(start). Not together with O(duration).
-    type: str
+    type: raw
   duration:
     description:
-      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm takes as 365 days; rounded up to
-        minutes.
-    type: str
+      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm takes as 365 days, in quotes;
+        rounded up to minutes. YAML makes a number of an unquoted C(1:30:00), so a number is refused.
+    type: raw
   nodes:
     description:
       - The nodes, folded (C(gpu[01-04])) or not; V(ALL) alone is all nodes, or with O(partition) all of
@@ -125,7 +125,7 @@ EXAMPLES = r"""
   trainwright.slurm.slurm_reservation:
     name: maintenance
     start: now
-    duration: 120
+    duration: "120"
     nodes: ALL
     users: [root]
     flags: [MAINT, IGNORE_JOBS]
@@ -175,9 +175,10 @@ FLAGS = (
 SPEC = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "start": {"type": "str"},
-    "end": {"type": "str"},
-    "duration": {"type": "str"},
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes or for 1970.
+    "start": {"type": "raw"},
+    "end": {"type": "raw"},
+    "duration": {"type": "raw"},
     "nodes": NAMES,
     "node_count": {"type": "int"},
     "core_count": {"type": "int"},

@@ -26,7 +26,7 @@ THINGS: tuple[tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any]], .
         "qos",
         "slurm_qos",
         {"name": f"{PREFIX}-low"},
-        {"priority": 5, "options": {"MaxWall": 90, "MaxTRESPU": "cpu=4,mem=8G"}},
+        {"priority": 5, "options": {"MaxWall": "90", "MaxTRESPU": "cpu=4,mem=8G"}},
         {"priority": 6, "flags": ["DenyOnLimit"], "options": {"MaxTRESPU": "cpu=2"}},
     ),
     (

@@ -109,6 +109,32 @@ def seconds(text: str, unit: int = 60) -> int | None:
     return (days or 0) * 86400 + first * 3600 + (second or 0) * 60 + (third or 0)
 
 
+def given_length(value: t.Any) -> str:
+    """Return a duration that a person gives, as text. Raises ValueError for a number.
+
+    YAML 1.1 reads an unquoted 1:30:00 as 5400, which then means 5400 minutes to Slurm. A negative
+    number is no limit, and nothing with colons becomes one.
+    """
+    return _given(value, None, "1:30:00", '"90" for minutes or "1:30:00"')
+
+
+def given_point(value: t.Any) -> str:
+    """Return a point in time that a person gives, as text. Raises ValueError for a time of day as a number.
+
+    YAML 1.1 reads an unquoted 16:00:00 as 57600; numbers of more than a day are seconds since 1970.
+    """
+    return _given(value, 86400, "16:00:00", '"16:00:00"')
+
+
+def _given(value: t.Any, below: int | None, example: str, forms: str) -> str:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and value >= 0 and (below is None or value <= below):
+        raise ValueError(
+            f"is the number {value}; YAML makes one of {example} too -> write it in quotes, {forms}"
+        )
+    return str(value)
+
+
 def duration(length: int | None) -> str:
     """Return seconds as Slurm writes them, 1-02:03:04; None is UNLIMITED."""
     if length is None:

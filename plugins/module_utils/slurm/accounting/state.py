@@ -56,6 +56,11 @@ def text_of(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
+def _is_minutes(key: str) -> bool:
+    """Whether a plain number is minutes in the option key, given in lower case."""
+    return "wall" in key or (key.endswith("time") and key != "gracetime")
+
+
 def _tres(text: str) -> dict[str, int]:
     return {} if is_unset(text) else values.tres(text.lower())
 
@@ -73,8 +78,10 @@ def canonical(key: str, value: object) -> t.Any:
         # sacctmgr shows PreemptMode=cluster where none is set.
         names = {name.strip().lower() for name in text.split(",")} - {"", "-1"}
         return tuple(sorted(names - {"cluster"} if key == "preemptmode" else names))
-    if "wall" in key or key.endswith("time"):
-        return values.seconds(text, 1 if key == "gracetime" else 60) or None
+    if _is_minutes(key):
+        return values.seconds(text) or None
+    if key == "gracetime":
+        return values.seconds(text, 1) or None
     if key in ("priority", "usagefactor", "usagethreshold", "limitfactor"):
         number = None if is_unset(text) else float(text)
         # 0 and 1 are what Slurm shows for a QOS to which nobody gave one.
@@ -245,6 +252,11 @@ def _checked_settings(kind: str, where: str, settings: t.Mapping[str, t.Any]) ->
                 f"{where}: {key} holds '|' or a line break, which sacctmgr's output cannot show "
                 "-> leave it out"
             )
+        if _is_minutes(key.lower()):
+            try:
+                values.given_length(value)
+            except ValueError as error:
+                raise AccountingError(f"{where}: {key} {error}") from error
         try:
             canonical(key, value)
         except (ValueError, IndexError) as error:

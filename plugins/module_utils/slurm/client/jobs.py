@@ -14,6 +14,7 @@ import stat
 import time
 import typing as t
 
+from .. import values
 from ..batch import submission
 from ..errors import SlurmError
 from ..records import ENDED, Job
@@ -61,6 +62,11 @@ _ELSEWHERE = {
     "wrap": "write the command into content",
     **{to: f"it is the module's option {of}" for of, to in {**TYPED, **LISTED}.items()},
 }
+# Options of sbatch that take a time.
+_TIMES = {
+    **dict.fromkeys(("delay_boot", "time", "time_min"), "length"),
+    **dict.fromkeys(("begin", "deadline"), "point"),
+}
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two looks at a job
 #: How many times controller_timeout a wait bears a controller that does not answer.
 PATIENCE = 10
@@ -80,10 +86,10 @@ def options_of(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if option in _ELSEWHERE:
             raise SlurmError("invalid", f"options: {name}: -> {_ELSEWHERE[option]}")
         if value is not None and value is not False:
-            options[option] = value if value is True else str(value)
+            options[option] = value if value is True else _text(f"options: {name}", option, value)
     for name, option in TYPED.items():
         if params[name] is not None:
-            options[option] = str(params[name])
+            options[option] = _text(name, option, params[name])
     if "chdir" in options:
         options["chdir"] = os.path.expanduser(options["chdir"])
     for name, option in LISTED.items():
@@ -98,6 +104,15 @@ def options_of(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if params["arguments"]:
         options["arguments"] = list(params["arguments"])
     return options
+
+
+def _text(name: str, option: str, value: t.Any) -> str:
+    """Return a value as text. Raises SlurmError for a time that YAML has made a number of."""
+    read = {"length": values.given_length, "point": values.given_point}
+    try:
+        return read[_TIMES[option]](value) if option in _TIMES else str(value)
+    except ValueError as error:
+        raise SlurmError("invalid", f"{name}: {error}") from None
 
 
 def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:

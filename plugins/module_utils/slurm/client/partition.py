@@ -37,7 +37,11 @@ def _minutes(value: t.Any) -> int | None:
     if str(value).strip().lower() in _UNLIMITED:
         return None
     try:
-        length = values.seconds(str(value))
+        text = values.given_length(value)
+    except ValueError as error:
+        raise SlurmError("invalid", str(error)) from error
+    try:
+        length = values.seconds(text)
     except ValueError as error:
         raise SlurmError("invalid", f"{error} -> write minutes, 1-02:03:04 or unlimited") from error
     return None if length is None else -(-length // 60)

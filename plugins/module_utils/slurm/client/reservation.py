@@ -63,10 +63,21 @@ def point(option: str, text: str, now: int) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp())
 
 
-def duration(text: str) -> int:
+def _point_text(option: str, given: t.Any) -> str | None:
+    try:
+        return None if given is None else values.given_point(given)
+    except ValueError as error:
+        raise SlurmError("invalid", f"{option}: {error}") from error
+
+
+def duration(given: t.Any) -> int:
     """Return the seconds of a duration that a task gives, in whole minutes. Raises SlurmError."""
     try:
-        length = values.seconds(str(text))
+        text = values.given_length(given)
+    except ValueError as error:
+        raise SlurmError("invalid", f"duration: {error}") from error
+    try:
+        length = values.seconds(text)
     except ValueError as error:
         raise SlurmError(
             "invalid", f"duration: {error} -> write minutes, 1-02:03:04 or unlimited"
@@ -134,6 +145,7 @@ def plan(
 
 def _times(out: _Plan, there: Reservation | None, params: t.Mapping[str, t.Any], now: int) -> None:
     start, end, length = (params.get(option) for option in ("start", "end", "duration"))
+    start, end = _point_text("start", start), _point_text("end", end)
     if end is not None and length is not None:
         raise SlurmError("invalid", "end and duration are both set -> set one of them")
     if there is None:

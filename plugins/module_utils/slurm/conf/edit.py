@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .. import values
 from ..errors import SlurmError
 from ..hostlist import fold_in_order
 from . import syntax
@@ -66,6 +67,11 @@ class Entry:
 Change = t.Union[Setting, Entry]
 
 
+# Options of a partition whose plain number is minutes; those of all other times are seconds, which is
+# what YAML makes of an unquoted 1:30:00 as well.
+_MINUTES = frozenset(("DefaultTime", "MaxTime"))
+
+
 def invalid(message: str) -> SlurmError:
     return SlurmError("invalid", message)
 
@@ -90,6 +96,11 @@ def as_text(name: str, value: object) -> str | None:
         return ",".join(as_text(name, item) or "" for item in value) or None
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name in _MINUTES:
+        try:
+            value = None if value is None else values.given_length(value)
+        except ValueError as error:
+            raise invalid(f"{name} {error}") from None
     text = None if value is None else str(value)
     try:
         syntax.render_value(text or "")
@@ -127,7 +138,7 @@ def _entry(where: str, given: Mapping[str, object]) -> Entry:
         elif known in options:
             raise invalid(f"{where}: {known} is given twice -> give it once")
         else:
-            options[known] = as_text(key, value)
+            options[known] = as_text(known, value)
     if kind == "gres":
         names = [str(options[key]) for key in ("Name", "NodeName", "File") if options.get(key)][:1]
     if len(names) != 1 or not names[0]:

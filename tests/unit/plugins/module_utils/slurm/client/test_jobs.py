@@ -175,6 +175,24 @@ def test_an_option_that_has_another_way_is_refused(cluster: FakeCluster, name: s
         run(cluster, options={name: "1"})
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"time_limit": 5400}, 'time_limit: is the number 5400; .* -> write it in quotes, "90"'),
+        ({"options": {"time-min": 5400}}, "options: time-min: is the number 5400"),
+        ({"options": {"delay_boot": 60}}, "options: delay_boot: is the number 60"),
+        ({"begin": 57600}, 'begin: is the number 57600; .* -> write it in quotes, "16:00:00"'),
+        ({"options": {"deadline": 57600}}, "options: deadline: is the number 57600"),
+    ],
+)
+def test_a_time_that_yaml_made_a_number_of_is_refused(
+    cluster: FakeCluster, params: dict[str, t.Any], said: str
+) -> None:
+    with pytest.raises(SlurmError, match=said):
+        run(cluster, **params)
+    assert cluster.submitted == []
+
+
 def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH -D /data\ntrue\n")
     run(cluster, script=str(tmp_path / "job.sh"))

@@ -86,6 +86,14 @@ def test_equal_in_another_form(option: str, wish: t.Any, has: dict[str, t.Any]) 
     assert not run(fake, **{option: wish})["changed"], fake.calls
 
 
+@pytest.mark.parametrize("option", ["max_time", "default_time"])
+def test_a_time_that_is_a_number_is_refused(option: str) -> None:
+    fake = control(Partition("course", nodes="c1"))
+    with pytest.raises(SlurmError, match=f"{option}: is the number 3600; .* -> write it in quotes"):
+        run(fake, **{option: 3600})
+    assert fake.calls == []
+
+
 @pytest.mark.parametrize(
     ("option", "wish", "setting"),
     [

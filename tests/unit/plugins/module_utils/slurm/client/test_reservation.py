@@ -205,6 +205,8 @@ def test_a_second_run_changes_nothing(wish: dict[str, t.Any]) -> None:
         ({**WISH, "nodes": ["c7"]}, "no node c7"),
         ({**WISH, "partition": "bach"}, r"no partition bach \(did you mean batch\?\)"),
         ({**WISH, "duration": "long"}, "duration: .* -> write minutes"),
+        ({**WISH, "duration": 3600}, "duration: is the number 3600; .* -> write it in quotes"),
+        ({**WISH, "start": 57600}, "start: is the number 57600; .* -> write it in quotes"),
     ],
 )
 def test_what_lacks_or_is_wrong_is_named(wish: dict[str, t.Any], said: str) -> None:

@@ -69,7 +69,7 @@ WANTED: dict[str, t.Any] = {
             "description": "The Lab",
             "fairshare": "10",
             "qos": ["normal", "low"],
-            "options": {"GrpTRES": "cpu=64,gres/gpu=4", "GrpWall": 600},
+            "options": {"GrpTRES": "cpu=64,gres/gpu=4", "GrpWall": "600"},
         },
     ],
     "users": [
