@@ -445,11 +445,11 @@ error:
   sample: job
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.job_options import (
     LISTED,
     TYPED,
-    work,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import work
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 _TYPES = {

@@ -10,7 +10,10 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    job_options,
+    jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
 
@@ -34,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr("time.monotonic", clock)
     monkeypatch.setattr("time.sleep", clock.sleep)
     monkeypatch.setattr(jobs.wait, "__defaults__", (lambda line: None, clock, clock.sleep))
-    monkeypatch.setattr(jobs, "_home", lambda user: f"/home/{user}")
+    monkeypatch.setattr(job_options, "home_of", lambda user: f"/home/{user}")
     return clock
 
 
@@ -157,13 +160,15 @@ def test_a_silent_controller_is_asked_again_and_its_empty_list_is_not_believed(
 
 
 def test_every_option_reaches_sbatch_by_its_own_name() -> None:
-    given = {name: "1" for name in jobs.TYPED} | {name: ["a", "b"] for name in jobs.LISTED}
+    given = {name: "1" for name in job_options.TYPED} | {
+        name: ["a", "b"] for name in job_options.LISTED
+    }
     session = FakeSession(FakeCluster(), name="x", **given, exclusive=True, requeue=False)
     session.params = {
         **session.params,
         "options": {"ntasks-per-socket": 2, "hold": True, "x": None},
     }
-    options = jobs.options_of(session.params)
+    options = job_options.options_of(session.params)
     assert options["mem"] == "1" and options["time"] == "1" and options["nodelist"] == "a,b"
     assert options["exclusive"] is True and options["no_requeue"] is True
     assert options["ntasks_per_socket"] == "2" and options["hold"] is True and "x" not in options
@@ -222,7 +227,7 @@ def test_no_directory_is_made_up_for_a_script_that_is_not_understood(
     assert cluster.submitted[0] == (content, {"job_name": "train"})
     run(cluster, content=content, workdir="/other", name="second")
     assert cluster.submitted[1][1]["chdir"] == "/other"
-    monkeypatch.setattr(jobs, "_home", lambda user: "")
+    monkeypatch.setattr(job_options, "home_of", lambda user: "")
     run(cluster, content=content, name="third")
     assert "chdir" not in cluster.submitted[2][1]
 
@@ -237,7 +242,7 @@ def test_what_cannot_be_submitted(cluster: FakeCluster, monkeypatch: pytest.Monk
         run(cluster, content=None)
     with pytest.raises(SlurmError, match="state: completed"):
         run(cluster, id=7)
-    monkeypatch.setattr(jobs, "_home", lambda user: "")
+    monkeypatch.setattr(job_options, "home_of", lambda user: "")
     with pytest.raises(SlurmError, match="set workdir"):
         run(cluster)
 
