@@ -34,7 +34,7 @@ options:
     type: str
   rest_user:
     description:
-      - User that the token stands for. Without it, the token itself says who it is.
+      - User of the token. Without it, the token itself names the user.
     type: str
   rest_api_version:
     description:

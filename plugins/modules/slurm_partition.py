@@ -11,11 +11,12 @@ short_description: Make, change or remove a partition of a running slurmctld
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Brings one partition to the wanted settings at once, without a restart. What is not given stays as it
-    is, and gets Slurm's own default in a new partition.
-  - slurmctld forgets the change at its next restart or reconfigure unless slurm.conf says the same; the
-    task warns of it.
-  - Values are compared in one form, C(60) and C(01:00:00) are the same time, and lists have no order.
+  - Brings one partition to the wanted settings at once, without a restart. A setting that is not given
+    stays as it is, and gets Slurm's own default in a new partition.
+  - slurmctld forgets the change at its next restart or reconfigure unless slurm.conf has the same
+    setting; the task warns of it.
+  - Values are compared in one form, V(60) and V(01:00:00) are the same time, and the order of lists does not
+    matter.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   name:
@@ -30,8 +31,8 @@ options:
     default: present
   partition_state:
     description:
-      - V(up) takes and starts jobs; V(down) takes jobs and starts none; V(drain) starts those that are
-        there and takes none; V(inactive) neither. Stays as it is if omitted.
+      - V(up) accepts and starts jobs; V(down) accepts jobs and does not start them; V(drain) starts the
+        queued ones and does not accept others; V(inactive) does neither. Stays as it is if omitted.
     type: str
     choices: [up, down, drain, inactive]
   nodes:
@@ -113,7 +114,7 @@ options:
         one. Stays as it is if omitted.
     type: str
 attributes:
-  check_mode: {support: full, description: Says what would change; calls nothing that changes.}
+  check_mode: {support: full, description: Reports what would change and changes nothing.}
   diff_mode: {support: full, description: The settings that change.}
 """
 
@@ -151,7 +152,7 @@ partition:
     node_count: {description: How many nodes it has., type: int, returned: always}
     cpus: {description: How many CPUs they have., type: int, returned: always}
     max_time: {description: Longest time of a job in seconds., type: int, returned: always}
-    default_time: {description: Time of a job that does not say it in seconds., type: int, returned: always}
+    default_time: {description: Time of a job that does not set one, in seconds., type: int, returned: always}
     allow_accounts: {description: Accounts that may use it; empty for all., type: list, elements: str, returned: always}
   sample: {name: course, state: UP, nodes: "c[1-2]", node_count: 2, cpus: 8, max_time: 7200}
 error:
@@ -193,7 +194,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_partition", SPEC, work)
 
 

@@ -11,9 +11,10 @@ short_description: Make, change or remove an advance reservation
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Brings one reservation to the wanted times, resources and users. What is not given stays as it is.
+  - Brings one reservation to the wanted times, resources and users. A setting that is not given stays
+    as it is.
   - A second run changes nothing. O(start=now) is fulfilled by a reservation that runs; the start of a
-    repeated one is compared within its period; lists and flags have no order.
+    repeated one is compared within its period; the order of lists and flags does not matter.
   - A new reservation needs O(end) or O(duration), one of O(users), O(groups) and O(accounts), and
     something to reserve.
 extends_documentation_fragment: [trainwright.slurm.slurm]
@@ -40,7 +41,7 @@ options:
     type: raw
   duration:
     description:
-      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm takes as 365 days, in quotes;
+      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm limits to 365 days, in quotes;
         rounded up to minutes. YAML makes a number of an unquoted C(1:30:00), so a number is refused.
     type: raw
   nodes:
@@ -108,7 +109,7 @@ options:
     type: dict
   comment: {description: "Comment, in one line. Slurm 23.02 and later.", type: str}
 attributes:
-  check_mode: {support: full, description: Says what would change; calls nothing that changes.}
+  check_mode: {support: full, description: Reports what would change and changes nothing.}
   diff_mode: {support: full, description: "What changes, times in UTC."}
 """
 
@@ -146,7 +147,7 @@ reservation:
   contains:
     name: {description: Its name., type: str, returned: always}
     state:
-      description: C(ACTIVE) or C(INACTIVE); empty with slurmrestd, which does not say it.
+      description: C(ACTIVE) or C(INACTIVE); empty with slurmrestd, which does not show it.
       type: str
       returned: always
     start_time: {description: Start in seconds since 1970., type: int, returned: always}
@@ -195,7 +196,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_reservation", SPEC, work, mutually_exclusive=[("end", "duration")])
 
 

@@ -197,7 +197,7 @@ def test_errors_name_the_remedy(clean_site: Converged) -> None:
         ("option", "invalid", "write MaxJobs"),
         ("tres", "invalid", "AccountingStorageTRES"),
         ("needed", "invalid", f"still has account {PREFIX}sub"),
-        ("denied", "denied", "-> it takes root"),
+        ("denied", "denied", "-> only root"),
         ("token", "denied", "token"),
     ):
         assert found[name][0] == kind and text in found[name][1], (name, found[name])

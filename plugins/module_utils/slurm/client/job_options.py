@@ -110,7 +110,7 @@ def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
             return file.read()
     except UnicodeDecodeError:
         raise SlurmError(
-            "invalid", f"{path}: is no text in UTF-8 -> is it the batch script?"
+            "invalid", f"{path}: is not text in UTF-8 -> is it the batch script?"
         ) from None
     except OSError as error:
         raise SlurmError(
@@ -144,7 +144,7 @@ def prepare(params: t.Mapping[str, t.Any], user: str) -> tuple[str, dict[str, t.
     if params["content"] is None and not params["script"]:
         raise SlurmError(
             "invalid",
-            f"{user} has no job {params['name']} that waits or runs -> give content or script to "
+            f"{user} does not have a job {params['name']} that waits or runs -> give content or script to "
             "submit one, or the id of one that has ended",
         )
     options = options_of(params)

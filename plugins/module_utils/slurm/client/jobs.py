@@ -21,7 +21,7 @@ from .session import Session
 from .transport import Transport
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two looks at a job
-#: How many times controller_timeout a wait bears a controller that does not answer.
+#: A wait gives up after PATIENCE x controller_timeout without an answer of the controller.
 PATIENCE = 10
 _LOST = 60.0  # seconds after which a job that only the accounting thinks alive is lost
 _CANCEL = 120.0  # seconds; KillWait and UnkillableStepTimeout of slurm.conf are 30 and 60
@@ -92,7 +92,7 @@ def _whole_array(session: Session, found: list[Job], job_id: int) -> list[Job]:
 
 
 def _leading(jobs: t.Sequence[Job]) -> Job:
-    """The task that stands for all: the first that runs, waits, failed, or the last one."""
+    """The task that the result describes: the first that runs, waits, failed, or the last one."""
     for fits in (
         lambda job: not job.ended and job.state != "PENDING",
         lambda job: not job.ended,
@@ -125,7 +125,7 @@ def tail(path: str, lines: int) -> str:
     if not lines or not os.path.isabs(path):
         return ""
     try:
-        # Whose file it is may put anything there: a pipe must not hold us up.
+        # The owner may put anything there: a pipe must not block this process.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
@@ -192,7 +192,7 @@ def wait(
     """Look at a job until it has ended, cannot start, or timeout seconds have passed; return it.
 
     patience: seconds for which slurmctld may be silent. say: gets a line when something changed.
-    The result has "waited" as well, in seconds. Raises the SlurmError of a look, if it is none that passes.
+    The result has "waited" as well, in seconds. Raises the SlurmError of a look unless it is a passing one.
     """
     begin = clock()
 
@@ -320,7 +320,7 @@ def _obtain(session: Session) -> View:
         try:
             if not session.check:
                 return transport.submit_job(script, options), True, []
-            # slurmrestd has no such test.
+            # slurmrestd does not have such a test.
             if transport.name == "cli":
                 transport.submit_job(script, {**options, "test_only": True})
         except SlurmError as error:
@@ -349,7 +349,7 @@ def _obtain(session: Session) -> View:
 
 
 def _cancel(session: Session) -> View:
-    """End a job, or all of a name that run or wait; nothing where there is none."""
+    """End a job, or all waiting and running ones of a name, if there are any."""
     params = session.params
     transport = session.using("read", "cancel")
     lines = params["tail_lines"]

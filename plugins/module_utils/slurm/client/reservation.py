@@ -57,7 +57,7 @@ def point(option: str, text: str, now: int) -> int:
     except ValueError as error:
         raise SlurmError(
             "invalid",
-            f"{option}: {text} is no time -> write now, now+2hours, 2026-01-31T08:00:00 (UTC) or "
+            f"{option}: {text} is not a time -> write now, now+2hours, 2026-01-31T08:00:00 (UTC) or "
             "2026-01-31T08:00:00+01:00",
         ) from error
     return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp())
@@ -154,7 +154,7 @@ def _times(out: _Plan, there: Reservation | None, params: t.Mapping[str, t.Any],
     if start is not None and (there is None or _moves(there, params, start, now)):
         new_start = values.stamp(point("start", start, now))
         out.set("start", "StartTime", "now" if start == "now" else new_start, old_start, new_start)
-    # A start that moves takes its end along only where it is said again.
+    # A start that moves takes its end along only if the end is sent again.
     moved = "StartTime" in out.settings
     if end is not None and (there is None or not _RELATIVE.match(end)):
         new_end = values.stamp(point("end", end, now))
@@ -238,7 +238,7 @@ def _check_new(params: t.Mapping[str, t.Any]) -> None:
     """Raise SlurmError for a new reservation that lacks what Slurm needs."""
     where = f"reservation {params['name']}"
     if params.get("end") is None and params.get("duration") is None:
-        raise SlurmError("invalid", f"{where} has no end -> set end or duration")
+        raise SlurmError("invalid", f"{where} does not have an end -> set end or duration")
     if not any(params.get(option) for option in _LISTS):
         raise SlurmError(
             "invalid",

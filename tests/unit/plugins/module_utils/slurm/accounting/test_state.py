@@ -190,7 +190,7 @@ def test_the_diff_names_each_thing(state: accounting.State) -> None:
             {"users": [{"name": "alice", "qos": ["normal"], "default_qos": "high"}]},
             "default qos high is not one of",
         ),
-        ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "no value of that option"),
+        ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "not a value of that option"),
         ({"qos": [{"name": "q", "options": {"Grp TRES": 1}}]}, "no option of sacctmgr"),
         (
             {"qos": [{"name": "q", "options": {"MaxWall": 3600}}]},

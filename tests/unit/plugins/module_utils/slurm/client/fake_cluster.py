@@ -112,7 +112,7 @@ class FakeCluster:
         ]
 
     def configuration(self) -> records.Configuration:
-        raise SlurmError("impossible", "only 26.05 has it -> take transport: cli")
+        raise SlurmError("impossible", "only 26.05 has it -> use transport: cli")
 
     def nodes(self) -> list[records.Node]:
         return [

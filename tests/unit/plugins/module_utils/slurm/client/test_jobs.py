@@ -207,7 +207,7 @@ def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> N
     with pytest.raises(SlurmError, match=r"none\.sh: No such file.*->"):
         run(cluster, script=str(tmp_path / "none.sh"), name="third")
     (tmp_path / "binary").write_bytes(b"\x7fELF\xff")
-    with pytest.raises(SlurmError, match="no text in UTF-8 ->"):
+    with pytest.raises(SlurmError, match="not text in UTF-8 ->"):
         run(cluster, script=str(tmp_path / "binary"), name="third")
 
 
@@ -563,7 +563,7 @@ def test_a_refusal_says_what_is_there_instead(
 
 def test_a_user_without_any_account(cluster: FakeCluster) -> None:
     cluster.refuses = [SlurmError("unknown", ACCOUNT)]
-    with pytest.raises(SlurmError, match="alice has no account in the accounting"):
+    with pytest.raises(SlurmError, match="alice does not have an account in the accounting"):
         run(cluster)
 
 

@@ -159,7 +159,7 @@ def test_what_slurmrestd_does_not_show_counts_as_different() -> None:
     assert run(fake, default=False)["changed"]
     old = control(Partition("course", default=None), name="rest")
     with pytest.raises(
-        SlurmError, match="24.11 cannot do update .*26.05 can -> take transport: cli"
+        SlurmError, match="24.11 cannot do update .*26.05 can -> use transport: cli"
     ):
         run(old, default=False)
     assert not run(old, max_time="unlimited")["changed"]
