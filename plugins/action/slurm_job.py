@@ -8,7 +8,10 @@ import typing as t
 import weakref
 
 from ansible.module_utils.common.validation import check_type_bool
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    job_options,
+    jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
     CONTROLLER_TIMEOUT,
@@ -18,7 +21,15 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
 _MODULE = "trainwright.slurm.slurm_job"
 # Options that only submit a job; the looks that follow know it by its id.
 _SUBMITS = frozenset(
-    (*jobs.TYPED, *jobs.LISTED, "script", "content", "arguments", "force", "environment")
+    (
+        *job_options.TYPED,
+        *job_options.LISTED,
+        "script",
+        "content",
+        "arguments",
+        "force",
+        "environment",
+    )
     + ("exclusive", "requeue", "options")
 )
 # Of a look's result, what the task's result has from the first one.

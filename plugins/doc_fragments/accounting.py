@@ -47,7 +47,8 @@ options:
     description:
       - Other options of C(sacctmgr), such as C(GrpTRES), C(MaxJobs) or C(MaxWall); null clears a limit.
         An option that is not named stays as it is.
-      - Times without a colon are minutes, memory without a unit is MiB.
+      - Times without a colon are minutes, memory without a unit is MiB. Times are refused as numbers,
+        since YAML makes one of an unquoted C(1:30:00); write them in quotes.
     type: dict
     default: {}
 """

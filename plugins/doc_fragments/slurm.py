@@ -34,7 +34,7 @@ options:
     type: str
   rest_user:
     description:
-      - User that the token represents. Without it, the token itself names the user.
+      - User of the token. Without it, the token itself names the user.
     type: str
   rest_api_version:
     description:

@@ -14,7 +14,7 @@ description:
   - Brings one account of a cluster, its place in the tree and its limits to the wanted state.
   - Removing is refused, with the names, while accounts are below it, users are in it, or jobs run or
     wait in it.
-  - For many accounts and users at once take M(trainwright.slurm.slurm_accounting), which reads the
+  - For many accounts and users at once use M(trainwright.slurm.slurm_accounting), which reads the
     accounting once.
 extends_documentation_fragment:
   - trainwright.slurm.accounting
@@ -33,7 +33,7 @@ options:
     description: Account above it. Without it, a new account goes below root and another stays.
     type: str
   description:
-    description: What it is for; Slurm keeps it in lower case. Without it, a new one has its name.
+    description: Purpose of the account; Slurm keeps it in lower case. Without it, a new one has its name.
     type: str
   organization:
     description: Whom it belongs to; Slurm keeps it in lower case. Without it, a new one has its name.
@@ -99,7 +99,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_account", SPEC, apply.account)
 
 

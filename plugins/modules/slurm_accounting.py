@@ -13,8 +13,8 @@ author: The trainwright team (@trainwright)
 description:
   - Reads the whole accounting of one cluster once, plans the exact set of changes, and does it with as
     few calls as possible. A second run changes nothing.
-  - What is not named stays as it is, and a setting that is not given is not managed. Only what O(owned)
-    names is removed, and nothing without it.
+  - Things that are not named stay as they are, and a setting that is not given is not managed. Without
+    O(owned), nothing is removed; with it, only what it covers.
   - Wrong names and values are refused before anything is changed.
 extends_documentation_fragment:
   - trainwright.slurm.accounting
@@ -40,7 +40,7 @@ options:
         type: list
         elements: dict
         default: []
-      description: {description: What it is for. Slurm keeps it in lower case, type: str}
+      description: {description: Purpose. Slurm keeps it in lower case, type: str}
       organization: {description: Whom it belongs to. Slurm keeps it in lower case, type: str}
       fairshare: {description: "Share of what is above it, a number or V(parent)", type: str}
       qos: {description: QOS that may be used in it, type: list, elements: str}
@@ -85,12 +85,14 @@ options:
     default: []
     suboptions:
       name: {description: Name of the QOS, type: str, required: true}
-      description: {description: What it is for. Slurm keeps it in lower case, type: str}
+      description: {description: Purpose. Slurm keeps it in lower case, type: str}
       priority: {description: Priority of its jobs, type: int}
       preempt: {description: QOS whose jobs it may preempt, type: list, elements: str}
       flags: {description: "All its flags, such as V(DenyOnLimit)", type: list, elements: str}
       options:
-        description: Other options of C(sacctmgr), such as C(MaxWall); null clears a limit.
+        description:
+          - Other options of C(sacctmgr), such as C(MaxWall); null clears a limit. Times in minutes belong
+            in quotes.
         type: dict
         default: {}
   owned:
@@ -130,7 +132,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Make the tree of the lab, and remove what is below the lab and not in it
+- name: Make the tree of the lab, and remove all else below the lab
   trainwright.slurm.slurm_accounting:
     qos:
       - {name: lab-urgent, priority: 100, preempt: [normal], options: {MaxWall: "04:00:00"}}
@@ -217,7 +219,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_accounting", SPEC, apply.tree)
 
 

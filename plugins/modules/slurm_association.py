@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_association
-short_description: Put a user into an account of Slurm's accounting, with limits, or take him out
+short_description: Put a user into an account of Slurm's accounting, with limits, or remove it
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
@@ -97,7 +97,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_association", SPEC, apply.association)
 
 

@@ -13,7 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - Brings the entry of one cluster in slurmdbd to the wanted state. Limits and QOS that are set here are
     those of its account root, which all accounts inherit.
-  - Removing takes the cluster's job records out of reach. It is refused while a slurmctld of that name
+  - Removing a cluster puts its job records out of reach. It is refused while a slurmctld of that name
     is registered, and while the cluster has accounts or users besides root.
 extends_documentation_fragment:
   - trainwright.slurm.accounting
@@ -78,7 +78,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_cluster", SPEC, apply.cluster)
 
 

@@ -2,24 +2,23 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes options and lines of an existing slurm.conf, and says what it takes to apply them."""
+"""Changes options and lines of an existing slurm.conf, and reports how to apply them."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_conf
-short_description: Edit an existing slurm.conf and learn whether it takes a reconfigure or a restart
+short_description: Edit an existing slurm.conf and learn whether it needs a reconfigure or a restart
 version_added: "0.1.0"
 description:
   - Changes single options and the lines of nodes, partitions, node sets and down nodes in a
     C(slurm.conf) that somebody else wrote, or options of C(gres.conf), C(cgroup.conf) and
     C(slurmdbd.conf). Comments, order, includes, continued lines and all else stay byte for byte.
-  - An option that is there is changed where it stands. A new one goes behind a comment that names it,
-    such as C(#MaxJobCount=10000), else behind the last option; a new line behind the last of its kind.
+  - An existing option is changed in place. A new one goes after a comment that names it, such as
+    C(#MaxJobCount=10000), else after the last option; a new line after the last of its kind.
   - Option names are held to the version of Slurm that reads the file; an unknown one is refused with
     the nearest names.
-  - Nothing is applied. The result says what a running cluster needs and why, and the module can tell
-    so beforehand in check mode.
+  - Nothing is applied. The result names what a running cluster needs and why, in check mode too.
 options:
   path:
     description:
@@ -30,7 +29,7 @@ options:
     type: path
   file:
     description:
-      - What kind of file it is. Without it, what its name says; a file of any other name is one that a
+      - Kind of file. Without it, the kind that its name says; a file of any other name is one that a
         C(slurm.conf) includes, with the options of that.
     type: str
     choices: [slurm.conf, gres.conf, cgroup.conf, slurmdbd.conf]
@@ -50,7 +49,7 @@ options:
       - A list is written with commas; of C(SlurmctldHost), C(Prolog), C(Epilog), C(PrologSlurmctld) and
         C(EpilogSlurmctld) each item is a line. A dict is written as C(key=value) with commas, true as the
         bare word, false and null not at all. True and false are C(yes) and C(no).
-      - Quote times. YAML reads C(1:30:00) as a number.
+      - Write times in quotes. YAML reads C(1:30:00) as a number.
     type: dict
     default: {}
   secret_settings:
@@ -71,7 +70,10 @@ options:
     elements: dict
     default: []
   partitions:
-    description: Partitions, in the same form, with the options of C(PartitionName) lines.
+    description:
+      - Partitions, in the same form, with the options of C(PartitionName) lines. C(MaxTime) and
+        C(DefaultTime) are refused as numbers, since YAML makes one of an unquoted C(1:30:00); write them
+        in quotes.
     type: list
     elements: dict
     default: []
@@ -112,11 +114,11 @@ attributes:
 notes:
   - Where each node has its own copy of C(slurm.conf), change it on all of them before the daemons are
     told; a configless cluster needs it on its controllers only.
-  - An option or line that stands in an included file is refused with the name of that file. Give that
+  - An option or line that is in an included file is refused with the name of that file. Give that
     file as O(path) to change it there.
   - It also refuses text that Slurm's own parser cannot read (it asks C(scontrol), where there is one and
     nothing is included), and partitions that name nodes which no line defines.
-  - The roles of this collection write the whole of slurm.conf and take no edits.
+  - The roles of this collection write the whole of slurm.conf and overwrite edits.
 author:
   - The trainwright team (@trainwright)
 """
@@ -131,7 +133,7 @@ EXAMPLES = r"""
     backup: true
   register: conf
 
-- name: Show what the change takes
+- name: Show what the change needs
   ansible.builtin.debug:
     msg: "{{ conf.action }}: {{ conf.next_steps | join('; ') }}"
 
@@ -161,7 +163,7 @@ EXAMPLES = r"""
 RETURN = r"""
 path: {description: The file., type: str, returned: always}
 file: {description: What kind of file it was taken for., type: str, returned: success}
-version: {description: Version of Slurm whose options counted., type: str, returned: success}
+version: {description: Version of Slurm whose options were valid., type: str, returned: success}
 action:
   description:
     - What slurmctld (of C(slurmdbd.conf), slurmdbd) needs for the change. One of V(none),
@@ -174,7 +176,7 @@ slurmd_restart:
   type: bool
   returned: success
 reasons:
-  description: What differs, and what each difference takes.
+  description: The differences, and what each of them needs.
   type: list
   elements: dict
   returned: success
@@ -191,7 +193,7 @@ reasons:
           V(restart_slurmdbd) or V(refuse).
       type: str
       returned: always
-    why: {description: The document that says so., type: str, returned: always}
+    why: {description: The document with this rule., type: str, returned: always}
   sample:
     - parameter: MaxJobCount
       old: "10000"

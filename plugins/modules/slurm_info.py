@@ -13,7 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - Returns what O(gather) names as lists of dictionaries that are the same for every version of Slurm and
     for both transports.
-  - Filters leave out what they do not let through; one that says nothing of a subject leaves it whole.
+  - A filter that does not apply to a subject leaves that subject whole.
     Several names in a filter are alternatives, except for O(features); several filters must all hold.
   - Changes nothing.
 extends_documentation_fragment: [trainwright.slurm.slurm]
@@ -54,7 +54,7 @@ options:
     elements: str
   jobs:
     description:
-      - Only the jobs with these ids; the id of a job array stands for all of its tasks. Without it, all jobs
+      - Only the jobs with these ids; the id of a job array selects all of its tasks. Without it, all jobs
         that slurmctld knows.
     type: list
     elements: int
@@ -137,7 +137,7 @@ nodes:
       returned: always
       sample: [DRAIN]
     reason: {description: Why it is drained or down., type: str, returned: always}
-    reason_user: {description: Who gave the reason., type: str, returned: always}
+    reason_user: {description: User who gave the reason., type: str, returned: always}
     reason_time: {description: "When, in seconds since 1970.", type: int, returned: always}
     address: {description: NodeAddr., type: str, returned: always}
     hostname: {description: NodeHostName., type: str, returned: always}
@@ -297,7 +297,7 @@ events:
     end_time: {description: "End, in seconds since 1970; null while it goes on.", type: int, returned: always}
     state: {description: State of the node as C(sacctmgr) shortens it., type: str, returned: always}
     reason: {description: Reason., type: str, returned: always}
-    user: {description: Who gave the reason., type: str, returned: always}
+    user: {description: User who gave the reason., type: str, returned: always}
 configuration:
   description: Effective configuration; values are text as Slurm prints them.
   returned: when C(configuration) is gathered
@@ -333,7 +333,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_info", SPEC, work)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Submits a batch job, or finds the one that is there; waits for its end; cancels it."""
+"""Submits a batch job, or finds the existing one; waits for its end; cancels it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ short_description: Submit a batch job, wait for it, cancel it
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Submits a batch script. A job is known by its O(name) and its user, so a second run finds the job
-    that waits or runs and submits none. A job of that name that has ended does not count, however it
-    ended; then a new one is submitted.
+  - Submits a batch script. A job is identified by its O(name) and its user, so a second run finds the
+    job that waits or runs and does not submit another. A job of that name that has ended does not count,
+    however it ended; the module then submits a new one.
   - The user is the one that the task runs as (O(ignore:become_user)), or with slurmrestd the one of the
     token.
-  - With O(state=completed) it waits for the end and tells meanwhile how far the job is, one line each
-    time that something changes. That is done by the action plugin of the same name. In a task with
-    O(ignore:async) the module waits by itself and shows nothing before the end.
+  - With O(state=completed) it waits for the end and prints the progress of the job, one line each time
+    that something changes. The action plugin of the same name does this. In a task with
+    O(ignore:async), the module waits by itself and prints nothing before the end.
   - A job that ends otherwise than as COMPLETED fails the task, with the reason, the end of its error
     output, and where its log is.
-  - C(#SBATCH) lines of the script count with either transport; the options of the module go before
+  - C(#SBATCH) lines of the script count with either transport; the options of the module override
     them. C(--wait) and C(--quiet) in them have no effect, since O(state=completed) waits and the result
     has the number of the job.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   state:
     description:
-      - V(submitted) sees that the job waits or runs, and waits for nothing.
+      - V(submitted) makes sure that the job waits or runs, and does not wait.
       - V(completed) does the same and waits until the job has ended.
       - V(cancelled) ends the job of O(id), or all of O(name) that wait or run, and waits until they
         are gone.
@@ -40,8 +40,8 @@ options:
     type: str
   id:
     description:
-      - Number of a job that is there, to be waited for or cancelled; nothing is submitted then. The
-        job may have ended. For a job array, its first number.
+      - Number of an existing job to wait for or to cancel; nothing is submitted then. The job may have
+        ended. For a job array, its first number.
       - Not with O(state=submitted).
     type: int
   script:
@@ -130,20 +130,20 @@ options:
     type: str
   time_limit:
     description:
-      - Minutes, C(H:MM:SS), C(D-HH:MM:SS) or V(UNLIMITED). Times with colons belong in quotes, since
-        YAML takes V(1:30:00) for a number. Without it, the partition's default.
-    type: str
+      - Minutes, C(H:MM:SS), C(D-HH:MM:SS) or V(UNLIMITED), in quotes. YAML makes a number of an unquoted
+        C(1:30:00), so a number is refused. Without it, the partition's default.
+    type: raw
   output:
     description:
-      - File of the standard output on the nodes, from O(workdir) if it is relative; C(%j) stands for
-        the job's number. Without it, C(slurm-%j.out).
+      - File of the standard output on the nodes, from O(workdir) if it is relative; C(%j) is the
+        job's number. Without it, C(slurm-%j.out).
     type: str
   error:
     description: File of the standard error. Without it, the same as the standard output's.
     type: str
   workdir:
     description:
-      - Directory on the nodes in which the script runs; C(~) stands for the home of who runs the task.
+      - Directory on the nodes in which the script runs; C(~) is the home of the user who runs the task.
         Without it, that of a C(#SBATCH --chdir), else the user's home as the host of the task knows it.
         Where the script has an C(#SBATCH) line that this module does not understand, C(sbatch) alone
         decides; slurmrestd reads no such lines, so with it the task fails and names the line.
@@ -162,8 +162,8 @@ options:
     type: str
   array:
     description:
-      - Indices of a job array, such as V(0-15%4). Without it, the job is none. The result speaks of
-        the task that stands for all, the first that runs, waits or failed; RV(tasks) has each.
+      - Indices of a job array, such as V(0-15%4). Without it, the job is not an array. The result
+        describes one task for all, the first that runs, waits or failed; RV(tasks) has each of them.
     type: str
   constraint:
     description: Features that its nodes must have. Without it, any node will do.
@@ -199,39 +199,42 @@ options:
         Without it, none.
     type: str
   begin:
-    description: When it may start, such as V(now+1hour) or V(2027-01-31T20:00). Without it, at once.
-    type: str
+    description:
+      - When it may start, such as V(now+1hour) or V(2027-01-31T20:00); a time of day in quotes, since
+        YAML makes a number of C(16:00). Without it, at once.
+    type: raw
   mail_type:
     description: Events that are mailed, such as V(END) and V(FAIL). Without them, none.
     type: list
     elements: str
     default: []
   mail_user:
-    description: Who gets the mail. Without it, the user of the job.
+    description: Recipient of the mail. Without it, the user of the job.
     type: str
   options:
     description:
       - Any other option of C(sbatch), named as its long form, C(hint) or C(ntasks-per-socket) for
-        instance; V(true) for one without a value. Without it, none.
-      - slurmrestd has no field for some of them; that is an error that names the option.
+        instance; V(true) for one without a value. Times in quotes, as for O(time_limit). Without it,
+        none.
+      - slurmrestd does not have a field for some of them; the task then fails and names the option.
     type: dict
     default: {}
 attributes:
   check_mode:
     support: full
     description: >-
-      Says whether a job would be submitted or cancelled. With transport V(cli), Slurm judges the job
-      by C(sbatch --test-only), so that a wrong account or partition fails here as well; slurmrestd has
-      no such test.
+      Reports whether a job would be submitted or cancelled. With transport V(cli), Slurm judges the job
+      by C(sbatch --test-only), so that a wrong account or partition fails here as well; slurmrestd does
+      not have such a test.
   diff_mode:
     support: full
     description: Shows the options and the script that are submitted; of the environment only the names.
 notes:
-  - What slurmctld has forgotten (MinJobAge, 300 s by default) is read from the accounting.
-  - While a task waits, a controller that does not answer is borne for ten times O(controller_timeout),
-    so that the wait goes on after a failover.
-  - When the answer to a submission was lost with the controller, the job is looked for by its name
-    before it is submitted again.
+  - Jobs that slurmctld has forgotten (MinJobAge, 300 s by default) are read from the accounting.
+  - While a task waits, it tolerates a controller that does not answer for ten times
+    O(controller_timeout), so that the wait goes on after a failover.
+  - When the answer to a submission was lost with the controller, the module looks for the job by its
+    name before it submits it again.
 seealso:
   - module: trainwright.slurm.slurm_info
 """
@@ -253,7 +256,7 @@ EXAMPLES = r"""
   become: true
   become_user: alice
 
-- name: Submit a script that lies on the login node, and go on
+- name: Submit a script from the login node, and go on
   trainwright.slurm.slurm_job:
     name: prepare
     script: /shared/train/prepare.sh
@@ -318,7 +321,7 @@ ended:
   returned: always
   type: bool
 forgotten:
-  description: Whether slurmctld has forgotten the job, so that this is what the accounting knows.
+  description: Whether slurmctld has forgotten the job, so that the values are from the accounting.
   returned: when there is a job
   type: bool
 reason:
@@ -330,7 +333,7 @@ queue_position:
   description: Place in the queue of its partition, 1 for the next; null unless it waits.
   returned: when there is a job
   type: int
-user: {description: Whose job it is., returned: when there is a job, type: str, sample: alice}
+user: {description: User of the job., returned: when there is a job, type: str, sample: alice}
 account: {description: Account., returned: when there is a job, type: str, sample: lab}
 partition: {description: Partition., returned: when there is a job, type: str, sample: gpu}
 qos: {description: Quality of service., returned: when there is a job, type: str, sample: normal}
@@ -366,7 +369,7 @@ time_limit:
   type: int
   sample: 43200
 exit_code:
-  description: What the script ended with; null until then.
+  description: Exit code of the script; null until it has ended.
   returned: when there is a job
   type: int
   sample: 0
@@ -435,21 +438,25 @@ accounting:
   type: dict
 error:
   description:
-    - What kind of failure it is; C(job) for a job that ended badly, C(timeout) for one that has not
+    - Kind of failure; C(job) for a job that ended badly, C(timeout) for one that has not
       ended, else as in the notes.
   returned: failure
   type: str
   sample: job
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.job_options import (
     LISTED,
     TYPED,
-    work,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import work
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
-_INTEGERS = ("cpus_per_task", "ntasks", "ntasks_per_node")
+_TYPES = {
+    **dict.fromkeys(("cpus_per_task", "ntasks", "ntasks_per_node"), "int"),
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes.
+    **dict.fromkeys(("begin", "time_limit"), "raw"),
+}
 SPEC = {
     "state": {
         "type": "str",
@@ -470,7 +477,7 @@ SPEC = {
     "exclusive": {"type": "bool", "default": False},
     "requeue": {"type": "bool"},
     "options": {"type": "dict", "default": {}},
-    **{name: {"type": "int" if name in _INTEGERS else "str"} for name in TYPED},
+    **{name: {"type": _TYPES.get(name, "str")} for name in TYPED},
     **{name: {"type": "list", "elements": "str", "default": []} for name in LISTED},
 }
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_node
-short_description: Drain, resume, set down or reboot nodes, and change what slurmctld knows of them
+short_description: Drain, resume, set down or reboot nodes, and change their settings in slurmctld
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Brings nodes to the wanted state and settings, and waits until they are drained or idle if told to.
+  - Brings nodes to the wanted state and settings, and waits until they are drained or idle on request.
   - >-
     Reasons of the form C(tw:OWNER:PART: FAULT -> REMEDY) belong to OWNER. A drain that is there keeps
     its reason, and O(state=resumed) leaves the drain of another owner alone, unless O(force) is set.
@@ -172,7 +172,7 @@ nodes:
     state: {description: "State in one word, such as C(IDLE).", type: str, returned: always}
     flags: {description: "Flags of the state, such as C(DRAIN).", type: list, elements: str, returned: always}
     reason: {description: Reason of a drain or failure., type: str, returned: always}
-    reason_user: {description: Who gave the reason., type: str, returned: always}
+    reason_user: {description: User who gave the reason., type: str, returned: always}
     reason_time: {description: When in seconds since 1970., type: int, returned: where there is a reason}
     weight: {description: Weight., type: int, returned: always}
     features: {description: Available features., type: list, elements: str, returned: always}
@@ -208,7 +208,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_node", SPEC, work)
 
 

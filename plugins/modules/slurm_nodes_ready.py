@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Waits until nodes have registered with slurmctld and take jobs, and says why others do not."""
+"""Waits until nodes have registered with slurmctld and take jobs, and reports why others do not."""
 
 from __future__ import annotations
 
@@ -198,7 +198,6 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Run the module."""
     strings = {"type": "list", "elements": "str"}
     owners = ["", "health", "hook", "reboot", "validate", "remove", "replace"]
     module = AnsibleModule(

@@ -11,11 +11,12 @@ short_description: Make, change or remove a partition of a running slurmctld
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Brings one partition to the wanted settings at once, without a restart. What is not given stays as it
-    is, and gets Slurm's own default in a new partition.
-  - slurmctld forgets the change at its next restart or reconfigure unless slurm.conf says the same; the
-    task warns of it.
-  - Values are compared in one form, C(60) and C(01:00:00) are the same time, and lists have no order.
+  - Brings one partition to the wanted settings at once, without a restart. A setting that is not given
+    stays as it is, and gets Slurm's own default in a new partition.
+  - slurmctld forgets the change at its next restart or reconfigure unless slurm.conf has the same
+    setting; the task warns of it.
+  - Values are compared in one form, V(60) and V(01:00:00) are the same time, and the order of lists does not
+    matter.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   name:
@@ -30,8 +31,8 @@ options:
     default: present
   partition_state:
     description:
-      - V(up) takes and starts jobs; V(down) takes jobs and starts none; V(drain) starts those that are
-        there and takes none; V(inactive) neither. Stays as it is if omitted.
+      - V(up) accepts and starts jobs; V(down) accepts jobs and does not start them; V(drain) starts the
+        queued ones and does not accept others; V(inactive) does neither. Stays as it is if omitted.
     type: str
     choices: [up, down, drain, inactive]
   nodes:
@@ -42,14 +43,15 @@ options:
     elements: str
   max_time:
     description:
-      - Longest time of a job, in minutes, as C(1-02:03:04) or V(unlimited); rounded up to minutes. Stays
-        as it is if omitted.
-    type: str
+      - Longest time of a job, in minutes, as C(1-02:03:04) or V(unlimited), in quotes; rounded up to
+        minutes. YAML makes a number of an unquoted C(1:30:00), so a number is refused. Stays as it is if
+        omitted.
+    type: raw
   default_time:
     description:
-      - Time of a job that does not say it, as O(max_time); V(unlimited) is that of O(max_time). Stays as
-        it is if omitted.
-    type: str
+      - Time of a job that does not set one, written as O(max_time); V(unlimited) is that of O(max_time).
+        Stays as it is if omitted.
+    type: raw
   min_nodes: {description: Fewest nodes of a job. Stays as it is if omitted., type: int}
   max_nodes:
     description: Most nodes of a job, a number or V(unlimited). Stays as it is if omitted.
@@ -112,7 +114,7 @@ options:
         one. Stays as it is if omitted.
     type: str
 attributes:
-  check_mode: {support: full, description: Says what would change; calls nothing that changes.}
+  check_mode: {support: full, description: Reports what would change and changes nothing.}
   diff_mode: {support: full, description: The settings that change.}
 """
 
@@ -122,7 +124,7 @@ EXAMPLES = r"""
     name: course
     nodes: c[1-2]
     max_time: "02:00:00"
-    default_time: 30
+    default_time: "30"
     allow_groups: [students]
 
 - name: Start no more jobs there
@@ -150,7 +152,7 @@ partition:
     node_count: {description: How many nodes it has., type: int, returned: always}
     cpus: {description: How many CPUs they have., type: int, returned: always}
     max_time: {description: Longest time of a job in seconds., type: int, returned: always}
-    default_time: {description: Time of a job that does not say it in seconds., type: int, returned: always}
+    default_time: {description: Time of a job that does not set one, in seconds., type: int, returned: always}
     allow_accounts: {description: Accounts that may use it; empty for all., type: list, elements: str, returned: always}
   sample: {name: course, state: UP, nodes: "c[1-2]", node_count: 2, cpus: 8, max_time: 7200}
 error:
@@ -169,8 +171,9 @@ SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "partition_state": {"type": "str", "choices": ["up", "down", "drain", "inactive"]},
     "nodes": NAMES,
-    "max_time": {"type": "str"},
-    "default_time": {"type": "str"},
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes.
+    "max_time": {"type": "raw"},
+    "default_time": {"type": "raw"},
     "min_nodes": {"type": "int"},
     "max_nodes": {"type": "str"},
     "default": {"type": "bool"},
@@ -191,7 +194,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_partition", SPEC, work)
 
 

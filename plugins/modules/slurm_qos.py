@@ -26,7 +26,7 @@ options:
     choices: [present, absent]
     default: present
   description:
-    description: What it is for; Slurm keeps it in lower case. Without it, a new one has its name.
+    description: Purpose of the QOS; Slurm keeps it in lower case. Without it, a new one has its name.
     type: str
   priority:
     description: Priority of its jobs. Without it, a new QOS has 0 and another keeps its own.
@@ -45,7 +45,8 @@ options:
       - Other options of C(sacctmgr), such as C(MaxWall), C(MaxTRESPU) or C(GraceTime); null clears a
         limit. An option that is not named stays as it is.
       - Times without a colon are minutes, except C(GraceTime), which is seconds; memory without a unit
-        is MiB.
+        is MiB. Times in minutes are refused as numbers, since YAML makes one of an unquoted C(1:30:00);
+        write them in quotes.
     type: dict
     default: {}
 """
@@ -59,7 +60,7 @@ EXAMPLES = r"""
     flags: [DenyOnLimit]
     options: {MaxWall: "04:00:00", MaxTRESPU: "cpu=16"}
 
-- name: Nobody needs it any more
+- name: Remove it
   trainwright.slurm.slurm_qos:
     name: urgent
     state: absent
@@ -100,7 +101,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_qos", SPEC, apply.qos)
 
 

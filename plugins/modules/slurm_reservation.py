@@ -11,9 +11,10 @@ short_description: Make, change or remove an advance reservation
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Brings one reservation to the wanted times, resources and users. What is not given stays as it is.
+  - Brings one reservation to the wanted times, resources and users. A setting that is not given stays
+    as it is.
   - A second run changes nothing. O(start=now) is fulfilled by a reservation that runs; the start of a
-    repeated one is compared within its period; lists and flags have no order.
+    repeated one is compared within its period; the order of lists and flags does not matter.
   - A new reservation needs O(end) or O(duration), one of O(users), O(groups) and O(accounts), and
     something to reserve.
 extends_documentation_fragment: [trainwright.slurm.slurm]
@@ -34,15 +35,15 @@ options:
         the same with an offset such as C(+01:00), or seconds since 1970. A time without an offset is UTC.
       - Without it, a new one starts now, and that of an existing one stays. So does it with C(now+...).
       - Slurm cannot move the start of a reservation that runs.
-    type: str
+    type: raw
   end:
     description: End, in the forms of O(start). Not together with O(duration).
-    type: str
+    type: raw
   duration:
     description:
-      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm takes as 365 days; rounded up to
-        minutes.
-    type: str
+      - Length, in minutes, as C(1-02:03:04) or V(unlimited), which Slurm limits to 365 days, in quotes;
+        rounded up to minutes. YAML makes a number of an unquoted C(1:30:00), so a number is refused.
+    type: raw
   nodes:
     description:
       - The nodes, folded (C(gpu[01-04])) or not; V(ALL) alone is all nodes, or with O(partition) all of
@@ -108,7 +109,7 @@ options:
     type: dict
   comment: {description: "Comment, in one line. Slurm 23.02 and later.", type: str}
 attributes:
-  check_mode: {support: full, description: Says what would change; calls nothing that changes.}
+  check_mode: {support: full, description: Reports what would change and changes nothing.}
   diff_mode: {support: full, description: "What changes, times in UTC."}
 """
 
@@ -125,7 +126,7 @@ EXAMPLES = r"""
   trainwright.slurm.slurm_reservation:
     name: maintenance
     start: now
-    duration: 120
+    duration: "120"
     nodes: ALL
     users: [root]
     flags: [MAINT, IGNORE_JOBS]
@@ -146,7 +147,7 @@ reservation:
   contains:
     name: {description: Its name., type: str, returned: always}
     state:
-      description: C(ACTIVE) or C(INACTIVE); empty with slurmrestd, which does not say it.
+      description: C(ACTIVE) or C(INACTIVE); empty with slurmrestd, which does not show it.
       type: str
       returned: always
     start_time: {description: Start in seconds since 1970., type: int, returned: always}
@@ -175,9 +176,10 @@ FLAGS = (
 SPEC = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "start": {"type": "str"},
-    "end": {"type": "str"},
-    "duration": {"type": "str"},
+    # As text, a number that YAML has made of 1:30:00 would pass for minutes or for 1970.
+    "start": {"type": "raw"},
+    "end": {"type": "raw"},
+    "duration": {"type": "raw"},
     "nodes": NAMES,
     "node_count": {"type": "int"},
     "core_count": {"type": "int"},
@@ -194,7 +196,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_reservation", SPEC, work, mutually_exclusive=[("end", "duration")])
 
 

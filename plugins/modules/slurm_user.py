@@ -13,7 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - Brings one user of a cluster, his accounts and his limits to the wanted state. Slurm knows users
     only in accounts, so a new one needs at least one.
-  - Accounts are added and never taken away; M(trainwright.slurm.slurm_association) takes a user out of
+  - Accounts are added and never removed; M(trainwright.slurm.slurm_association) removes a user from
     one.
   - Removing is refused, with their ids, while jobs of the user run or wait.
 extends_documentation_fragment:
@@ -103,7 +103,6 @@ SPEC = {
 
 
 def main() -> None:
-    """Run the module."""
     run("slurm_user", SPEC, apply.user)
 
 

@@ -26,7 +26,7 @@ THINGS: tuple[tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any]], .
         "qos",
         "slurm_qos",
         {"name": f"{PREFIX}-low"},
-        {"priority": 5, "options": {"MaxWall": 90, "MaxTRESPU": "cpu=4,mem=8G"}},
+        {"priority": 5, "options": {"MaxWall": "90", "MaxTRESPU": "cpu=4,mem=8G"}},
         {"priority": 6, "flags": ["DenyOnLimit"], "options": {"MaxTRESPU": "cpu=2"}},
     ),
     (
@@ -198,7 +198,7 @@ def test_errors_name_the_remedy(clean_site: Converged) -> None:
         ("option", "invalid", "write MaxJobs"),
         ("tres", "invalid", "AccountingStorageTRES"),
         ("needed", "invalid", f"still has account {PREFIX}sub"),
-        ("denied", "denied", "-> it takes root"),
+        ("denied", "denied", "-> only root"),
         ("token", "denied", "token"),
     ):
         assert found[name][0] == kind and text in found[name][1], (name, found[name])

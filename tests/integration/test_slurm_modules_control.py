@@ -129,7 +129,7 @@ def reservations() -> tuple[dict[str, Any], dict[str, Any]]:
     start = time.strftime("%Y-%m-%dT%H:%M:00", time.gmtime(time.time() + 86400))
     one = {"start": start, "duration": "01:00:00", "nodes": "c1"}
     one |= {"users": ["root", "alice"], "flags": ["FLEX"]}
-    more = {**one, "duration": 90, "nodes": ["c1", "c2"], "users": ["root"], "flags": ["MAINT"]}
+    more = {**one, "duration": "90", "nodes": ["c1", "c2"], "users": ["root"], "flags": ["MAINT"]}
     return one, more
 
 
@@ -140,7 +140,7 @@ def error_steps(steps: Steps) -> None:
         "slurm_reservation",
         "unknown",
         name="tw",
-        duration=5,
+        duration="5",
         nodes="c1",
         users=["allice"],
     )

@@ -84,5 +84,5 @@ def test_what_slurm_shows(quiet_site: Converged) -> None:
     refused = {name: done[name]["msg"] for name in ("events by rest", "unknown", "no such state")}
     assert all(done[name]["failed"] for name in refused)
     assert "cannot do events" in refused["events by rest"]
-    assert "Slurm knows no node c99 -> write one of: c1" in refused["unknown"]
+    assert "Slurm does not know the node c99 -> write one of: c1" in refused["unknown"]
     assert "no state DRAINN (did you mean DRAIN" in refused["no such state"]

@@ -137,7 +137,7 @@ def life(site: Converged, transport: str) -> None:
     assert done["cancelled"]["state"] == "CANCELLED" and done["cancelled"]["ended"]
     assert not done["cancelled again"]["changed"]
     account, partition = done["no account"], done["nowhere"]
-    assert account["failed"] and "has no account nobodys" in account["msg"], account
+    assert account["failed"] and "does not have the account nobodys" in account["msg"], account
     assert partition["failed"] and "did you mean stable" in partition["msg"], partition
     assert done["no such job"]["failed"] and "knows a job 4000000" in done["no such job"]["msg"]
     assert f"{prefix}-" not in site.run("ctl1", "squeue -h -o %j")

@@ -27,7 +27,7 @@ Kind = t.Literal[
 
 
 class SlurmError(RuntimeError):
-    """Slurm refused or did not answer; the message says what, why and what to do.
+    """Slurm refused or did not answer; the message has the fault, the reason and the remedy.
 
     kind: see Kind. Only down and database are worth another try.
     """
@@ -57,5 +57,5 @@ def unknown_names(what: str, names: t.Sequence[str], known: t.Iterable[str]) -> 
     have = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     return SlurmError(
         "unknown",
-        f"Slurm knows no {what} {', '.join(said)} -> write one of: {have or 'none there yet'}",
+        f"Slurm does not know the {what} {', '.join(said)} -> write one of: {have or 'none there yet'}",
     )

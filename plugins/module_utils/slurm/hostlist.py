@@ -54,15 +54,15 @@ def read(given: object) -> list[str]:
     """Return the names in a host list that Slurm would read, or in a list of them, sorted.
 
     ClusterShell reads more: set operations, groups, steps, and text behind a range, which scontrol
-    refuses or takes for part of a name. Raises HostlistError, which says what is wrong, for them,
-    for what is malformed and for what is no text.
+    refuses or reads as part of a name. Raises HostlistError, which names the fault, for them,
+    for malformed text and for anything but text.
     """
     texts = given if isinstance(given, Iterable) and not isinstance(given, (str, dict)) else [given]
     names: set[str] = set()
     for text in texts:
         if not isinstance(text, str):
             raise HostlistError(
-                f"{text!r} is no host list but {type(text).__name__} -> give text such as"
+                f"{text!r} is not a host list but {type(text).__name__} -> give text such as"
                 " 'c[1-4]', or a list of such texts"
             )
         for part in _PARTS.split(text) if text else []:
@@ -74,9 +74,9 @@ def read(given: object) -> list[str]:
 
 
 def _malformed(part: str) -> str:
-    """Return why what stands between two commas is no name and no range, with the remedy, or ""."""
+    """Return why the text between two commas is neither a name nor a range, with the remedy, or ""."""
     if not part:
-        return "a comma has no name on one of its sides -> remove it"
+        return "a name is missing on one side of a comma -> remove it"
     text = _BRACKETS.sub("", part)
     if "[" in text or "]" in text:
         return f"the brackets in {part!r} do not pair -> write them as in c[1-4]"
@@ -95,14 +95,14 @@ def _malformed(part: str) -> str:
             match = _RANGE.fullmatch(item)
             first, last = match.groups(item) if match else ("1", "0")
             if int(last) < int(first):
-                return f"{item!r} in {part!r} is no range from a number up -> write it as in c[1-4]"
+                return f"{item!r} in {part!r} is not a range from a lower to a higher number -> write it as in c[1-4]"
             padded = (first[0] == "0" and len(first) > 1) or last[0] == "0"
             if padded and len(first) != len(last):
                 return f"{item!r} in {part!r} has numbers of two widths -> write it as two ranges"
             found += int(last) - int(first) + 1
         count *= found
     if count > _MOST:
-        return f"{part!r} stands for {count} names, Slurm takes {_MOST} -> write less"
+        return f"{part!r} has {count} names, and Slurm reads at most {_MOST} -> write fewer"
     return ""
 
 

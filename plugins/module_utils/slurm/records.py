@@ -80,7 +80,7 @@ class Node(Record):
 
     @property
     def drained(self) -> bool:
-        """Whether no new jobs start there because somebody, or Slurm, drained it."""
+        """Whether no new jobs start there because a person or Slurm drained it."""
         return any(flag in self.flags for flag in ("DRAIN", "DRAINED", "DRAINING"))
 
     @property
@@ -108,7 +108,7 @@ class Job(Record):
     qos: str = ""
     state: str = ""  # one upper-case word: PENDING, RUNNING, COMPLETED ...
     flags: tuple[str, ...] = ()  # COMPLETING, REQUEUED, CONFIGURING ...
-    reason: str = ""  # why it waits or failed; "" when there is none
+    reason: str = ""  # why it waits or failed; "" without a reason
     array_job_id: int | None = None
     array_task: str = ""  # "3", or "4-9%2" for tasks that wait
     nodes: str = ""  # hostlist; "" while it waits

@@ -99,7 +99,7 @@ def seconds(text: str, unit: int = 60) -> int | None:
         return None
     match = _DURATION.match(text)
     if not match:
-        raise ValueError(f"{text!r} is no duration such as 30, 10:00, 1-12 or 1-02:03:04")
+        raise ValueError(f"{text!r} is not a duration such as 30, 10:00, 1-12 or 1-02:03:04")
     days, second, third = (None if match[n] is None else int(match[n]) for n in (1, 3, 4))
     first = int(match[2])
     if days is None and second is None:
@@ -107,6 +107,32 @@ def seconds(text: str, unit: int = 60) -> int | None:
     if days is None and third is None:  # minutes:seconds
         first, second, third = 0, first, second
     return (days or 0) * 86400 + first * 3600 + (second or 0) * 60 + (third or 0)
+
+
+def given_length(value: t.Any) -> str:
+    """Return a duration that a person gives, as text. Raises ValueError for a number.
+
+    YAML 1.1 reads an unquoted 1:30:00 as 5400, which then means 5400 minutes to Slurm. A negative
+    number is no limit, and nothing with colons becomes one.
+    """
+    return _given(value, None, "1:30:00", '"90" for minutes or "1:30:00"')
+
+
+def given_point(value: t.Any) -> str:
+    """Return a point in time that a person gives, as text. Raises ValueError for a time of day as a number.
+
+    YAML 1.1 reads an unquoted 16:00:00 as 57600; numbers of more than a day are seconds since 1970.
+    """
+    return _given(value, 86400, "16:00:00", '"16:00:00"')
+
+
+def _given(value: t.Any, below: int | None, example: str, forms: str) -> str:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and value >= 0 and (below is None or value <= below):
+        raise ValueError(
+            f"is the number {value}; YAML makes one of {example} too -> write it in quotes, {forms}"
+        )
+    return str(value)
 
 
 def duration(length: int | None) -> str:
@@ -132,7 +158,7 @@ def point(text: str) -> int | None:
         return number(int(text)) or None
     match = _POINT.match(text)
     if not match:
-        raise ValueError(f"{text!r} is no point in time such as 2026-11-20T16:00:00 (UTC)")
+        raise ValueError(f"{text!r} is not a point in time such as 2026-11-20T16:00:00 (UTC)")
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
     moment = datetime.datetime(year, month, day, hour, minute, second)
     return calendar.timegm(moment.timetuple())
@@ -158,7 +184,7 @@ def mebibytes(text: str, unit: str = "M") -> int | None:
         return None
     match = _SIZE.match(text)
     if not match:
-        raise ValueError(f"{text!r} is no size such as 4000, 10G or 1.5T")
+        raise ValueError(f"{text!r} is not a size such as 4000, 10G or 1.5T")
     return math.ceil(Fraction(match[1]) * _UNIT[match[2].upper() or unit] / _UNIT["M"])
 
 
@@ -180,7 +206,7 @@ def tres(text: str) -> dict[str, int]:
     """Return the trackable resources of "cpu=10,mem=10G,gres/gpu:h100=8" by name; memory in MiB.
 
     A name without a count counts 1 ("gres/gpu"); one with a negative count (no limit) is left out.
-    Raises ValueError for a count that is no number.
+    Raises ValueError for a count that is not a number.
     """
     counts: dict[str, int] = {}
     if text.strip().lower() in _NO_VALUE:
@@ -212,7 +238,7 @@ def number(value: t.Any) -> int | None:
     """Return a number of slurmrestd or of --json, None when it is not set or not limited.
 
     Newer ones write {"set": .., "infinite": .., "number": ..}, older ones the number itself with
-    NO_VAL, INFINITE and -1 for those that are none.
+    NO_VAL, INFINITE and -1 where there is no number.
     """
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
@@ -225,7 +251,7 @@ def number(value: t.Any) -> int | None:
 
 
 def plain(text: str | None) -> str:
-    """Return text, "" for what Slurm writes where there is none: (null), N/A, None, n/a."""
+    """Return text, "" for the words that Slurm writes without a value: (null), N/A, None, n/a."""
     text = (text or "").strip()
     return "" if text in ("(null)", "N/A", "None", "NONE", "n/a") else text
 
@@ -326,7 +352,7 @@ def _expand_one(text: str) -> list[str]:
     match = _BRACKET.search(text)
     if not match:
         if "[" in text:
-            raise ValueError(f"{text!r} has no number range between its brackets")
+            raise ValueError(f"{text!r} does not have a number range between its brackets")
         return [text]
     out = []
     for item in match.group(1).split(","):

@@ -69,7 +69,7 @@ def _check_references(wanted: Wanted, state: State) -> None:
     for user, entry in wanted.users.items():
         if not entry["places"] and not state.places.get(user.lower()):
             raise AccountingError(
-                f"user {user}: has no account, and Slurm knows users only in accounts -> set "
+                f"user {user}: does not have an account, and Slurm knows users only in accounts -> set "
                 "default_account or accounts, or name the user in an account's users"
             )
         for account, _partition in entry["places"]:

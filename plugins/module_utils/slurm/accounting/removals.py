@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is taken out of the accounting, and when that is refused. Pure.
+"""Removals from the accounting, and when they are refused. Pure.
 
-slurm_accounting removes what it is told to own (owned_removals), the modules for one thing what they
+slurm_accounting removes what it owns (owned_removals), the modules for one thing what they
 name (without_*). Slurm itself would remove an account with all below it, and a QOS under the
 partitions that use it: here both are refused. Runs on nodes: Python 3.9.
 """
@@ -29,7 +29,7 @@ def _few(names: t.Iterable[object]) -> str:
 
 @dataclass
 class Removals:
-    """What goes: places of users (by lower-case name), users, accounts (children first), QOS."""
+    """What is removed: places of users (by lower-case name), users, accounts (children first), QOS."""
 
     places: dict[str, set[Place]] = field(default_factory=dict)
     users: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Removals:
         ]
 
     def check_jobs(self, jobs: t.Iterable[Job]) -> None:
-        """Raise AccountingError when a job that has not ended stands on what goes."""
+        """Raise AccountingError if an unfinished job uses something that is to be removed."""
         held: dict[str, list[int]] = {}
         for job in jobs:
             if job.ended:
@@ -113,7 +113,7 @@ class Removals:
                 out.note(f"qos {name}", {"exists": True}, None)
 
     def _move_default(self, out: Plan, here: dict[str, str], state: State, user: str) -> None:
-        """Give a user whose default account goes another one of his."""
+        """Give users another of their accounts as the default where the default is removed."""
         default = state.users.get(user, {}).get("defaultaccount", "")
         kept = sorted(
             account for account, _partition in set(state.places.get(user, {})) - self.places[user]
@@ -218,7 +218,7 @@ def _owned_places(out: Removals, cleaned: set[str], wanted: Wanted, state: State
             if account in out.accounts:
                 raise AccountingError(
                     f"user {user}: account {account} is owned and not in the list -> add the "
-                    "account to the list, or take it from the user"
+                    "account to the list, or remove it from the user"
                 )
         if not lost:
             continue
@@ -229,7 +229,7 @@ def _owned_places(out: Removals, cleaned: set[str], wanted: Wanted, state: State
 
 
 def _references(state: State, wanted: Wanted | None = None) -> t.Iterator[tuple[str, str]]:
-    """Yield (QOS, who uses it) for the associations and the QOS that stay as wanted has them."""
+    """Yield (QOS, its user) for the associations and the QOS that stay as wanted has them."""
     wanted = wanted or Wanted()
     listed = {name.lower(): entry for name, entry in wanted.users.items()}
 
@@ -264,14 +264,14 @@ def _check_qos_unused(out: Removals, wanted: Wanted | None, state: State) -> Non
     if used:
         what = "; ".join(f"qos {name} by {_few(dict.fromkeys(who))}" for name, who in used.items())
         raise AccountingError(
-            f"{what}: still used and would be removed -> take it from their qos, default_qos or "
+            f"{what}: still used and would be removed -> remove it from their qos, default_qos or "
             "preempt first"
         )
 
 
 # --- one thing ----------------------------------------------------------------------------------
 def without_cluster(name: str, state: State) -> Plan:
-    """Return the plan that removes a cluster that has no accounts and no slurmctld any more."""
+    """Return the plan that removes a cluster without accounts and without a running slurmctld."""
     out = Plan()
     if name not in state.clusters:
         return out
@@ -295,7 +295,7 @@ def without_cluster(name: str, state: State) -> Plan:
 
 
 def without_account(cluster: str, name: str, state: State, jobs: t.Iterable[Job]) -> Plan:
-    """Return the plan that removes an account that has no accounts and no users."""
+    """Return the plan that removes an account without accounts and users below it."""
     out, gone = Plan(), Removals()
     if name == "root":
         raise AccountingError("account root is Slurm's own -> leave it")
@@ -331,7 +331,7 @@ def without_user(cluster: str, name: str, state: State, jobs: t.Iterable[Job]) -
 def without_place(
     cluster: str, name: str, place: Place, state: State, jobs: t.Iterable[Job]
 ) -> Plan:
-    """Return the plan that takes a user out of an account; with "" as partition, from all of them."""
+    """Return the plan that removes a user from an account; with "" as partition, from all partitions."""
     out, user = Plan(), name.lower()
     account, partition = place
     has = state.places.get(user, {})
@@ -374,7 +374,7 @@ def without_qos(
     if used:
         raise AccountingError(
             f"qos {name}: partition {_few(used)} names it, and slurmctld would not start without "
-            "-> take it out of slurm.conf first"
+            "-> remove it from slurm.conf first"
         )
     gone = Removals(qos=[name])
     _check_qos_unused(gone, None, state)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The accounting that is (State, from rows of sacctmgr) and the one that is wanted (Wanted). Pure.
+"""Current accounting (State, from rows of sacctmgr) and desired accounting (Wanted). Pure.
 
-accounting_plan leads from one to the other. sacctmgr's options are in
+accounting/plan.py leads from one to the other. sacctmgr's options are in
 https://slurm.schedmd.com/sacctmgr.html. Runs on nodes: Python 3.9, standard library only.
 """
 
@@ -22,7 +22,7 @@ Row = dict[str, str]
 Place = tuple[str, str]
 _ACCOUNT_NAME = re.compile(r"[a-z0-9_][a-z0-9_.@+-]*\Z")
 _USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\$?\Z")
-# What is asked for besides the options that the caller sets.
+# Columns that are read besides the options that the caller sets.
 CLUSTER_COLUMNS = ("Cluster", "ControlHost")
 ACCOUNT_COLUMNS = ("Account", "Description", "Organization")
 USER_COLUMNS = ("User", "DefaultAccount", "AdminLevel")
@@ -37,7 +37,7 @@ _MEMBER_KEYS = ("name", "partition", "fairshare", "qos", "default_qos", "options
 
 
 class AccountingError(SlurmError):
-    """The wanted accounting cannot be; the message says where, why and what to do."""
+    """The wanted accounting is impossible; the message has the place, the reason and the remedy."""
 
     def __init__(self, message: str) -> None:
         super().__init__("invalid", message)
@@ -54,6 +54,11 @@ def text_of(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return "" if value is None else str(value).strip()
+
+
+def _is_minutes(key: str) -> bool:
+    """Whether a plain number is minutes in the option key, given in lower case."""
+    return "wall" in key or (key.endswith("time") and key != "gracetime")
 
 
 def _tres(text: str) -> dict[str, int]:
@@ -73,8 +78,10 @@ def canonical(key: str, value: object) -> t.Any:
         # sacctmgr shows PreemptMode=cluster where none is set.
         names = {name.strip().lower() for name in text.split(",")} - {"", "-1"}
         return tuple(sorted(names - {"cluster"} if key == "preemptmode" else names))
-    if "wall" in key or key.endswith("time"):
-        return values.seconds(text, 1 if key == "gracetime" else 60) or None
+    if _is_minutes(key):
+        return values.seconds(text) or None
+    if key == "gracetime":
+        return values.seconds(text, 1) or None
     if key in ("priority", "usagefactor", "usagethreshold", "limitfactor"):
         number = None if is_unset(text) else float(text)
         # 0 and 1 are what Slurm shows for a QOS to which nobody gave one.
@@ -224,7 +231,7 @@ def _checked_settings(kind: str, where: str, settings: t.Mapping[str, t.Any]) ->
     for key, value in settings.items():
         if not re.match(r"[A-Za-z]+\Z", str(key)):
             raise AccountingError(
-                f"{where}: {key!r} is no option of sacctmgr -> see man sacctmgr for its names"
+                f"{where}: {key!r} is not an option of sacctmgr -> see man sacctmgr for its names"
             )
         # An option that this table has not may be one of a newer Slurm, unless it looks like a slip.
         if key.lower() not in known:
@@ -232,7 +239,7 @@ def _checked_settings(kind: str, where: str, settings: t.Mapping[str, t.Any]) ->
             if close:
                 names = " or ".join(dict.fromkeys(known[name].name for name in close))
                 raise AccountingError(
-                    f"{where}: {key} is no option of sacctmgr -> write {names}, or see man sacctmgr"
+                    f"{where}: {key} is not an option of sacctmgr -> write {names}, or see man sacctmgr"
                 )
         option = known[key.lower()].name if key.lower() in known else key.lower()
         if option in given:
@@ -245,11 +252,16 @@ def _checked_settings(kind: str, where: str, settings: t.Mapping[str, t.Any]) ->
                 f"{where}: {key} holds '|' or a line break, which sacctmgr's output cannot show "
                 "-> leave it out"
             )
+        if _is_minutes(key.lower()):
+            try:
+                values.given_length(value)
+            except ValueError as error:
+                raise AccountingError(f"{where}: {key} {error}") from error
         try:
             canonical(key, value)
         except (ValueError, IndexError) as error:
             raise AccountingError(
-                f"{where}: {key}={text_of(value)} is no value of that option ({error}) "
+                f"{where}: {key}={text_of(value)} is not a value of that option ({error}) "
                 "-> see man sacctmgr"
             ) from error
     return dict(settings)
@@ -282,12 +294,14 @@ def association_settings(where: str, params: t.Mapping[str, t.Any]) -> dict[str,
 
 def _checked_keys(where: str, entry: t.Any, known: t.Sequence[str]) -> dict[str, t.Any]:
     if not isinstance(entry, dict) or not entry.get("name"):
-        raise AccountingError(f"{where}: {entry!r} has no name -> write name: and the other keys")
+        raise AccountingError(
+            f"{where}: {entry!r} does not have a name -> write name: and the other keys"
+        )
     for key in entry:
         if key not in known:
             close = nearest(str(key), known)
             raise AccountingError(
-                f"{where} {entry['name']}: {key!r} is no key of it -> "
+                f"{where} {entry['name']}: {key!r} is not one of its keys -> "
                 + (f"did you mean {close[0]}?" if close else f"use {', '.join(known)}")
             )
     return entry
@@ -296,7 +310,9 @@ def _checked_keys(where: str, entry: t.Any, known: t.Sequence[str]) -> dict[str,
 def _flat(accounts: t.Any, parent: str | None = None) -> t.Iterator[dict[str, t.Any]]:
     """Yield the accounts of a tree, each with its parent."""
     if not isinstance(accounts, (list, tuple)):
-        raise AccountingError(f"accounts: {accounts!r} is no list -> write one entry an account")
+        raise AccountingError(
+            f"accounts: {accounts!r} is not a list -> write one entry for each account"
+        )
     for entry in accounts:
         entry = _checked_keys("account", entry, _ACCOUNT_KEYS)
         stated = entry.get("parent")

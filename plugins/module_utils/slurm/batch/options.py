@@ -33,7 +33,7 @@ class Table:
 
 
 class Option(t.NamedTuple):
-    """One option as it was given. value: None without one; text: the words that said it."""
+    """One option as it was given. value: None without one; text: its words."""
 
     name: str
     value: str | None
@@ -136,7 +136,7 @@ LAUNCHER_SHORT: dict[str, dict[str, str]] = {
 
 
 class Given(t.NamedTuple):
-    """What stood before the program: its options, how many words they took, and a fault if any."""
+    """The options before the program, how many words they took, and a fault if there is one."""
 
     options: tuple[Option, ...]
     taken: int
@@ -144,7 +144,7 @@ class Given(t.NamedTuple):
 
 
 def read(words: t.Sequence[str], table: Table) -> Given:
-    """Read options of sbatch or srun, until the first word that is none.
+    """Read options of sbatch or srun, until the first word that is not an option.
 
     words: without quotes. A fault (an unknown option, one without its value) ends the reading.
     """
@@ -183,7 +183,7 @@ def read(words: t.Sequence[str], table: Table) -> Given:
 
 
 def _whole_name(name: str, table: Table) -> str:
-    """Resolve an abbreviation, which getopt takes where only one option begins so."""
+    """Resolve an abbreviation, which getopt accepts where only one option begins so."""
     if name in table.known:
         return name
     fits = [known for known in table.known if known.startswith(name)]
@@ -211,7 +211,7 @@ def _letters(letters: str, rest: t.Sequence[str], table: Table) -> tuple[list[Op
 
 
 def read_launcher(words: t.Sequence[str], launcher: str) -> Given:
-    """Read options of torchrun, deepspeed, accelerate launch or mpirun, until the first word that is none.
+    """Read options of torchrun, deepspeed, accelerate launch or mpirun, until the first word that is not an option.
 
     Names come with hyphens: torchrun takes --nproc_per_node and --nproc-per-node alike.
     """

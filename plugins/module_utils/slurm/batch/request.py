@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a batch script asks of Slurm and what it runs, in one form, so that two scripts compare. Pure.
+"""Resources that a batch script requests and programs that it runs, in one form, to compare scripts. Pure.
 
 Runs on nodes: Python 3.9.
 """
@@ -35,7 +35,7 @@ def asked(script: Script) -> dict[str, str]:
     """Return what the job asks of Slurm, in one form, for comparison.
 
     Keys are long options; times are in seconds, sizes in MiB, --gres=gpu:8 is --gpus-per-node=8,
-    and one task a node is said even where it is the default.
+    and one task a node is in it even where it is the default.
     """
     found: dict[str, str] = {}
     for one in script.directives:
@@ -68,13 +68,13 @@ def _measure(read: t.Callable[[str], int | None], value: str) -> int | None | st
 
 
 def count_of(value: str | None) -> int | None:
-    """Return a number such as 8, or that of h100:8; None where it is none."""
+    """Return a number such as 8, or that of h100:8; None for anything else."""
     match = re.fullmatch(r"(?:[^:,]+:)?(\d+)", value or "")
     return int(match[1]) if match else None
 
 
 def nodes_of(script: Script) -> int | None:
-    """Return how many nodes the job asks for at least; None where it does not say."""
+    """Return how many nodes the job asks for at least; None where it does not ask for any."""
     match = re.match(r"(\d+)", script.value("nodes") or "")
     return int(match[1]) if match else None
 
@@ -88,7 +88,7 @@ RENDEZVOUS = frozenset(
 
 
 def run_by(launch: Launch) -> tuple[t.Any, ...]:
-    """Return what a launch runs, in one form, for comparison: how rank and rendezvous are told is left out."""
+    """Return what a launch runs, in one form, for comparison, without the options of rank and rendezvous."""
     kept = sorted(
         (one.name, one.value or "")
         for one in launch.launcher_options

@@ -47,7 +47,7 @@ class Launch:
 
     starter: srun, mpirun or "" for the batch step itself. options: the starter's. launcher:
     torchrun, deepspeed, accelerate or "". launcher_options: its own. program: what they run, words as
-    written. inner: whether program and launcher stand in a script for `bash -c`, in whose text its
+    written. inner: whether program and launcher are in a script for `bash -c`, in whose text its
     continuations and expansions are those of the tasks. word: the script as it is written.
     limit: the duration given to `timeout`, or "". start, at: where the starter, and where what it
     runs, begin in the text.
@@ -85,7 +85,7 @@ def _last(given: t.Iterable[Option], name: str) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Script:
-    """A batch script. unread: lines that sbatch does not take as they were meant."""
+    """A batch script. unread: lines that sbatch does not read as they were meant."""
 
     text: str
     lines: tuple[str, ...]
@@ -224,7 +224,7 @@ def _expand(words: t.Sequence[shell.Word], known: t.Mapping[str, str]) -> list[s
 
 
 def _script(word: shell.Word, known: t.Mapping[str, str]) -> shell.Text:
-    """Read a script for `bash -c`; what the batch step puts into it stands there."""
+    """Read a script for `bash -c`, with the values that the batch step puts into it."""
 
     def put(match: re.Match[str]) -> str:
         value = known.get(match[2] or match[3], "")
@@ -325,7 +325,7 @@ def _with_program(
 
 
 def _script_place(texts: t.Sequence[str]) -> int:
-    """Return where the script of `bash -c SCRIPT` stands among the words; 0 for none."""
+    """Return the index of the script of `bash -c SCRIPT` among the words; 0 without one."""
     if not texts or shell.plain(texts[0]).rpartition("/")[2] not in _SHELLS:
         return 0
     for place, text in enumerate(texts[1:-1], 1):
@@ -342,7 +342,7 @@ def _inside(
     arguments: t.Sequence[shell.Word],
     known: t.Mapping[str, str],
 ) -> list[Launch]:
-    """Launchers in a script for `bash -c`; "$@" stands for its arguments."""
+    """Launchers in a script for `bash -c`; "$@" is replaced by its arguments."""
     found: list[Launch] = []
     for command in script.commands:
         wrapped = any(word.text == '"$@"' for word in command.words)

@@ -44,7 +44,7 @@ class Command:
 
     words: without the assignments before it and without redirections. line, end_line: first and last.
     start, end: its place in the text. before, after: the operators on both sides, "" for a line's
-    end. function: name of the function that it stands in. depth: of if, for, while and case around it.
+    end. function: name of the function that contains it. depth: of if, for, while and case around it.
     """
 
     words: tuple[Word, ...]

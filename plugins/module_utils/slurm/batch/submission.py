@@ -22,10 +22,10 @@ from .directives import lines_of, not_understood, read, without
 Options = t.Mapping[str, t.Any]
 
 _OWN = ("environment", "arguments")
-# What only sbatch itself acts on, while it submits: nothing of the job.
+# Options that only sbatch itself acts on, while it submits; the job does not have them.
 _OF_SBATCH = ("ignore_pbs", "parsable", "quiet", "verbose", "wait")
 _NOT_FIELDS = (*_OWN, *_OF_SBATCH, "get_user_env")
-#: What a job of slurmrestd finds commands with; sbatch hands over the PATH of who submits.
+#: PATH of a job of slurmrestd; sbatch passes on the PATH of the user who submits.
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 # Option -> field of v0.0.37 and v0.0.38, which takes the text of sbatch as it is.
@@ -188,7 +188,7 @@ _MAIL = {
     "TIME_LIMIT_80": ["TIME=80%"],
     "TIME_LIMIT_90": ["TIME=90%"],
 }
-# What sbatch itself puts into the job's environment, and slurmrestd does not.
+# Variables that sbatch puts into the job's environment, and slurmrestd does not.
 _EXPORTED = {
     "cpus_per_gpu": "SLURM_CPUS_PER_GPU",
     "cpus_per_task": "SLURM_CPUS_PER_TASK",
@@ -284,7 +284,7 @@ def body(
         if old:
             raise SlurmError(
                 "impossible",
-                f"arguments: slurmrestd dies of them with {api} -> hand them over in environment, take "
+                f"arguments: slurmrestd crashes on them with {api} -> pass them in environment, use "
                 "transport: cli, or Slurm 23.02 or later",
             )
         # The first is where the name of the script goes.
@@ -307,8 +307,8 @@ def _variables(options: dict[str, t.Any], person: dict[str, str]) -> dict[str, s
 def _no_field(option: str, api: str) -> SlurmError:
     return SlurmError(
         "impossible",
-        f"--{option.replace('_', '-')}: slurmrestd's {api} has no field for it -> leave it out, or "
-        "take transport: cli on a host with sbatch",
+        f"--{option.replace('_', '-')}: slurmrestd's {api} does not have a field for it -> leave it out, or "
+        "use transport: cli on a host with sbatch",
     )
 
 
@@ -430,7 +430,8 @@ _SPECIAL: dict[str, t.Callable[[dict[str, t.Any], list[str], str], None]] = {
 
 def _refused(option: str, value: t.Any, form: str) -> SlurmError:
     return SlurmError(
-        "invalid", f"--{option.replace('_', '-')}: {value!r} is not what it takes -> write {form}"
+        "invalid",
+        f"--{option.replace('_', '-')}: {value!r} is not a value that it accepts -> write {form}",
     )
 
 

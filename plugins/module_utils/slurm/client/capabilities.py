@@ -179,7 +179,7 @@ def why_not(module: str, operations: t.Sequence[str], version: str, transport: s
     else:
         when = f"{max(firsts, key=release)} can"
     if transport == "rest" and all(can(module, name, version, "cli") for name in refused):
-        remedy = "take transport: cli (or auto) on a host that has Slurm's commands"
+        remedy = "use transport: cli (or auto) on a host that has Slurm's commands"
     elif NEVER in firsts:
         remedy = "leave it out"
     else:

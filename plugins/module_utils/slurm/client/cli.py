@@ -25,7 +25,7 @@ from .transport import Operation
 DIRECTORIES = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/slurm/bin")
 _TIMEOUT = 60.0  # seconds; slurmctld answers in milliseconds, or is being waited for
 _FIXED = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-# What changes the output of the commands where a user has set it.
+# Variables that change the output of the commands where a user has set them.
 _UNWANTED = ("SLURM_BITSTR_LEN", "SLURM_JSON", "SLURM_YAML", "SACCT_FORMAT", "SACCT_FEDERATION")
 _DATABASE = ("sacct", "sacctmgr")
 #: The data parser of each release: asked for by name, since DataParserParameters in slurm.conf may
@@ -86,7 +86,7 @@ class Cli:
                 raise SlurmError(
                     "missing",
                     f"{name} is {nor} {where} -> run this on a host with Slurm's commands, such as a "
-                    "controller, say with slurm_prefix where they are, or set rest_url and rest_token",
+                    "controller, give their place with slurm_prefix, or set rest_url and rest_token",
                 )
             self._paths[name] = path
         return self._paths[name]
@@ -347,5 +347,5 @@ def _database_is_down(complaint: str) -> bool:
 
 
 def _without_echo(shown: str) -> str:
-    """What sacctmgr printed, without the commands that it repeats from its standard input."""
+    """The output of sacctmgr, without the commands that it repeats from its standard input."""
     return " ".join(line for line in shown.splitlines() if not line.startswith("sacctmgr: "))

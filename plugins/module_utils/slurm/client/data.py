@@ -68,7 +68,7 @@ def nodes(document: Item) -> list[records.Node]:
 def _node(item: Item) -> records.Node:
     state, flags = values.node_state([*_words(item.get("state")), *_words(item.get("state_flags"))])
     reason = _text(item, "reason")
-    # Who and when stay behind when a reason is taken away; one of slurm.conf has neither.
+    # User and time remain when a reason is removed; a reason of slurm.conf has neither.
     since = _moment(item, "reason_changed_at") if reason else None
     return records.Node(
         name=item["name"],
@@ -212,7 +212,7 @@ def _ended(item: Item) -> records.Job:
     }
     # Energy that nothing measured is a negative number.
     tres = {name: count for name, count in counts.items() if count is not None and count >= 0}
-    # slurmrestd writes the time of the question where there is none yet.
+    # slurmrestd writes the time of the request where there is no time yet.
     start, end = _moment(item, "time/start"), _moment(item, "time/end")
     waits = state == "PENDING" and start == end
     hosts, reservation = _text(item, "nodes"), _get(item, "reservation/name")

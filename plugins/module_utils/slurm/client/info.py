@@ -28,7 +28,7 @@ _STATES = {*values.NODE_STATES, *values.NODE_FLAGS, *values.JOB_STATES, *values.
 
 
 def work(session: Session) -> dict[str, t.Any]:
-    """Return what the module returns. Raises SlurmError."""
+    """Read the wanted subjects and return the records that pass the filters. Raises SlurmError."""
     wanted = [subject for subject in SUBJECTS if subject in session.params["gather"]]
     asked = _Asked(session.params)
     needed = {_NAMED[name] for name in _NAMED if getattr(asked, name)}
@@ -87,7 +87,7 @@ class _Asked:
             if missing:
                 raise SlurmError(
                     "unknown",
-                    f"slurmctld knows no job {', '.join(map(str, sorted(missing)))} that the other "
+                    f"slurmctld does not know the job {', '.join(map(str, sorted(missing)))} that the other "
                     "filters let through -> jobs that ended more than MinJobAge ago are in the "
                     "accounting only (sacct)",
                 )
@@ -152,7 +152,7 @@ def _since(given: str | None) -> int | None:
             return moment
     raise SlurmError(
         "invalid",
-        f"events_since: {given!r} is no time -> write a point in time (UTC) such as "
+        f"events_since: {given!r} is not a time -> write a point in time (UTC) such as "
         "2026-11-20T16:00:00, seconds since 1970, or a duration ago such as 7-00:00:00",
     )
 

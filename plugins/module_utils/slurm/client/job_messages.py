@@ -38,7 +38,7 @@ _WAITS = (
     ("Partition", "the partition takes no jobs now: `scontrol show partition`"),
     ("ReqNodeNotAvail", "a node that it needs is down, drained or reserved: `sinfo -R`"),
     ("Reservation", "the reservation has not begun, or is full: `scontrol show reservation`"),
-    ("Licenses", "`scontrol show licenses` tells who has them"),
+    ("Licenses", "`scontrol show licenses` shows who has them"),
     ("Assoc", "a limit of the account: `sacctmgr show assoc tree`"),
     ("QOS", "a limit of the QoS: `sacctmgr show qos`"),
 )
@@ -54,7 +54,7 @@ _ENDS = {
         "see `sinfo -R`; with requeue: true Slurm starts such a job again",
     ),
     "OUT_OF_MEMORY": ("used more memory than it asked for", "raise memory, or use less"),
-    "PREEMPTED": ("was preempted", "submit it again, or take a QoS that is not preempted"),
+    "PREEMPTED": ("was preempted", "submit it again, or use a QoS that is not preempted"),
     "REVOKED": ("was taken over by another cluster", "look for it there"),
     "TIMEOUT": ("was ended at its time limit", "raise time_limit, or let it write checkpoints"),
 }
@@ -143,7 +143,7 @@ def failure(seen: View) -> str:
 
 
 def late(seen: View, waited: float) -> str:
-    """Why a job has not ended although somebody waited for it, and what to do."""
+    """Why a job has not ended although the task waited for it, and the remedy."""
     remedy = _ANY_WAIT
     if seen["state"] == "PENDING":
         reason = seen.get("reason") or ""
@@ -156,7 +156,7 @@ def late(seen: View, waited: float) -> str:
     never = "will not start" if seen.get("reason") in STUCK else "has not ended"
     return (
         f"{called(seen)} {never} after {waited:g} s: {standing(seen)} -> {remedy}; it stays as it "
-        f"is, another run finds it, and `scancel {seen['id']}` takes it away"
+        f"is, another run finds it, and `scancel {seen['id']}` removes it"
     )
 
 
@@ -207,16 +207,16 @@ def _account(transport: Transport, options: Options, user: str, match: re.Match[
     given = options.get("account")
     if not mine:
         return (
-            f"{user} has no account in the accounting -> add the user to one, with "
+            f"{user} does not have an account in the accounting -> add the user to one, with "
             "slurm_association or in slurm_accounts of site.yml"
         )
     if given and given not in mine:
         close = nearest(given, mine)
         meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-        return f"{user} has no account {given}{meant} -> set account to one of: {', '.join(mine)}"
+        return f"{user} does not have the account {given}{meant} -> set account to one of: {', '.join(mine)}"
     return (
         f"{user} may not use account {given or mine[0]} in partition "
-        f"{options.get('partition') or 'that is the default'} -> take another of "
+        f"{options.get('partition') or 'that is the default'} -> use another of "
         f"{', '.join(mine)}, or see AllowAccounts of the partition (`scontrol show partition`)"
     )
 
@@ -225,9 +225,7 @@ def _partition(transport: Transport, options: Options, user: str, match: re.Matc
     known = [partition.name for partition in transport.partitions()]
     given = str(options.get("partition") or "")
     if not given:
-        return (
-            f"the cluster has no default partition -> set partition to one of: {', '.join(known)}"
-        )
+        return f"the cluster does not have a default partition -> set partition to one of: {', '.join(known)}"
     wrong = [name for name in given.split(",") if name not in known]
     return str(unknown_names("partition", wrong, known)) if wrong else ""
 
@@ -240,7 +238,7 @@ def _qos(transport: Transport, options: Options, user: str, match: re.Match[str]
     if given and given not in known:
         return str(unknown_names("QoS", [given], known))
     return (
-        f"{user} may not use the QoS {given or 'that is the default'} -> take another of "
+        f"{user} may not use the QoS {given or 'that is the default'} -> use another of "
         f"{', '.join(sorted(known))}, or allow it with slurm_association"
     )
 
@@ -265,7 +263,7 @@ def _time(transport: Transport, options: Options, user: str, match: re.Match[str
         return ""
     return (
         f"time_limit {given} is over the limit of the partition or of the QoS (partition "
-        f"{', '.join(limits)}) -> ask for less, or take another partition or QoS"
+        f"{', '.join(limits)}) -> ask for less, or use another partition or QoS"
     )
 
 
@@ -285,7 +283,7 @@ def _size(transport: Transport, options: Options, user: str, match: re.Match[str
         return ""
     return (
         f"no nodes can give it what it asks for ({asked or 'by default'}): {_have(names, nodes)} "
-        "-> ask for less, or take another partition"
+        "-> ask for less, or use another partition"
     )
 
 
@@ -338,7 +336,7 @@ def _option(transport: Transport, options: Options, user: str, match: re.Match[s
     name = match[1].replace("-", "_")
     close = nearest(name, {known.replace("-", "_") for known in SBATCH.known})
     meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-    return f"this sbatch has no option {name}{meant} -> see `man sbatch` on that host"
+    return f"this sbatch does not have the option {name}{meant} -> see `man sbatch` on that host"
 
 
 def _plain(said: str) -> t.Callable[[Transport, Options, str, re.Match[str]], str]:
@@ -386,7 +384,7 @@ _REFUSALS: tuple[
     ),
     (
         r"group not permitted to use this partition",
-        _plain("this partition is for other groups -> take another one (`sinfo -s`)"),
+        _plain("this partition is for other groups -> use another one (`sinfo -s`)"),
     ),
     (
         r"Job dependency problem",
@@ -394,6 +392,8 @@ _REFUSALS: tuple[
     ),
     (
         r"Invalid job array specification",
-        _plain("array is no list of indices -> write 0-15, 1,3,5 or 0-99%10 (at most 10 at once)"),
+        _plain(
+            "array is not a list of indices -> write 0-15, 1,3,5 or 0-99%10 (at most 10 at once)"
+        ),
     ),
 )

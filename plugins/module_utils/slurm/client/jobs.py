@@ -2,174 +2,32 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Finds a batch job by its name, or submits it; waits for its end; cancels it.
 
-A job is known by its name and its user: a second run finds the one that waits or runs. Runs on
-nodes: Python 3.9; the action plugin uses wait() on the control node.
+A job is known by its name and its user: a second run finds the one that waits or runs. The options and
+the script of a job are in job_options. Runs on nodes: Python 3.9; the action plugin uses wait() on the
+control node.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 import time
 import typing as t
 
-from ..batch import submission
 from ..errors import SlurmError
 from ..records import ENDED, Job
-from . import job_messages
+from . import job_messages, job_options
 from .session import Session
 from .transport import Transport
 
-#: Option of the module -> option of sbatch, where the value is text.
-TYPED = {
-    "account": "account",
-    "array": "array",
-    "begin": "begin",
-    "comment": "comment",
-    "constraint": "constraint",
-    "cpus_per_task": "cpus_per_task",
-    "dependency": "dependency",
-    "error": "error",
-    "gpus": "gpus",
-    "gpus_per_node": "gpus_per_node",
-    "gres": "gres",
-    "mail_user": "mail_user",
-    "memory": "mem",
-    "memory_per_cpu": "mem_per_cpu",
-    "memory_per_gpu": "mem_per_gpu",
-    "nodes": "nodes",
-    "ntasks": "ntasks",
-    "ntasks_per_node": "ntasks_per_node",
-    "output": "output",
-    "partition": "partition",
-    "qos": "qos",
-    "reservation": "reservation",
-    "signal": "signal",
-    "time_limit": "time",
-    "workdir": "chdir",
-}
-LISTED = {"exclude": "exclude", "mail_type": "mail_type", "nodelist": "nodelist"}
-# Options of sbatch that this module has another way for.
-_ELSEWHERE = {
-    "help": "see man sbatch",
-    "job_name": "name is the job's name",
-    "parsable": "the module reads what sbatch prints itself",
-    "test_only": "run the task in check mode",
-    "usage": "see man sbatch",
-    "wait": "state: completed waits",
-    "wrap": "write the command into content",
-    **{to: f"it is the module's option {of}" for of, to in {**TYPED, **LISTED}.items()},
-}
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two looks at a job
-#: How many times controller_timeout a wait bears a controller that does not answer.
+#: A wait gives up after PATIENCE x controller_timeout without an answer of the controller.
 PATIENCE = 10
 _LOST = 60.0  # seconds after which a job that only the accounting thinks alive is lost
 _CANCEL = 120.0  # seconds; KillWait and UnkillableStepTimeout of slurm.conf are 30 and 60
 _TAIL_BYTES = 65536
 
 View = dict[str, t.Any]
-
-
-# -- what is submitted -----------------------------------------------------------------------------
-def options_of(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the options of sbatch that the module's options ask for. Raises SlurmError."""
-    options: dict[str, t.Any] = {"job_name": params["name"]}
-    for name, value in (params["options"] or {}).items():
-        option = str(name).lstrip("-").replace("-", "_")
-        if option in _ELSEWHERE:
-            raise SlurmError("invalid", f"options: {name}: -> {_ELSEWHERE[option]}")
-        if value is not None and value is not False:
-            options[option] = value if value is True else str(value)
-    for name, option in TYPED.items():
-        if params[name] is not None:
-            options[option] = str(params[name])
-    if "chdir" in options:
-        options["chdir"] = os.path.expanduser(options["chdir"])
-    for name, option in LISTED.items():
-        if params[name]:
-            options[option] = ",".join(params[name])
-    if params["exclusive"]:
-        options["exclusive"] = True
-    if params["requeue"] is not None:
-        options["requeue" if params["requeue"] else "no_requeue"] = True
-    if params["environment"]:
-        options["environment"] = {str(k): str(v) for k, v in params["environment"].items()}
-    if params["arguments"]:
-        options["arguments"] = list(params["arguments"])
-    return options
-
-
-def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
-    """Return the script; a content without #! is for /bin/sh, as for sbatch --wrap."""
-    content = params["content"]
-    if content is not None:
-        return content if content.startswith("#!") else "#!/bin/sh\n" + content
-    path = os.path.join(workdir, os.path.expanduser(params["script"]))
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise SlurmError(
-            "invalid", f"{path}: is no text in UTF-8 -> is it the batch script?"
-        ) from None
-    except OSError as error:
-        raise SlurmError(
-            "invalid",
-            f"{path}: {error.strerror} -> script is a path on the host that the task runs on, "
-            "readable for the user that it runs as; content takes the text itself",
-        ) from None
-
-
-def _directives(script: str) -> dict[str, t.Any] | None:
-    """Options of the script's own lines; None where one of them is not understood."""
-    try:
-        return submission.directives(script)
-    except SlurmError:
-        return None
-
-
-def _home(user: str) -> str:
-    try:
-        return pwd.getpwnam(user).pw_dir
-    except KeyError:
-        return ""
-
-
-def _prepare(params: t.Mapping[str, t.Any], user: str) -> tuple[str, dict[str, t.Any]]:
-    """Return script and options, with the directory in which the job runs."""
-    if params["content"] is None and not params["script"]:
-        raise SlurmError(
-            "invalid",
-            f"{user} has no job {params['name']} that waits or runs -> give content or script to "
-            "submit one, or the id of one that has ended",
-        )
-    options = options_of(params)
-    home = _home(user)
-    script = script_of(params, options.get("chdir") or home)
-    directives = _directives(script)
-    # A directory of ours goes before the script's: where its lines are not understood, sbatch decides.
-    if "chdir" not in options and directives is not None:
-        written = directives.get("chdir")
-        if not written and not home:
-            raise SlurmError(
-                "invalid",
-                f"this host does not know the user {user} nor a home directory -> set workdir to a "
-                "directory on the compute nodes",
-            )
-        options["chdir"] = written or home
-    return script, options
-
-
-def shown(script: str, options: t.Mapping[str, t.Any]) -> str:
-    """Return what is submitted, for a diff; of the environment only the names."""
-    words = submission.arguments({k: v for k, v in options.items() if k != "arguments"})[:-1]
-    lines = ["sbatch " + " ".join(words)]
-    if options.get("environment"):
-        lines.append("environment: " + " ".join(sorted(options["environment"])))
-    if options.get("arguments"):
-        lines.append("arguments: " + " ".join(map(str, options["arguments"])))
-    return "\n".join([*lines, script if script.endswith("\n") else script + "\n"])
 
 
 # -- what slurmctld and the accounting know --------------------------------------------------------
@@ -234,7 +92,7 @@ def _whole_array(session: Session, found: list[Job], job_id: int) -> list[Job]:
 
 
 def _leading(jobs: t.Sequence[Job]) -> Job:
-    """The task that stands for all: the first that runs, waits, failed, or the last one."""
+    """The task that the result describes: the first that runs, waits, failed, or the last one."""
     for fits in (
         lambda job: not job.ended and job.state != "PENDING",
         lambda job: not job.ended,
@@ -267,7 +125,7 @@ def tail(path: str, lines: int) -> str:
     if not lines or not os.path.isabs(path):
         return ""
     try:
-        # Whose file it is may put anything there: a pipe must not hold us up.
+        # The owner may put anything there: a pipe must not block this process.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
@@ -334,7 +192,7 @@ def wait(
     """Look at a job until it has ended, cannot start, or timeout seconds have passed; return it.
 
     patience: seconds for which slurmctld may be silent. say: gets a line when something changed.
-    The result has "waited" as well, in seconds. Raises the SlurmError of a look, if it is none that passes.
+    The result has "waited" as well, in seconds. Raises the SlurmError of a look unless it is a passing one.
     """
     begin = clock()
 
@@ -457,12 +315,12 @@ def _obtain(session: Session) -> View:
         if alive and not params["force"]:
             return alive[-1], False, alive[:-1]
         if not prepared:
-            prepared.extend(_prepare(params, user))
+            prepared.extend(job_options.prepare(params, user))
         script, options = prepared
         try:
             if not session.check:
                 return transport.submit_job(script, options), True, []
-            # slurmrestd has no such test.
+            # slurmrestd does not have such a test.
             if transport.name == "cli":
                 transport.submit_job(script, {**options, "test_only": True})
         except SlurmError as error:
@@ -474,14 +332,14 @@ def _obtain(session: Session) -> View:
             if new:
                 return max(new), True, []
             if not (session.check and waits):
-                asked = {**(_directives(script) or {}), **options}
+                asked = {**(job_options.directives_of(script) or {}), **options}
                 raise job_messages.refusal(error, transport, asked, user) from None
         return None, True, []
 
     job_id, submitted, others = session.call(attempt)
     result: View = {"id": job_id, "changed": submitted}
     if prepared:
-        result["diff"] = {"before": "", "after": shown(*prepared)}
+        result["diff"] = {"before": "", "after": job_options.shown(*prepared)}
     if others:
         result["warnings"] = [
             f"{user} has {len(others) + 1} jobs named {name}: {job_id} is the latest, and "
@@ -491,7 +349,7 @@ def _obtain(session: Session) -> View:
 
 
 def _cancel(session: Session) -> View:
-    """End a job, or all of a name that run or wait; nothing where there is none."""
+    """End a job, or all waiting and running ones of a name, if there are any."""
     params = session.params
     transport = session.using("read", "cancel")
     lines = params["tail_lines"]

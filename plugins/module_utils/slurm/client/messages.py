@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What Slurm says when it refuses, sorted into kinds of errors with a remedy each. Pure.
+"""Slurm's refusals, sorted into kinds of errors with a remedy each. Pure.
 
 The texts are those of src/common/slurm_errno.c and of the commands, Slurm 22.05 to 26.05; scontrol,
 sacctmgr and slurmrestd print the same ones. Runs on nodes: Python 3.9.
@@ -29,8 +29,8 @@ _DATABASE = (
 )
 _ACCOUNTING = "set AccountingStorageType=accounting_storage/slurmdbd in slurm.conf and run slurmdbd"
 _MAY = (
-    "it takes root, SlurmUser, or a user with AdminLevel operator or administrator in the "
-    "accounting: run the task as one (become), or with a token of one (rest_token)"
+    "only root, SlurmUser, or a user with AdminLevel operator or administrator in the "
+    "accounting may do this: run the task as one (become), or with a token of one (rest_token)"
 )
 _TOKEN = (
     "make a new token (scontrol token username=NAME lifespan=SECONDS) for the user in rest_user"
@@ -102,7 +102,7 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
             "check slurm.conf",
             "slurm.conf lacks",
         ),
-        "run this on a host that has a slurm.conf, such as the controller, or say where it lies with "
+        "run this on a host that has a slurm.conf, such as the controller, or give its path with "
         "slurm_conf",
     ),
     (
@@ -121,7 +121,7 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
     (
         "exists",
         ("Duplicate reservation name", "already exists", "Already existing"),
-        "change the one that is there, or take another name",
+        "change the one that is there, or use another name",
     ),
     (
         "unknown",
@@ -159,7 +159,7 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
     (
         "invalid",
         ("Unknown field", "Unknown option", "Unknown condition", "Unknown parameter"),
-        "this Slurm has no such option: see its man pages for the names",
+        "this Slurm does not have this option: see its man pages for the names",
     ),
     (
         "invalid",
@@ -179,7 +179,7 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
     (
         "invalid",
         ("Requested nodes are busy", "overlaps with another reservation"),
-        "take other nodes or times, or allow it with the flag IGNORE_JOBS or OVERLAP",
+        "use other nodes or times, or allow it with the flag IGNORE_JOBS or OVERLAP",
     ),
     (
         "impossible",

@@ -18,7 +18,7 @@ _OWNED = re.compile(r"tw:([a-z_]+):")
 _REBOOTING = ("REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@", "REBOOT")
 _LOST = (
     "weight and features of {names}: slurmctld forgets them at its next restart or reconfigure unless "
-    "slurm.conf says the same -> set them there too"
+    "slurm.conf has the same setting -> set them there too"
 )
 
 
@@ -101,7 +101,8 @@ def _reason(node: Node, params: t.Mapping[str, t.Any]) -> str:
         return node.reason
     if not own:
         raise SlurmError(
-            "invalid", f"{node.name}: reason is not set -> say why the node is taken out of work"
+            "invalid",
+            f"{node.name}: reason is not set -> give the reason for taking the node out of work",
         )
     return own
 
@@ -181,7 +182,7 @@ def _features(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
 
 # --- the module -----------------------------------------------------------------------------------
 def work(session: Session) -> dict[str, t.Any]:
-    """Bring the nodes of a task to what it wants, wait if it says so, and return the result."""
+    """Bring the nodes of a task to what it wants, wait if it asks for that, and return the result."""
     params = session.params
     transport = session.using("read")
     known = {node.name: node for node in session.call(transport.nodes)}

@@ -19,7 +19,7 @@ from .transport import Transport
 _UNLIMITED = ("unlimited", "infinite", "-1")
 _LIVE = (
     "partition {name}: slurmctld forgets the change at its next restart or reconfigure unless "
-    "slurm.conf says the same -> set it there too"
+    "slurm.conf has the same setting -> set it there too"
 )
 
 
@@ -33,11 +33,15 @@ class Option(t.NamedTuple):
 
 
 def _minutes(value: t.Any) -> int | None:
-    """Whole minutes, rounded up as Slurm does; None is no limit."""
+    """Whole minutes, rounded up as Slurm does; None for unlimited."""
     if str(value).strip().lower() in _UNLIMITED:
         return None
     try:
-        length = values.seconds(str(value))
+        text = values.given_length(value)
+    except ValueError as error:
+        raise SlurmError("invalid", str(error)) from error
+    try:
+        length = values.seconds(text)
     except ValueError as error:
         raise SlurmError("invalid", f"{error} -> write minutes, 1-02:03:04 or unlimited") from error
     return None if length is None else -(-length // 60)
@@ -47,7 +51,7 @@ def _count(value: t.Any) -> int | None:
     if str(value).strip().lower() in _UNLIMITED:
         return None
     if not str(value).strip().isdigit():
-        raise SlurmError("invalid", f"{value} is no number of nodes -> write one, or unlimited")
+        raise SlurmError("invalid", f"{value} is not a number of nodes -> write one, or unlimited")
     return int(value)
 
 
@@ -121,7 +125,7 @@ OPTIONS: dict[str, Option] = {
     "over_subscribe": Option("OverSubscribe", _shared, _shared, str),
 }
 _FIELDS = {"partition_state": "state"}
-# How a record says that its transport does not show a field.
+# The value in a record of a field that its transport does not show.
 _UNSAID = {
     **dict.fromkeys(("default", "hidden", "root_only")),
     **dict.fromkeys(("partition_state", "preempt_mode", "over_subscribe"), ""),
@@ -149,7 +153,7 @@ def plan(
         has = None
         if partition is not None:
             has = getattr(partition, _FIELDS.get(name, name))
-            # What slurmrestd does not show counts as different, not as equal.
+            # A field that slurmrestd does not show counts as different, not as equal.
             if name not in _UNSAID or has != _UNSAID[name]:
                 has = option.shown(has)
                 if has == wanted:
@@ -186,7 +190,7 @@ def work(session: Session) -> dict[str, t.Any]:
         asked = params.get("nodes") is not None
         nodes = [node.name for node in session.call(transport.nodes)] if asked else []
         settings, before, after = plan(there, params, nodes)
-        # slurmctld takes names that are in no accounting, and then nobody may use the partition.
+        # slurmctld accepts names that are not in the accounting, and then nobody may use the partition.
         objects.check_accounting(transport, {name: params[name] for name in after})
         return settings, before, after
 

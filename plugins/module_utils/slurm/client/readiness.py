@@ -14,7 +14,7 @@ import typing as t
 from ..records import Node
 
 READY = ("IDLE", "MIXED", "ALLOCATED")
-# Reasons under which Slurm itself drains a node whose slurmd reports less than slurm.conf says.
+# Reasons under which Slurm itself drains a node whose slurmd reports less than slurm.conf defines.
 _LESS = re.compile(
     r"Low (RealMemory|CPUs|TmpDisk|socket\*core)|gres/\S+ count (reported|too) low|Incorrect CPU",
     re.IGNORECASE,
@@ -63,7 +63,7 @@ def why_not_ready(name: str, node: Node | None, states: t.Collection[str] = READ
     shown = node.shown + (f" ({node.reason})" if node.reason else "")
     if _LESS.search(node.reason) or "INVALID_REG" in node.flags:
         return (
-            f"{shown}: slurmd reports less than its definition says -> look at the hardware; "
+            f"{shown}: slurmd reports less than its definition has -> look at the hardware; "
             "if it is right, run site.yml with this node so that it is read again, then "
             f"scontrol update nodename={name} state=resume"
         )

@@ -57,16 +57,27 @@ def point(option: str, text: str, now: int) -> int:
     except ValueError as error:
         raise SlurmError(
             "invalid",
-            f"{option}: {text} is no time -> write now, now+2hours, 2026-01-31T08:00:00 (UTC) or "
+            f"{option}: {text} is not a time -> write now, now+2hours, 2026-01-31T08:00:00 (UTC) or "
             "2026-01-31T08:00:00+01:00",
         ) from error
     return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp())
 
 
-def duration(text: str) -> int:
+def _point_text(option: str, given: t.Any) -> str | None:
+    try:
+        return None if given is None else values.given_point(given)
+    except ValueError as error:
+        raise SlurmError("invalid", f"{option}: {error}") from error
+
+
+def duration(given: t.Any) -> int:
     """Return the seconds of a duration that a task gives, in whole minutes. Raises SlurmError."""
     try:
-        length = values.seconds(str(text))
+        text = values.given_length(given)
+    except ValueError as error:
+        raise SlurmError("invalid", f"duration: {error}") from error
+    try:
+        length = values.seconds(text)
     except ValueError as error:
         raise SlurmError(
             "invalid", f"duration: {error} -> write minutes, 1-02:03:04 or unlimited"
@@ -134,6 +145,7 @@ def plan(
 
 def _times(out: _Plan, there: Reservation | None, params: t.Mapping[str, t.Any], now: int) -> None:
     start, end, length = (params.get(option) for option in ("start", "end", "duration"))
+    start, end = _point_text("start", start), _point_text("end", end)
     if end is not None and length is not None:
         raise SlurmError("invalid", "end and duration are both set -> set one of them")
     if there is None:
@@ -142,7 +154,7 @@ def _times(out: _Plan, there: Reservation | None, params: t.Mapping[str, t.Any],
     if start is not None and (there is None or _moves(there, params, start, now)):
         new_start = values.stamp(point("start", start, now))
         out.set("start", "StartTime", "now" if start == "now" else new_start, old_start, new_start)
-    # A start that moves takes its end along only where it is said again.
+    # A start that moves takes its end along only if the end is sent again.
     moved = "StartTime" in out.settings
     if end is not None and (there is None or not _RELATIVE.match(end)):
         new_end = values.stamp(point("end", end, now))
@@ -226,7 +238,7 @@ def _check_new(params: t.Mapping[str, t.Any]) -> None:
     """Raise SlurmError for a new reservation that lacks what Slurm needs."""
     where = f"reservation {params['name']}"
     if params.get("end") is None and params.get("duration") is None:
-        raise SlurmError("invalid", f"{where} has no end -> set end or duration")
+        raise SlurmError("invalid", f"{where} does not have an end -> set end or duration")
     if not any(params.get(option) for option in _LISTS):
         raise SlurmError(
             "invalid",

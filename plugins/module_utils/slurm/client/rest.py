@@ -110,12 +110,12 @@ class Rest:
         else:
             raise SlurmError(
                 "invalid",
-                f"rest_url: {url} is no URL of slurmrestd -> write http://HOST:6820, https://HOST or "
+                f"rest_url: {url} is not a URL of slurmrestd -> write http://HOST:6820, https://HOST or "
                 "unix:///run/slurmrestd/slurmrestd.socket",
             )
         if api and not re.fullmatch(r"v0\.0\.\d+", api):
             raise SlurmError(
-                "invalid", f"rest_api_version: {api} is no version -> write one such as v0.0.42"
+                "invalid", f"rest_api_version: {api} is not a version -> write one such as v0.0.42"
             )
         self._shown = f"slurmrestd at {unix_socket or parts.hostname}"
         self._token = token
@@ -154,7 +154,7 @@ class Rest:
     def _exchange(
         self, method: str, path: str, body: t.Any = None
     ) -> tuple[int, dict[str, t.Any] | str]:
-        """Send one request; return the status and the document, or the text that is none."""
+        """Send one request; return the status and the document, or the text of an answer that is not one."""
         what = f"{self._shown}: {method} {path.partition('?')[0]}"
         headers = {"Accept": "application/json"}
         if self._token:
@@ -230,7 +230,8 @@ class Rest:
         said = document if isinstance(document, str) else _errors(document)
         if status == 405 or (status == 404 and "requested url" in said.lower()):
             raise SlurmError(
-                "impossible", f"{what}: this slurmrestd has no such path -> see its /openapi/v3"
+                "impossible",
+                f"{what}: this slurmrestd does not have this path -> see its /openapi/v3",
             )
         if isinstance(document, str):
             if status == 403:
@@ -358,7 +359,7 @@ class Rest:
     def _impossible(self, why: str) -> SlurmError:
         return SlurmError(
             "impossible",
-            f"slurmrestd {why} -> take transport: cli (or auto) on a host that has Slurm's commands",
+            f"slurmrestd {why} -> use transport: cli (or auto) on a host that has Slurm's commands",
         )
 
     # -- slurmctld -------------------------------------------------------------------------------
@@ -382,7 +383,7 @@ class Rest:
         self.update_partition(name, settings)
 
     def update_partition(self, name: str, settings: t.Mapping[str, str]) -> None:
-        """Change a partition, or make it where there is none (26.05 and later)."""
+        """Change a partition, or create it (26.05 and later)."""
         self.post("partitions/", {"partitions": [rest_bodies.partition(name, settings)]})
 
     def delete_partition(self, name: str) -> None:
@@ -394,7 +395,7 @@ class Rest:
         self.update_reservation(name, settings)
 
     def update_reservation(self, name: str, settings: t.Mapping[str, str]) -> None:
-        """Change a reservation, or make it where there is none (25.05 and later)."""
+        """Change a reservation, or create it (25.05 and later)."""
         self.post("reservation", rest_bodies.reservation(name, settings))
 
     def delete_reservation(self, name: str) -> None:
@@ -416,7 +417,7 @@ class Rest:
         if not job_id:
             raise SlurmError(
                 "invalid",
-                f"{self._shown}: POST job/submit: the answer has no job id -> see its log",
+                f"{self._shown}: POST job/submit: the answer does not have a job id -> see its log",
             )
         return int(job_id)
 

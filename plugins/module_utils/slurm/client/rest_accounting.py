@@ -13,21 +13,12 @@ from __future__ import annotations
 import typing as t
 import urllib.parse
 
-from .. import values
-from ..errors import SlurmError, nearest
-from .accounting_options import (
-    ACCOUNT,
-    ASSOCIATION,
-    OPTIONS,
-    QOS,
-    QOS_FLAGS,
-    SHARE_OF_PARENT,
-    Option,
-)
+from ..errors import SlurmError
+from .accounting_options import ACCOUNT, ASSOCIATION, QOS
+from .rest_accounting_values import Document, at, number_of, option_of, put, shown, value_of
 from .transport import Operation
 
 Row = dict[str, str]
-Document = dict[str, t.Any]
 #: Asks slurmrestd: complete path, query -> document.
 Get = t.Callable[[str, dict[str, str]], Document]
 #: Method, complete path, query, body.
@@ -35,25 +26,6 @@ Request = tuple[str, str, dict[str, str], t.Optional[Document]]
 _MOST = 200  # things in one request: slurmdbd takes some milliseconds for each
 _ADMIN_LEVELS = {"none": "None", "operator": "Operator", "admin": "Administrator"}
 _ADMIN_LEVELS["administrator"] = "Administrator"
-_NOT_SET = ("", "-1", "unlimited", "none")
-
-
-def _number(api: str) -> int:
-    return int(api.rpartition(".")[2])
-
-
-def _at(thing: t.Any, path: str) -> t.Any:
-    """Return what lies at a path such as max/jobs/total; None where there is nothing."""
-    for key in path.split("/"):
-        thing = thing.get(key) if isinstance(thing, dict) else None
-    return thing
-
-
-def _put(thing: Document, path: str, value: t.Any) -> None:
-    *above, last = path.split("/")
-    for key in above:
-        thing = thing.setdefault(key, {})
-    thing[last] = value
 
 
 def _path(api: str, what: str, name: str | None = None) -> str:
@@ -61,64 +33,11 @@ def _path(api: str, what: str, name: str | None = None) -> str:
 
 
 # --- documents as rows ----------------------------------------------------------------------------
-def _shown(option: Option, value: t.Any) -> str:
-    """Return a value of a document as sacctmgr -nP shows it."""
-    if option.form in ("text", "name"):
-        return str(value or "")
-    if option.form == "names":
-        return ",".join(value or ())
-    if option.form == "flags":
-        return ",".join(QOS_FLAGS.get(flag, flag) for flag in value or ())
-    if option.form == "mode":
-        modes = [mode.lower() for mode in value or () if mode not in ("DISABLED", "OFF")]
-        return ",".join(modes) or "cluster"
-    if option.form == "tres":
-        return values.tres_text({_tres_name(item): item["count"] for item in value or ()})
-    if option.form == "float":
-        return _shown_float(value)
-    number = values.number(value)
-    if number is None:
-        return ""
-    if option.form == "share" and number == SHARE_OF_PARENT:
-        return "parent"
-    if option.form in ("minutes", "seconds", "grace"):
-        return values.duration(number * 60 if option.form == "minutes" else number)
-    return str(number)
-
-
-def _tres_name(item: Document) -> str:
-    return item["type"] + (f"/{item['name']}" if item.get("name") else "")
-
-
-def _shown_float(value: t.Any) -> str:
-    if isinstance(value, dict):
-        value = value.get("number") if value.get("set") and not value.get("infinite") else None
-    # NO_VAL and INFINITE come as floats too.
-    return "" if value is None or float(value) >= 2**32 - 2 else f"{float(value):f}"
-
-
-def _option(kind: str, name: str, api: str) -> Option:
-    option = OPTIONS[kind].get(name.lower())
-    if option is None:
-        close = nearest(name.lower(), OPTIONS[kind])
-        meant = f"write {OPTIONS[kind][close[0]].name}" if close else "see man sacctmgr"
-        raise SlurmError(
-            "invalid", f"{name}: slurmrestd has no such option of {kind} -> {meant}, or use cli"
-        )
-    if option.since > _number(api):
-        raise SlurmError(
-            "impossible",
-            f"{option.name} of {kind}: slurmrestd has it from v0.0.{option.since}, and this is {api} "
-            "-> use transport: cli",
-        )
-    return option
-
-
 def _columns(kind: str, thing: Document, columns: t.Sequence[str], api: str) -> Row:
     return {
-        column.lower(): _shown(option, _at(thing, option.path))
+        column.lower(): shown(option, at(thing, option.path))
         for column in columns
-        for option in (_option(kind, column, api),)
+        for option in (option_of(kind, column, api),)
     }
 
 
@@ -132,16 +51,16 @@ def _associations(get: Get, api: str, cluster: str) -> list[Document]:
     v0.0.38 and v0.0.39 show those that accounts pass on as well.
     """
     query = {"cluster": cluster}
-    if _number(api) >= 42:  # the names of these parameters are sentences
+    if number_of(api) >= 42:  # the names of these parameters are sentences
         query["Exclude limits from parents"] = "true"
-    elif _number(api) >= 40:
+    elif number_of(api) >= 40:
         query["without_parent_limits"] = "true"
     return get(_path(api, "associations"), query).get("associations") or []
 
 
 def _clusters(get: Get, api: str) -> list[Document]:
     found = get(_path(api, "clusters"), {}).get("clusters") or []
-    if _number(api) > 38:
+    if number_of(api) > 38:
         return found
     # v0.0.38 shows clusters that were removed; these have no association of root any more.
     roots = get(_path(api, "associations"), {"account": "root"}).get("associations") or []
@@ -164,7 +83,7 @@ def rows(
     for kind in kinds:
         if kind == "cluster":
             out[kind] = [
-                {"cluster": item["name"], "controlhost": _at(item, "controller/host") or ""}
+                {"cluster": item["name"], "controlhost": at(item, "controller/host") or ""}
                 for item in _clusters(get, api)
             ]
         elif kind == "account":
@@ -210,100 +129,22 @@ def _user_rows(get: Get, api: str, associations: t.Sequence[Document]) -> list[R
 
 
 # --- operations as requests -----------------------------------------------------------------------
-def _value(option: Option, text: str, api: str) -> t.Any:
-    """Return an option's value, written as for sacctmgr, as slurmrestd takes it."""
-    number, unset = _number(api), text.strip().lower() in _NOT_SET
-    if option.form == "text":
-        return text
-    if option.form == "name":
-        if unset and number <= 38:
-            raise _cannot_clear(option, api)
-        return "" if unset else text
-    if option.form == "names":
-        names = [] if unset else [name.strip() for name in text.split(",")]
-        # Newer ones take an empty list for "leave it" and answer that nothing changed.
-        if not names and number > (39 if option.name == "Preempt" else 38):
-            raise _cannot_clear(option, api)
-        if any(name[:1] in "+-" for name in names):
-            raise SlurmError(
-                "invalid",
-                f"{option.name}={text}: slurmrestd takes whole lists -> leave out + and -",
-            )
-        return names
-    if option.form == "flags":
-        return [_flag(name.strip()) for name in ([] if unset else text.split(","))]
-    if option.form == "mode":
-        modes = [] if unset else [mode.strip().upper() for mode in text.split(",")]
-        return [mode for mode in modes if mode not in ("CLUSTER", "OFF")]
-    if option.form == "tres":
-        return [] if unset else [_tres_item(part) for part in text.split(",")]
-    if option.form == "share":
-        if text.lower() == "parent":
-            return SHARE_OF_PARENT
-        return 1 if unset else int(float(text))
-    if option.form == "float":
-        amount: t.Any = None if unset else float(text)
-    elif option.form == "number":
-        amount = None if unset else int(float(text))
-    else:
-        length = values.seconds(text, 1 if option.form == "grace" else 60)
-        amount = length // 60 if length is not None and option.form == "minutes" else length
-    if option.form == "grace" and number != 39:
-        return amount or 0
-    if number <= 38:
-        return amount
-    return {"set": True, "infinite": amount is None, "number": amount or 0}
-
-
-def _cannot_clear(option: Option, api: str) -> SlurmError:
-    return SlurmError(
-        "impossible",
-        f"{option.name}: slurmrestd {api} cannot clear it -> use transport: cli",
-    )
-
-
-def _flag(name: str) -> str:
-    for theirs, ours in QOS_FLAGS.items():
-        if name.lower() in (theirs.lower(), ours.lower()):
-            return theirs
-    close = nearest(name, QOS_FLAGS.values())
-    raise SlurmError(
-        "invalid",
-        f"Flags: {name} is no flag of a QOS -> write {' or '.join(close or QOS_FLAGS.values())}",
-    )
-
-
-def _tres_item(part: str) -> Document:
-    name, _equals, count = (piece.strip() for piece in part.partition("="))
-    kind, _slash, rest = name.lower().partition("/")
-    gone = count.startswith("-")
-    amount = -1 if gone else values.tres(f"{kind}={count}")[kind]
-    return (
-        {"type": kind, "name": rest or None, "count": amount}
-        if rest
-        else {
-            "type": kind,
-            "count": amount,
-        }
-    )
-
-
 def _body(kind: str, settings: t.Mapping[str, str], current: Document | None, api: str) -> Document:
     """Return settings as a part of a body; with what is there of the fields that must go along."""
     body: Document = {}
     table = QOS if kind == "qos" else ASSOCIATION
     along = ("flags", "mode") if kind == "qos" else ("tres",)
     for option in table:
-        value = _at(current, option.path)
+        value = at(current, option.path)
         if option.form in along and value:
-            _put(body, option.path, value)
+            put(body, option.path, value)
     for name, text in settings.items():
-        option = _option(kind, name, api)
-        value = _value(option, text, api)
+        option = option_of(kind, name, api)
+        value = value_of(option, text, api)
         # v0.0.38 refuses an empty list of resources; what is not there needs no removal.
         if option.form == "tres" and not value:
             continue
-        _put(body, option.path, value)
+        put(body, option.path, value)
     return body
 
 
@@ -321,8 +162,8 @@ class _Writer:
         if key not in self._known:
             query = {"cluster": cluster} if cluster else {}
             if what == "accounts":  # else v0.0.40 and later would drop the coordinators
-                query["WithCoordinators" if _number(self.api) >= 41 else "with_coords"] = "true"
-                if _number(self.api) < 40:
+                query["WithCoordinators" if number_of(self.api) >= 41 else "with_coords"] = "true"
+                if number_of(self.api) < 40:
                     query = {}
             document = self._get(_path(self.api, what), query)
             self._known[key] = document.get(what) or document.get(what.upper()) or []
@@ -330,7 +171,7 @@ class _Writer:
 
     def post(self, what: str, items: t.Sequence[Document]) -> t.Iterator[Request]:
         """Yield the requests that send items."""
-        key = "QOS" if what == "qos" and _number(self.api) < 40 else what
+        key = "QOS" if what == "qos" and number_of(self.api) < 40 else what
         for start in range(0, len(items), _MOST):
             yield "POST", _path(self.api, what), {}, {key: list(items[start : start + _MOST])}
         if items:
@@ -418,8 +259,8 @@ class _Writer:
     def _user(self, name: str, settings: t.Mapping[str, str]) -> Document:
         level = _ADMIN_LEVELS[settings.get("adminlevel", "none").lower()]
         body: Document = {"name": name}
-        if "adminlevel" in settings or _number(self.api) <= 38:
-            body["administrator_level"] = level if _number(self.api) <= 38 else [level]
+        if "adminlevel" in settings or number_of(self.api) <= 38:
+            body["administrator_level"] = level if number_of(self.api) <= 38 else [level]
         return body
 
     def _association(
@@ -468,7 +309,7 @@ class _Writer:
 
     @property
     def _true(self) -> int:
-        return 1 if _number(self.api) <= 38 else True
+        return 1 if number_of(self.api) <= 38 else True
 
     def modify_user(self, operations: t.Sequence[Operation]) -> t.Iterator[Request]:
         users, associations = [], []

@@ -116,7 +116,7 @@ def _body(
         if option not in table:
             raise SlurmError(
                 "impossible",
-                f"{what}: slurmrestd has no field for {option} -> leave it out, or take transport: cli "
+                f"{what}: slurmrestd does not have a field for {option} -> leave it out, or use transport: cli "
                 "on a host that has scontrol",
             )
         path, convert = table[option]

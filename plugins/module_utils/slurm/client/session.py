@@ -70,7 +70,7 @@ class Session:
             if not refused:
                 return transport
             why.append(SlurmError("impossible", refused))
-        # What is there and cannot do it says more than what is not there.
+        # A transport that exists and cannot do it explains more than one that is missing.
         said = [error for error in why if error.kind != "missing"] or why
         raise said[0] if len(said) == 1 else SlurmError(said[0].kind, "; ".join(map(str, said)))
 

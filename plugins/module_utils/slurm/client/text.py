@@ -3,7 +3,7 @@
 """From what scontrol, sacct and sacctmgr print to records. Pure.
 
 scontrol's ``show`` is read in both of its forms, with many lines for a record and with -o. In the
-many-line form each free text (a job's name, a comment, a reason) stands at the end of its line, so
+many-line form each free text (a job's name, a comment, a reason) is at the end of its line, so
 that nothing in it can be taken for another field; with -o a text such as "x Comment=y" cannot be
 told from two fields. The forms are those of src/api/*_info.c and src/scontrol of Slurm 22.05 to
 26.05, run with TZ=UTC and SLURM_TIME_FORMAT=standard. Runs on nodes: Python 3.9.
@@ -24,7 +24,7 @@ SACCT_COLUMNS = (
     *("AllocCPUS", "AllocTRES", "ReqTRES", "Priority", "Submit", "Start", "End", "ElapsedRaw"),
     *("TimelimitRaw", "ExitCode", "Reservation", "JobName", "WorkDir", "Comment", "JobIDRaw"),
 )
-#: A character that stands in no value; the default, "|", may stand in names, comments and paths.
+#: A character that no value has; the default, "|", may be in names, comments and paths.
 SACCT_DELIMITER = "\x1f"
 #: Columns for ``sacctmgr -nP show event``; the one with free text is the last.
 EVENT_COLUMNS = ("Cluster", "NodeName", "TimeStart", "TimeEnd", "State", "User", "Reason")
@@ -127,7 +127,7 @@ def _one(lines: t.Sequence[str], texts: t.Mapping[str, str]) -> Fields:
 
 
 def _whole(text: str) -> int:
-    """Return the number at the beginning of text ("2-4" is at least 2), 0 where there is none."""
+    """Return the number at the beginning of text ("2-4" is at least 2), 0 without one."""
     match = re.match(r"\d+", text)
     return int(match[0]) if match else 0
 
@@ -181,7 +181,7 @@ def _node(fields: Fields) -> records.Node:
 
 
 def _reason(shown: str) -> tuple[str, str, int | None]:
-    """Return reason, who set it and when; these two stand behind its first line, in brackets."""
+    """Return reason, who set it and when; these two follow its first line, in brackets."""
     line, end, more = shown.partition("\n")
     match = _REASON.match(line)
     if match is None:
@@ -365,7 +365,7 @@ def ended_jobs(text: str) -> list[records.Job]:
         if len(row) < last:
             row.append(cell)
             continue
-        # The last column of a record and the first of the next stand on both sides of a line end.
+        # The last column of a record and the first of the next are on both sides of a line end.
         end, _newline, begin = cell.partition("\n")
         found.append(_ended(dict(zip(SACCT_COLUMNS, [*row, end]))))
         row = [begin]

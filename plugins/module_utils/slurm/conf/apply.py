@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Plan and apply a configuration of slurmctld: none, reconfigure, restart or start.
 
-What slurmctld was last given is kept beside the files (one copy of each in `applied`), and is
-written only after slurmctld took it. A run that was interrupted between writing and telling
+The configuration that slurmctld last accepted is kept beside the files (one copy of each in
+`applied`), and is written only after slurmctld accepted it. A run that was interrupted between writing and telling
 slurmctld therefore still reconfigures or restarts.
 """
 
@@ -29,7 +29,7 @@ _NEWS = re.compile(r"\b(error|fatal|refus|invalid|unrecognized|mismatch)", re.IG
 
 
 class ApplyError(Exception):
-    """The configuration was not taken; the message says where, what, why and the remedy."""
+    """slurmctld did not accept the configuration; the message has place, fault, reason and remedy."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ def _plain(lines: list[str]) -> list[str]:
 
 
 def parser_says(text: str, scontrol: str, run: Run) -> str:
-    """Return what Slurm's own parser says against a slurm.conf without includes, "" for nothing.
+    """Return the objection of Slurm's own parser to a slurm.conf without includes, "" for none.
 
     scontrol reads the whole file before it does anything, and ends with the parser's message at a
     value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no daemon. What
@@ -230,7 +230,7 @@ class Controller:
         return rc == 0 and self.wait_up(), said
 
     def syntax_error(self, specs: list[dict]) -> str:
-        """Return what Slurm's own parser says against the wanted slurm.conf, "" for nothing."""
+        """Return the objection of Slurm's own parser to the wanted slurm.conf, "" for none."""
         spec = _slurm_conf(specs)
         scontrol = os.path.join(self.settings.bin_dir, "scontrol")
         if not spec or not os.access(scontrol, os.X_OK):
@@ -240,7 +240,7 @@ class Controller:
         return parser_says(_content(spec), scontrol, self._run)
 
     def news(self, since: float, log_offset: int) -> str:
-        """Return the last that slurmctld said since: errors of its log file, else the journal."""
+        """Return the last messages of slurmctld since then: errors of its log file, else the journal."""
         lines: list[str] = []
         log = self.log_file()
         if log:
@@ -253,7 +253,7 @@ class Controller:
                 + ["--since", f"@{int(since)}"]
             )[1].splitlines()
         bad = _plain([line for line in lines if _NEWS.search(line)])
-        # The last line is the reason; what stands before it leads there.
+        # The last line is the reason; the lines before it lead there.
         return "; ".join((bad or _plain(lines))[-5:]) or "nothing in its log or the journal"
 
     def log_file(self) -> str:
@@ -286,7 +286,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
             continue
         applied = _read(_applied_path(spec, settings))
         if applied is None and running and not spec.get("secret"):
-            # Somebody's own cluster: slurmctld was started with the files as they stand.
+            # A cluster that this collection did not set up: slurmctld was started with the files as they are.
             applied = _read(spec["path"])
         wanted = None if spec["state"] == "absent" else _recorded(spec)
         if is_drop_in(spec["path"]):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Change options and lines of slurm.conf and its like; every other byte stays. Pure.
 
-What is there already is changed where it stands. Runs on nodes: Python 3.9.
+An existing option is changed in place. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .. import values
 from ..errors import SlurmError
 from ..hostlist import fold_in_order
 from . import syntax
@@ -66,6 +67,11 @@ class Entry:
 Change = t.Union[Setting, Entry]
 
 
+# Options of a partition whose plain number is minutes; those of all other times are seconds, which is
+# what YAML makes of an unquoted 1:30:00 as well.
+_MINUTES = frozenset(("DefaultTime", "MaxTime"))
+
+
 def invalid(message: str) -> SlurmError:
     return SlurmError("invalid", message)
 
@@ -76,7 +82,7 @@ def invalid(message: str) -> SlurmError:
 def as_text(name: str, value: object) -> str | None:
     """Return a value as Slurm reads it: lists and dicts with commas; None for null and empty ones.
 
-    In a dict, true stands for the bare word and false and null for nothing:
+    In a dict, true is the bare word, and false and null are left out:
     ``{bf_interval: 30, defer: true}`` becomes ``bf_interval=30,defer``.
     """
     if isinstance(value, Mapping):
@@ -90,11 +96,16 @@ def as_text(name: str, value: object) -> str | None:
         return ",".join(as_text(name, item) or "" for item in value) or None
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if name in _MINUTES:
+        try:
+            value = None if value is None else values.given_length(value)
+        except ValueError as error:
+            raise invalid(f"{name} {error}") from None
     text = None if value is None else str(value)
     try:
         syntax.render_value(text or "")
     except syntax.ConfError as error:
-        raise invalid(f"{name}: {error} -> take it out of the value") from None
+        raise invalid(f"{name}: {error} -> remove it from the value") from None
     return text
 
 
@@ -127,7 +138,7 @@ def _entry(where: str, given: Mapping[str, object]) -> Entry:
         elif known in options:
             raise invalid(f"{where}: {known} is given twice -> give it once")
         else:
-            options[known] = as_text(key, value)
+            options[known] = as_text(known, value)
     if kind == "gres":
         names = [str(options[key]) for key in ("Name", "NodeName", "File") if options.get(key)][:1]
     if len(names) != 1 or not names[0]:
@@ -155,7 +166,7 @@ def wanted(given: Mapping[str, t.Any], file: str) -> list[Change]:
         entries = given.get(where) or []
         home = "gres.conf" if kind == "gres" else "slurm.conf"
         if entries and file != home:
-            raise invalid(f"{where}: {file} has no such lines -> give file: {home}")
+            raise invalid(f"{where}: {file} cannot have such lines -> give file: {home}")
         changes += [_entry(where, entry) for entry in entries]
     return changes
 
@@ -371,7 +382,7 @@ class File:
         if len(found) > 1:
             where = " and ".join(str(row.number) for row in found)
             raise invalid(
-                f"{entry.kind}={entry.name} stands in lines {where} -> remove all but one by hand"
+                f"{entry.kind}={entry.name} is in lines {where} -> remove all but one by hand"
             )
         if not entry.present:
             self.rows = [row for row in self.rows if row not in found]
@@ -479,7 +490,7 @@ def edit(
             other.apply(change)
             if other.text != before:
                 raise invalid(
-                    f"{change.name} stands in {path}, which this file includes -> run the module "
+                    f"{change.name} is in {path}, which this file includes -> run the module "
                     f"with path: {path}"
                 )
         if edited.concerns(change) or not elsewhere:
@@ -490,7 +501,7 @@ def edit(
 def undefined(confs: Sequence[syntax.Conf]) -> dict[str, list[str]]:
     """Return {partition, node set or down nodes: nodes that no NodeName line has}.
 
-    confs: a file and what it includes. Nothing is said where none of them defines nodes.
+    confs: a file and what it includes. The result is empty where none of them defines nodes.
     """
     known = {name for conf in confs for name in conf.nodes}
     if not known:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Find slurm.conf, the version that reads it and what it includes; change it and say what that takes.
+"""Find slurm.conf, the version that reads it and what it includes; change it and report how to apply the change.
 
 Runs on nodes: Python 3.9.
 """
@@ -70,7 +70,7 @@ def find_program(names: tuple[str, ...], path: str, prefix: str | None) -> str |
 
 
 def find_version(params: Mapping[str, t.Any], file: str, path: str, run: Run) -> str:
-    """Return the version whose options count. Raises SlurmError: missing."""
+    """Return the version whose options are valid. Raises SlurmError: missing."""
     if params.get("version"):
         return str(params["version"])
     names = _PROGRAMS.get(file, ("slurmctld", "scontrol", "slurmd"))
@@ -150,7 +150,7 @@ class Edit:
                 raise SlurmError(
                     "invalid",
                     f"{line} names nodes that no NodeName line has: {', '.join(lost)} -> slurmctld "
-                    "would not start: give them under nodes, or take them out of the line",
+                    "would not start: give them under nodes, or remove them from the line",
                 )
 
     def _check_by_slurm(self) -> None:
@@ -182,7 +182,7 @@ class Edit:
         return syntax.why(name, action, self.version, self.file)
 
     def result(self) -> dict[str, t.Any]:
-        """Return what the module returns."""
+        """Return the result of slurm_conf: what changed, what applies it, and why."""
         action = self.decision.action
         if action == "refuse" and not self.refused:
             action = "restart"

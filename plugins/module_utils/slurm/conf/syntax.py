@@ -1,10 +1,10 @@
-# Read, write and compare slurm.conf and its like; say what a change takes.
+# Read, write and compare slurm.conf and its like; decide how a change is applied.
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """slurm.conf as data: parser, renderer, option names by version, restart or reconfigure.
 
 The grammar is that of src/common/parse_config.c of Slurm: a comment begins at a ``#`` that no
-backslash escapes, a backslash at the end of a line continues it, a value is one word or stands in
+backslash escapes, a backslash at the end of a line continues it, a value is one word or is in
 double quotes, keys are case-insensitive. Pure: no I/O. Runs on nodes with Python 3.9+.
 """
 
@@ -65,7 +65,7 @@ class Conf:
 
 @dataclass
 class Decision:
-    """What a change takes.
+    """How a change is applied.
 
     action: none, reconfigure, restart or refuse, for slurmctld.
     slurmd_restart: whether every slurmd must be restarted as well.
@@ -97,7 +97,7 @@ def canonical(key: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, int]:
-    """Return (24, 11) for "24.11.5"; (0, 0) for what is no version."""
+    """Return (24, 11) for "24.11.5"; (0, 0) for anything else."""
     match = re.match(r"(\d+)\.(\d+)", version or "")
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
@@ -246,7 +246,7 @@ def logical_lines(text: str) -> list[Line]:
 def matches(line: Line) -> list[re.Match[str]]:
     """Return a match for each Key=Value of a line: key, operator, value in quotes, bare value.
 
-    Raises ConfError for what is none.
+    Raises ConfError for anything else.
     """
     out, position, text = [], 0, line.text
     while text[position:].strip():
@@ -254,7 +254,7 @@ def matches(line: Line) -> list[re.Match[str]]:
         if not match:
             raise ConfError(
                 f"line {line.number}: {text[position:].strip()!r} is not Key=Value; a value with a "
-                "blank in it must stand in double quotes"
+                "blank in it must be in double quotes"
             )
         out.append(match)
         position = match.end()
@@ -284,7 +284,7 @@ def parse(text: str, file: str = "slurm.conf") -> Conf:
     """Return the file as data.
 
     In gres.conf every line with a Name or NodeName is a line of pairs. Raises ConfError for what
-    Slurm's parser would refuse: a line that is no Key=Value, or two scalars in one line.
+    Slurm's parser would refuse: a line that is not Key=Value, or two scalars in one line.
     """
     conf = Conf()
     defaults: dict[str, str] = {}
@@ -304,7 +304,7 @@ def parse(text: str, file: str = "slurm.conf") -> Conf:
             continue
         if len(pairs) > 1:
             raise ConfError(
-                f"line {line.number}: {pairs[0][0]} and {pairs[1][0]} stand in one line; give each "
+                f"line {line.number}: {pairs[0][0]} and {pairs[1][0]} are in one line; give each "
                 "option a line of its own"
             )
         conf.scalars.setdefault(pairs[0][0], []).append(pairs[0][1])
@@ -366,7 +366,7 @@ def _holds(first: str | None, before: str | None, version: tuple[int, int]) -> b
 
 
 def parameter_actions(version: str, file: str = "slurm.conf") -> dict[str, tuple[str, str]]:
-    """Return {parameter: (action, source)} of what takes more than a reconfigure."""
+    """Return {parameter: (action, source)} of parameters that need more than a reconfigure."""
     wanted = version_key(version)
     return {
         name: (action, source)
@@ -439,7 +439,7 @@ def _node_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str
 
 
 def _gres_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str, str, str]]:
-    """Options of gres.conf that take more than a reconfigure, where lines for the same differ."""
+    """Options of gres.conf that need more than a reconfigure, where lines for the same differ."""
 
     def values(conf: Conf, key: str) -> dict[str, str]:
         out: dict[str, list[str]] = {}
@@ -495,7 +495,7 @@ def why(parameter: str, action: str, version: str, file: str = "slurm.conf") -> 
 
 
 def decide(old: Conf, new: Conf, version: str, file: str = "slurm.conf") -> Decision:
-    """Return what it takes to bring a running cluster from `old` to `new`.
+    """Return how to bring a running cluster from `old` to `new`.
 
     For slurmdbd.conf the action is one on slurmdbd.
     """

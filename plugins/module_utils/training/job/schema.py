@@ -292,11 +292,11 @@ def _value(value: t.Any, rule: Json, where: str, faults: list[str]) -> t.Any:
     if isinstance(value, (bool, float)) or not isinstance(value, (str, int)):
         faults.append(f"{where}: is {value!r}, which YAML takes for no text -> put it in quotes")
         return ""
-    if where.endswith(".time") and isinstance(value, int):
-        faults.append(
-            f"{where}: is the number {value}; YAML makes one of 1:30:00 too -> write it in quotes, "
-            '"90" for minutes or "1:30:00"'
-        )
+    if where.endswith(".time"):
+        try:
+            values.given_length(value)
+        except ValueError as error:
+            faults.append(f"{where}: {error}")
     if "choices" in rule and value not in rule["choices"]:
         faults.append(f"{where}: is {value!r} -> one of {', '.join(rule['choices'])}")
     return str(value)

@@ -120,7 +120,7 @@ def test_names_are_in_natural_order_each_once() -> None:
         ("c1, c2", "without blanks"),
         ("@gpu", "no name has '@' in it"),
         ("c[0-65536]", "65537 names"),
-        (["c1", 2], "2 is no host list but int"),
+        (["c1", 2], "2 is not a host list but int"),
         (None, "None is no host list"),
         ({"c1": {}}, "but dict"),
     ],

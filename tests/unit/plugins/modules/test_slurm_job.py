@@ -11,7 +11,10 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs, session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    job_options,
+    session,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_job
 
@@ -49,7 +52,7 @@ def main(
 ) -> dict[str, t.Any]:
     """Run the module with options and return what it prints."""
     monkeypatch.setattr(session.Session, "using", lambda *_names: cluster)
-    monkeypatch.setattr(jobs, "_home", lambda user: "/home/alice")
+    monkeypatch.setattr(job_options, "home_of", lambda user: "/home/alice")
     with patch_module_args(options), pytest.raises(SystemExit):
         slurm_job.main()
     printed: dict[str, t.Any] = json.loads(capsys.readouterr().out)

@@ -32,4 +32,4 @@ def test_a_failure_has_its_kind_and_its_remedy(
     control = FakeControl(Node("c1"))
     failed = run(slurm_node, control, capsys, monkeypatch, names="c2", weight=2)
     assert failed["failed"] and failed["error"] == "unknown"
-    assert failed["msg"] == "Slurm knows no node c2 -> write one of: c1"
+    assert failed["msg"] == "Slurm does not know the node c2 -> write one of: c1"

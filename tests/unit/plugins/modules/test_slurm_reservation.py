@@ -20,7 +20,7 @@ def test_a_run_of_the_module(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = FakeControl(Node("c1"), Node("c2"))
-    wish = {"name": "r", "duration": 60, "nodes": "c1", "users": "root", "flags": ["MAINT"]}
+    wish = {"name": "r", "duration": "60", "nodes": "c1", "users": "root", "flags": ["MAINT"]}
     first = run(slurm_reservation, control, capsys, monkeypatch, **wish)
     assert first["changed"] and first["reservation"]["users"] == ["root"]
     assert not run(slurm_reservation, control, capsys, monkeypatch, **wish)["changed"]

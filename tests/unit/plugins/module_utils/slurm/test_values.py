@@ -79,6 +79,27 @@ def test_durations(text: str, unit: int, seconds: int | None) -> None:
     assert values.seconds(text, unit) == seconds
 
 
+@pytest.mark.parametrize(
+    ("given", "text"), [("90", "90"), ("1:30:00", "1:30:00"), (-1, "-1"), ("-1", "-1")]
+)
+def test_a_duration_that_is_text_stays_as_it_is(given: t.Any, text: str) -> None:
+    assert values.given_length(given) == text
+
+
+@pytest.mark.parametrize("given", [0, 30, 5400, 5400.5])
+def test_a_duration_that_is_a_number_is_refused(given: float) -> None:
+    """What YAML reads in `time: 1:30:00` cannot be told from `time: 5400`."""
+    with pytest.raises(ValueError, match=f"is the number {given}; YAML .* -> write it in quotes"):
+        values.given_length(given)
+
+
+def test_a_time_of_day_that_is_a_number_is_refused() -> None:
+    assert values.given_point(1795190400) == "1795190400"
+    assert values.given_point("16:00:00") == "16:00:00"
+    with pytest.raises(ValueError, match='number 57600; .* -> write it in quotes, "16:00:00"'):
+        values.given_point(57600)
+
+
 @SOME
 @given(st.text("0123456789-:. dhUN", max_size=12))
 @example("1-")

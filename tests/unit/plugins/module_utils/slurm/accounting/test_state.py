@@ -53,7 +53,7 @@ AS_IT_IS: dict[str, t.Any] = {
             "options": {
                 "Flags": "denyonlimit",
                 "GrpTRES": {"mem": 10240, "cpu": 10},
-                "MaxWall": 1440,
+                "MaxWall": "1440",
                 "GraceTime": 120,
                 "MaxJobsPerUser": 4,
             },
@@ -190,8 +190,20 @@ def test_the_diff_names_each_thing(state: accounting.State) -> None:
             {"users": [{"name": "alice", "qos": ["normal"], "default_qos": "high"}]},
             "default qos high is not one of",
         ),
-        ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "no value of that option"),
+        ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "not a value of that option"),
         ({"qos": [{"name": "q", "options": {"Grp TRES": 1}}]}, "no option of sacctmgr"),
+        (
+            {"qos": [{"name": "q", "options": {"MaxWall": 3600}}]},
+            "MaxWall is the number 3600; YAML",
+        ),
+        (
+            {"qos": [{"name": "q", "options": {"PreemptExemptTime": 600}}]},
+            "PreemptExemptTime is the number 600; .* -> write it in quotes",
+        ),
+        (
+            {"accounts": [{"name": "x", "options": {"GrpWall": 3600}}]},
+            "account x: GrpWall is the number 3600",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_its_remedy(
@@ -201,6 +213,11 @@ def test_bad_input_is_refused_with_its_remedy(
     with pytest.raises(accounting.AccountingError, match=message) as caught:
         plan(state, **params)
     assert " -> " in str(caught.value)
+
+
+def test_seconds_and_no_limit_may_be_numbers(state: accounting.State) -> None:
+    options = {"GraceTime": 90, "MaxWall": -1, "GrpWall": None}
+    plan(state, qos=[{"name": "q", "options": options}])
 
 
 @pytest.mark.parametrize(
@@ -316,7 +333,7 @@ def test_a_new_user_is_made_in_his_default_account_first() -> None:
         ({"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]}, "no key of it"),
         ({"accounts": [{"name": "a", "options": {"MaxJob": 1}}]}, "write MaxJobs"),
         (
-            {"qos": [{"name": "a", "options": {"MaxWall": 1, "MaxWallDurationPerJob": 2}}]},
+            {"qos": [{"name": "a", "options": {"MaxWall": "1", "MaxWallDurationPerJob": "2"}}]},
             "is the same",
         ),
         ({"users": [{"name": "alice", "accounts": ["lap"]}]}, "did you mean lab"),

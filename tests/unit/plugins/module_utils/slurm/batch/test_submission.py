@@ -152,7 +152,7 @@ def test_stepmgr_is_a_flag_from_24_05_on() -> None:
 def test_an_option_of_pyxis_is_named_where_slurmrestd_has_no_field() -> None:
     script = "#!/bin/sh\n#SBATCH --container-mount-home --chdir=/data/run\n"
     with pytest.raises(
-        SlurmError, match="--container-mount-home: slurmrestd's v0.0.42 has no field"
+        SlurmError, match="--container-mount-home: slurmrestd's v0.0.42 does not have a field"
     ):
         submission.body(script, {"job_name": "x"}, "v0.0.42", "/home/alice")
 

@@ -8,7 +8,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import job_options
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
@@ -112,7 +112,7 @@ class FakeCluster:
         ]
 
     def configuration(self) -> records.Configuration:
-        raise SlurmError("impossible", "only 26.05 has it -> take transport: cli")
+        raise SlurmError("impossible", "only 26.05 has it -> use transport: cli")
 
     def nodes(self) -> list[records.Node]:
         return [
@@ -155,8 +155,8 @@ class Clock:
 
 
 PARAMS: dict[str, t.Any] = {
-    **dict.fromkeys((*jobs.TYPED, "name", "id", "script", "content", "timeout", "requeue")),
-    **dict.fromkeys(jobs.LISTED, []),
+    **dict.fromkeys((*job_options.TYPED, "name", "id", "script", "content", "timeout", "requeue")),
+    **dict.fromkeys(job_options.LISTED, []),
     "state": "submitted",
     "transport": "auto",
     "controller_timeout": 60.0,

@@ -131,7 +131,7 @@ def test_why_slurmrestd_cannot(module: str, operations: list[str], version: str,
     why = why_not(module, operations, version, "rest")
     assert said in why and bool(why) is bool(said)
     assert not why or why.endswith(
-        "-> take transport: cli (or auto) on a host that has Slurm's commands"
+        "-> use transport: cli (or auto) on a host that has Slurm's commands"
     )
 
 

@@ -249,7 +249,7 @@ def test_a_refusal_says_what_who_why_and_what_to_do(fake: Fake) -> None:
         one.update_nodes(["c1"], {"State": "DRAIN"})
     assert caught.value.kind == "denied"
     assert str(caught.value).startswith(
-        f"scontrol update NodeName=c1 State=DRAIN (as {one.user}): Invalid user id -> it takes root"
+        f"scontrol update NodeName=c1 State=DRAIN (as {one.user}): Invalid user id -> only root"
     )
 
 

@@ -183,7 +183,7 @@ def test_since_when_events_are_read(
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"nodes": ["c[2-4]"]}, "Slurm knows no node c4 -> write one of: c1"),
+        ({"nodes": ["c[2-4]"]}, "Slurm does not know the node c4 -> write one of: c1"),
         ({"partitions": ["bach"]}, "no partition bach (did you mean batch?)"),
         ({"features": ["gpus"]}, "no feature gpus (did you mean gpu?)"),
         ({"reservations": ["main"]}, "no reservation main (did you mean maint?)"),
@@ -191,8 +191,8 @@ def test_since_when_events_are_read(
         ({"nodes": ["c[2"]}, "nodes: unbalanced brackets -> write it as in gpu[01-04]"),
         ({"events_since": "yesterday"}, "events_since: 'yesterday' is no time -> "),
         ({"events_since": "UNLIMITED"}, "events_since: 'UNLIMITED' is no time -> "),
-        ({"gather": ["jobs"], "jobs": [1, 17]}, "slurmctld knows no job 17 "),
-        ({"gather": ["jobs"], "jobs": [1], "users": ["bob"]}, "slurmctld knows no job 1 "),
+        ({"gather": ["jobs"], "jobs": [1, 17]}, "slurmctld does not know the job 17 "),
+        ({"gather": ["jobs"], "jobs": [1], "users": ["bob"]}, "slurmctld does not know the job 1 "),
     ],
 )
 def test_names_that_slurm_does_not_know(filters: dict[str, t.Any], said: str) -> None:

@@ -10,7 +10,10 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    job_options,
+    jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
 
@@ -34,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr("time.monotonic", clock)
     monkeypatch.setattr("time.sleep", clock.sleep)
     monkeypatch.setattr(jobs.wait, "__defaults__", (lambda line: None, clock, clock.sleep))
-    monkeypatch.setattr(jobs, "_home", lambda user: f"/home/{user}")
+    monkeypatch.setattr(job_options, "home_of", lambda user: f"/home/{user}")
     return clock
 
 
@@ -157,13 +160,15 @@ def test_a_silent_controller_is_asked_again_and_its_empty_list_is_not_believed(
 
 
 def test_every_option_reaches_sbatch_by_its_own_name() -> None:
-    given = {name: "1" for name in jobs.TYPED} | {name: ["a", "b"] for name in jobs.LISTED}
+    given = {name: "1" for name in job_options.TYPED} | {
+        name: ["a", "b"] for name in job_options.LISTED
+    }
     session = FakeSession(FakeCluster(), name="x", **given, exclusive=True, requeue=False)
     session.params = {
         **session.params,
         "options": {"ntasks-per-socket": 2, "hold": True, "x": None},
     }
-    options = jobs.options_of(session.params)
+    options = job_options.options_of(session.params)
     assert options["mem"] == "1" and options["time"] == "1" and options["nodelist"] == "a,b"
     assert options["exclusive"] is True and options["no_requeue"] is True
     assert options["ntasks_per_socket"] == "2" and options["hold"] is True and "x" not in options
@@ -175,6 +180,24 @@ def test_an_option_that_has_another_way_is_refused(cluster: FakeCluster, name: s
         run(cluster, options={name: "1"})
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"time_limit": 5400}, 'time_limit: is the number 5400; .* -> write it in quotes, "90"'),
+        ({"options": {"time-min": 5400}}, "options: time-min: is the number 5400"),
+        ({"options": {"delay_boot": 60}}, "options: delay_boot: is the number 60"),
+        ({"begin": 57600}, 'begin: is the number 57600; .* -> write it in quotes, "16:00:00"'),
+        ({"options": {"deadline": 57600}}, "options: deadline: is the number 57600"),
+    ],
+)
+def test_a_time_that_yaml_made_a_number_of_is_refused(
+    cluster: FakeCluster, params: dict[str, t.Any], said: str
+) -> None:
+    with pytest.raises(SlurmError, match=said):
+        run(cluster, **params)
+    assert cluster.submitted == []
+
+
 def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH -D /data\ntrue\n")
     run(cluster, script=str(tmp_path / "job.sh"))
@@ -184,7 +207,7 @@ def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> N
     with pytest.raises(SlurmError, match=r"none\.sh: No such file.*->"):
         run(cluster, script=str(tmp_path / "none.sh"), name="third")
     (tmp_path / "binary").write_bytes(b"\x7fELF\xff")
-    with pytest.raises(SlurmError, match="no text in UTF-8 ->"):
+    with pytest.raises(SlurmError, match="not text in UTF-8 ->"):
         run(cluster, script=str(tmp_path / "binary"), name="third")
 
 
@@ -204,7 +227,7 @@ def test_no_directory_is_made_up_for_a_script_that_is_not_understood(
     assert cluster.submitted[0] == (content, {"job_name": "train"})
     run(cluster, content=content, workdir="/other", name="second")
     assert cluster.submitted[1][1]["chdir"] == "/other"
-    monkeypatch.setattr(jobs, "_home", lambda user: "")
+    monkeypatch.setattr(job_options, "home_of", lambda user: "")
     run(cluster, content=content, name="third")
     assert "chdir" not in cluster.submitted[2][1]
 
@@ -219,7 +242,7 @@ def test_what_cannot_be_submitted(cluster: FakeCluster, monkeypatch: pytest.Monk
         run(cluster, content=None)
     with pytest.raises(SlurmError, match="state: completed"):
         run(cluster, id=7)
-    monkeypatch.setattr(jobs, "_home", lambda user: "")
+    monkeypatch.setattr(job_options, "home_of", lambda user: "")
     with pytest.raises(SlurmError, match="set workdir"):
         run(cluster)
 
@@ -540,7 +563,7 @@ def test_a_refusal_says_what_is_there_instead(
 
 def test_a_user_without_any_account(cluster: FakeCluster) -> None:
     cluster.refuses = [SlurmError("unknown", ACCOUNT)]
-    with pytest.raises(SlurmError, match="alice has no account in the accounting"):
+    with pytest.raises(SlurmError, match="alice does not have an account in the accounting"):
         run(cluster)
 
 

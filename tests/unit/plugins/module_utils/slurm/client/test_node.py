@@ -250,7 +250,7 @@ def test_what_counts_as_idle(state: str, flags: tuple[str, ...], idle: bool) -> 
 
 def test_the_rest_of_24_11_cannot_reboot_and_says_what_can() -> None:
     fake = FakeControl(Node("c1"), name="rest")
-    with pytest.raises(SlurmError, match="cannot do reboot .* -> take transport: cli") as caught:
+    with pytest.raises(SlurmError, match="cannot do reboot .* -> use transport: cli") as caught:
         run(fake, names=["c1"], state="rebooted", reboot_asap=False)
     assert caught.value.kind == "impossible" and fake.calls == []
     assert run(fake, names=["c1"], weight=5)["changed"]

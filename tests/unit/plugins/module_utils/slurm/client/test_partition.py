@@ -86,6 +86,14 @@ def test_equal_in_another_form(option: str, wish: t.Any, has: dict[str, t.Any]) 
     assert not run(fake, **{option: wish})["changed"], fake.calls
 
 
+@pytest.mark.parametrize("option", ["max_time", "default_time"])
+def test_a_time_that_is_a_number_is_refused(option: str) -> None:
+    fake = control(Partition("course", nodes="c1"))
+    with pytest.raises(SlurmError, match=f"{option}: is the number 3600; .* -> write it in quotes"):
+        run(fake, **{option: 3600})
+    assert fake.calls == []
+
+
 @pytest.mark.parametrize(
     ("option", "wish", "setting"),
     [
@@ -151,7 +159,7 @@ def test_what_slurmrestd_does_not_show_counts_as_different() -> None:
     assert run(fake, default=False)["changed"]
     old = control(Partition("course", default=None), name="rest")
     with pytest.raises(
-        SlurmError, match="24.11 cannot do update .*26.05 can -> take transport: cli"
+        SlurmError, match="24.11 cannot do update .*26.05 can -> use transport: cli"
     ):
         run(old, default=False)
     assert not run(old, max_time="unlimited")["changed"]

@@ -92,7 +92,9 @@ def test_a_time_in_utc_comes_back(moment: int) -> None:
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01T00:00:00", "now+1year", "16:00"])
 def test_a_time_that_is_none_is_named(text: str) -> None:
-    with pytest.raises(SlurmError, match=rf"start: {text.replace('+', '.')} is no time -> write"):
+    with pytest.raises(
+        SlurmError, match=rf"start: {text.replace('+', '.')} is not a time -> write"
+    ):
         reservation.point("start", text, NOW)
 
 
@@ -198,13 +200,15 @@ def test_a_second_run_changes_nothing(wish: dict[str, t.Any]) -> None:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({**WISH, "duration": None}, "has no end -> set end or duration"),
+        ({**WISH, "duration": None}, "does not have an end -> set end or duration"),
         ({**WISH, "users": []}, "is for nobody -> set users"),
         ({**WISH, "nodes": []}, "reserves nothing -> set one of nodes"),
         ({**WISH, "end": "now+1hour"}, "end and duration are both set"),
         ({**WISH, "nodes": ["c7"]}, "no node c7"),
         ({**WISH, "partition": "bach"}, r"no partition bach \(did you mean batch\?\)"),
         ({**WISH, "duration": "long"}, "duration: .* -> write minutes"),
+        ({**WISH, "duration": 3600}, "duration: is the number 3600; .* -> write it in quotes"),
+        ({**WISH, "start": 57600}, "start: is the number 57600; .* -> write it in quotes"),
     ],
 )
 def test_what_lacks_or_is_wrong_is_named(wish: dict[str, t.Any], said: str) -> None:
@@ -217,7 +221,7 @@ def test_what_lacks_or_is_wrong_is_named(wish: dict[str, t.Any], said: str) -> N
 def test_users_that_slurm_refuses_come_with_the_nearest() -> None:
     fake = control()
     fake.rows["user"] = [{"user": "alice"}, {"user": "bob"}]
-    fake.fails = [SlurmError("denied", "Invalid user id -> it takes root")]
+    fake.fails = [SlurmError("denied", "Invalid user id -> only root")]
     with pytest.raises(SlurmError, match=r"no user allice \(did you mean alice\?\)"):
         run(fake, **{**WISH, "users": ["allice"]})
 
@@ -225,8 +229,8 @@ def test_users_that_slurm_refuses_come_with_the_nearest() -> None:
 def test_a_user_who_exists_and_is_refused_is_told_who_may() -> None:
     fake = control()
     fake.rows["user"] = [{"user": "alice"}]
-    fake.fails = [SlurmError("denied", "Invalid user id -> it takes root")]
-    with pytest.raises(SlurmError, match="it takes root"):
+    fake.fails = [SlurmError("denied", "Invalid user id -> only root")]
+    with pytest.raises(SlurmError, match="only root"):
         run(fake, **{**WISH, "users": ["root"]})
 
 

@@ -160,7 +160,7 @@ def test_slurm_of_26_05_says_in_json_that_a_path_is_not_there(serve: Serve) -> N
 
 @pytest.mark.parametrize("url", ["ctl1:6820", "ftp://ctl1", "http://", "/run/x.socket"])
 def test_what_is_no_url_is_said(url: str) -> None:
-    with pytest.raises(SlurmError, match="rest_url: .* is no URL of slurmrestd -> write http"):
+    with pytest.raises(SlurmError, match="rest_url: .* is not a URL of slurmrestd -> write http"):
         Rest(url)
 
 
@@ -171,7 +171,7 @@ def test_without_a_url_it_is_missing() -> None:
 
 
 def test_an_api_version_in_another_form_is_refused() -> None:
-    with pytest.raises(SlurmError, match="rest_api_version: 42 is no version -> write one such"):
+    with pytest.raises(SlurmError, match="rest_api_version: 42 is not a version -> write one such"):
         Rest("http://x", api="42")
 
 
@@ -398,7 +398,7 @@ def test_what_no_slurmrestd_can_says_what_can(serve: Serve) -> None:
         one.events,
         lambda: one.submit_job("", {"test_only": True}),
     ):
-        with pytest.raises(SlurmError, match="-> take transport: cli") as caught:
+        with pytest.raises(SlurmError, match="-> use transport: cli") as caught:
             call()
         assert caught.value.kind == "impossible"
 

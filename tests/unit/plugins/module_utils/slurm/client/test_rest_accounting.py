@@ -69,7 +69,7 @@ WANTED: dict[str, t.Any] = {
             "description": "The Lab",
             "fairshare": "10",
             "qos": ["normal", "low"],
-            "options": {"GrpTRES": "cpu=64,gres/gpu=4", "GrpWall": 600},
+            "options": {"GrpTRES": "cpu=64,gres/gpu=4", "GrpWall": "600"},
         },
     ],
     "users": [
@@ -212,7 +212,7 @@ TRES = st.dictionaries(
 )
 FORMS: dict[str, st.SearchStrategy[t.Any]] = {
     "number": LIMIT,
-    "minutes": st.none() | st.integers(1, 10**6),
+    "minutes": st.none() | st.integers(1, 10**6).map(str),
     "seconds": st.none()
     | st.integers(1, 10**6).map(lambda value: f"{value // 60}:{value % 60:02}"),
     "grace": st.none() | st.integers(1, 10**6),
@@ -283,7 +283,7 @@ def sacctmgr(fake: Slurmrestd, wanted: accounting.Wanted) -> dict[str, str]:
         if option.form == "tres":
             return ",".join(f"{k}={v}{'M' if k == 'mem' else ''}" for k, v in value.items())
         if option.form == "minutes":
-            return time_of(value * 60)
+            return time_of(int(value) * 60)
         if option.form in ("seconds", "grace"):
             return time_of(value)
         if option.form == "float":

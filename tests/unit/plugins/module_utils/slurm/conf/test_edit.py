@@ -338,3 +338,12 @@ def test_passwords_are_not_shown() -> None:
     file = edits.File('storagepass="a b" # x\nDbdPort=1\n', "slurmdbd.conf")
     assert file.shown == "storagepass=(hidden) # x\nDbdPort=1\n"
     assert "a b" in file.text
+
+
+def test_a_time_of_a_partition_that_is_a_number_is_refused() -> None:
+    for option in ("MaxTime", "maxtime", "DefaultTime"):
+        given: dict[str, t.Any] = {"partitions": [{"name": "batch", option: 3600}]}
+        with pytest.raises(SlurmError, match="Time is the number 3600; .* -> write it in quotes"):
+            edits.wanted(given, "slurm.conf")
+    given = {"partitions": [{"name": "batch", "MaxTime": "60", "GraceTime": 90}]}
+    assert edits.wanted(given, "slurm.conf")
