@@ -41,15 +41,16 @@ dev: ## What the tests and Molecule need on this machine: packages and .venv
 	@molecule/driver/bootstrap --dev
 
 PYTEST := .venv/bin/python -m pytest
-# Tests that share nothing run side by side, and so do the clusters of two systems: each waits for Slurm much of its
-# time. 5: ARGS chose none of them.
+# What is fast and finds most comes first and by itself: it computes on every core, so beside the clusters it would
+# be done later and slow them down by as much. Then the two clusters, the virtual machine and the rest each have a
+# process: they wait much of their time. 5: ARGS chose none of them.
 ALONE := tests/lint tests/unit
 
 .PHONY: test
 test: ## Every test, as CI runs them: ARGS='-k word'
 	@molecule/driver/bootstrap --dev
 	@$(SUDO) $(PYTEST) $(ALONE) -n auto --dist worksteal $(ARGS) || [ $$? = 5 ]
-	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 2 --dist loadscope $(ARGS) || [ $$? = 5 ]
+	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 4 --dist loadscope $(ARGS) || [ $$? = 5 ]
 
 .PHONY: unit
 unit: ## The unit tests, in seconds: ARGS='-k word'
@@ -70,6 +71,23 @@ soak: ## Every test with its full number of samples; takes hours: ARGS='-k word'
 docs: ## Write docs/reference and the roles' READMEs from their documentation
 	@molecule/driver/bootstrap --dev
 	@.venv/bin/python docs/generate.py
+
+.PHONY: docsite
+docsite: ## The documentation site, as HTML in .cache/docsite
+	@molecule/driver/bootstrap --dev
+	@PATH="$$PWD/.venv/bin:$$PATH" docs/docsite/build .cache/docsite
+
+# uv resolves for every Python and machine at once, which pip cannot; it is needed for nothing else. Both locks come from
+# one resolution, so that .venv is the same with and without what the tests need.
+LOCK := .cache/lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command 'make lock' --upgrade
+
+.PHONY: lock
+lock: ## Write requirements.lock and requirements-dev.lock anew from requirements.txt and requirements-dev.txt
+	@python3 -m venv .cache/lock
+	@.cache/lock/bin/pip install --quiet --disable-pip-version-check --upgrade uv
+	@$(LOCK) requirements-dev.txt --output-file requirements-dev.lock
+	@$(LOCK) requirements.txt --constraints requirements-dev.lock --output-file requirements.lock
 
 SCALE ?= 2
 

@@ -20,7 +20,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import capabilities
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import capabilities
 
 COLLECTION = "trainwright.slurm"
 # Directory below plugins/ and the name that ansible-doc has for what lies there. An action plugin
@@ -126,7 +126,8 @@ def plugin_page(name: str, kind: str, plugin: Json) -> str:
     if plugin.get("return"):
         head = ["Value", "Type", "Returned", "Description"]
         lines += ["## Return values", "", *table(head, list(return_rows(plugin["return"]))), ""]
-    return "\n".join(lines)
+    # The documentation names guides by their path in the collection, which ansible-doc can show, too.
+    return re.sub(r"(?<!\[)`docs/(\w+\.md)`", r"[docs/\1](../\1)", "\n".join(lines))
 
 
 def role_page(role: str, specs: Json) -> str:
@@ -166,7 +167,7 @@ def capabilities_page() -> str:
     lines = [
         "# What Slurm can do through which transport",
         "",
-        NOTE.format(source="table in plugins/module_utils/client/capabilities.py"),
+        NOTE.format(source="table in plugins/module_utils/slurm/client/capabilities.py"),
         "",
         "The `slurm_*` modules reach Slurm in two ways: through its own commands on the host of the task",
         "(`transport: cli`), or through slurmrestd with a token (`transport: rest`), which needs nothing of",

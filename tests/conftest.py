@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
 import typing as t
@@ -18,22 +20,51 @@ sys.path.insert(0, str(TESTS.parent / ".collections"))
 # A directory's name and its part, in the order in which they run.
 PARTS = ("lint", "unit", "sanity", "integration", "machines")
 
-_seconds: dict[str, float] = defaultdict(float)
-_tests: dict[str, int] = defaultdict(int)
+# What the processes of `make test` begin with, the longest first. A machine's preparation takes seven minutes and
+# waits for nobody; what a cluster takes is in the table that each run prints.
+LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
+# These only compute: they give way to what has a Slurm's timeouts to keep.
+YIELDING = ("sanity",)
+# Files that take less than this are not listed.
+LISTED_SECONDS = 5
+
+_seconds: dict[str, dict[str, float]] = {
+    "part": defaultdict(float),
+    "process": defaultdict(float),
+    "file": defaultdict(float),
+}
+_tests: dict[str, dict[str, int]] = {kind: defaultdict(int) for kind in _seconds}
 
 
 def part_of(path: Path) -> str:
-    """The part that a test file belongs to: its innermost directory named in PARTS."""
-    named = [name for name in path.relative_to(TESTS).parts[:-1] if name in PARTS]
+    """The part that a test file belongs to: the inner one of its two top directories that is named in PARTS."""
+    named = [name for name in path.relative_to(TESTS).parts[:-1][:2] if name in PARTS]
     return named[-1] if named else path.stem
 
 
+def share_of(nodeid: str) -> str:
+    """What of the tests runs in one process: those of a cluster, and of those without one each part."""
+    found = re.search(r"\[(debian\d+)\b", nodeid)
+    return found[1] if found else part_of(TESTS.parent / nodeid.split("::")[0])
+
+
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of a cluster to one process, and of those without one each part."""
+    """Gives each process a share, the longest first, and another one when it is done with that."""
 
     def _split_scope(self, nodeid: str) -> str:
-        found = re.search(r"\[(debian\d+)\b", nodeid)
-        return found[1] if found else part_of(TESTS.parent / nodeid.split("::")[0])
+        return share_of(nodeid)
+
+    def _assign_work_unit(self, node: t.Any) -> None:
+        for share in reversed(LONGEST):
+            if share in self.workqueue:
+                self.workqueue.move_to_end(share, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: t.Any) -> None:
+        # xdist hands out the next share two tests before the end of one. A process begins a test when it knows the
+        # next one, so one test before the end is the latest; what is handed out late finds the process that is free.
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> ByCluster | None:
@@ -52,15 +83,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let what only computes give way, in a process of `make test`."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Only root may take it back; without root there are no clusters either.
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 5 if part_of(item.path) in YIELDING else 0)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up the time of each phase of each test."""
-    part = part_of(TESTS.parent / report.nodeid.split("::")[0])
-    _seconds[part] += report.duration
-    _tests[part] += report.when == "call"
+    """Add up the time of each phase of each test; with several processes, all report to the one that prints."""
+    file = report.nodeid.split("::")[0]
+    shares = {
+        "part": part_of(TESTS.parent / file),
+        "process": share_of(report.nodeid),
+        "file": file.removeprefix("tests/"),
+    }
+    for kind, name in shares.items():
+        _seconds[kind][name] += report.duration
+        _tests[kind][name] += report.when == "call"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the split, so that `make test` says where its minutes went."""
-    terminalreporter.section("time by part")
-    for part, seconds in _seconds.items():
-        terminalreporter.line(f"{part:<12} {_tests[part]:>4} tests  {seconds:7.1f} s")
+    for kind, names in _seconds.items():
+        terminalreporter.section(f"time by {kind}")
+        order = sorted(names, key=lambda name: -names[name]) if kind != "part" else list(names)
+        for name in order:
+            if kind != "file" or names[name] >= LISTED_SECONDS:
+                terminalreporter.line(
+                    f"{name:<48} {_tests[kind][name]:>5} tests  {names[name]:7.1f} s"
+                )

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Collects what the hosts said, refuses bad input with its remedy, returns the cluster model."""
+"""Collects what the hosts reported, refuses bad input with its remedy, returns the cluster model."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
+import shlex
 import typing as t
 
+from ansible import constants, context
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import HostlistError
-from ansible_collections.trainwright.slurm.plugins.module_utils.model import (
-    HOST_VARIABLES,
-    RECORD_FORMAT,
-    Inputs,
-    build_model,
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
+    HOST_VARIABLES,
+    Argument,
+    Inputs,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
-ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "slurm")
 
 
 def plain(value: t.Any) -> t.Any:
@@ -32,6 +35,29 @@ def plain(value: t.Any) -> t.Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def command() -> str:
+    """Return the ansible-playbook command of this run, without --limit and other options."""
+    playbooks = context.CLIARGS.get("args") or ()
+    if isinstance(playbooks, str) or not playbooks:  # not run by ansible-playbook
+        return "ansible-playbook trainwright.slurm.site"
+    inventories = [
+        item for item in context.CLIARGS.get("inventory") or () if item not in default_inventory()
+    ]
+    words = [word for item in inventories for word in ("-i", item)]
+    return shlex.join(["ansible-playbook", *words, *playbooks])
+
+
+def default_inventory() -> list[str]:
+    """Return the inventories that need no -i, since ansible.cfg names them."""
+    return list(constants.config.get_config_value("DEFAULT_HOST_LIST") or [])
+
+
+def as_declared(value: t.Any, option: dict[str, t.Any]) -> t.Any:
+    """Return the value as Ansible gives it to a module: a number where text is declared is text."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return str(value) if is_number and option.get("type") in ("str", "path") else value
 
 
 class ActionModule(ActionBase):
@@ -49,9 +75,10 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         validated, options = self.validate_argument_spec(
             argument_spec={
+                "argument_specs": {"type": "list", "elements": "path", "required": True},
+                "supported_os": {"type": "dict", "required": True},
                 "settings": {"type": "dict", "default": {}},
                 "remove": {"type": "list", "elements": "str", "default": []},
-                "limit_command": {"type": "str", "default": ""},
             }
         )
         inputs = self._collect(options, task_vars)
@@ -90,12 +117,11 @@ class ActionModule(ActionBase):
                 node = (variables.get("ansible_facts") or {}).get("trainwright_node")
                 if node:
                     facts[host] = plain(node)
-        settings = dict(self._loader.load_from_file(os.path.join(ROLE, "defaults", "main.yml")))
-        settings.update(plain(options["settings"]))
-        # One that did not answer is refused by preflight, which says it better than a failed connection.
+        arguments = self._arguments(options["argument_specs"])
+        settings = self._settings(arguments, options["settings"], task_vars)
+        # A controller that did not answer is refused by preflight, which names the remedy.
         primary = next(iter(groups.get("slurm_controller", [])), "")
         answers = bool(primary) and (primary in facts or primary not in in_run)
-        table = self._loader.load_from_file(os.path.join(ROLE, "vars", "os.yml"))
         return {
             "settings": settings,
             "groups": groups,
@@ -104,35 +130,50 @@ class ActionModule(ActionBase):
             "host_vars": host_vars,
             "record": self._record(task_vars) if answers else {},
             "remove": options["remove"],
-            "supported_os": table["__slurm_supported_os"],
+            "supported_os": options["supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
             "variables": sorted(
                 name for name in task_vars if name.startswith(("slurm_", "cluster_"))
             ),
-            "limit_command": options["limit_command"],
-            "arguments": self._arguments(settings, task_vars),
+            "command": command(),
+            "arguments": arguments,
         }
 
-    def _arguments(
-        self, settings: dict[str, t.Any], task_vars: dict[str, t.Any]
-    ) -> dict[str, tuple[str, dict[str, t.Any], t.Any]]:
-        """Return what is given for the options of all roles, by name."""
-        found: dict[str, tuple[str, dict[str, t.Any], t.Any]] = {}
-        roles = os.path.dirname(ROLE)
-        for role in sorted(os.listdir(roles)):
-            path = os.path.join(roles, role, "meta", "argument_specs.yml")
-            if not os.path.exists(path):
-                continue
-            specs = self._loader.load_from_file(path)["argument_specs"]
-            options = specs.get("main", {}).get("options")
-            for name, option in (options or {}).items():
-                if name in settings:
-                    found[name] = (role, option, settings[name])
-                elif name in task_vars:
-                    # What needs a fact of its host is judged where it is used.
-                    with contextlib.suppress(AnsibleError):
-                        found[name] = (role, option, plain(self._templar.template(task_vars[name])))
+    def _arguments(self, files: list[str]) -> dict[str, Argument]:
+        """Return the options of the entry point main of each file, by name."""
+        found: dict[str, Argument] = {}
+        for index, file in enumerate(files):
+            specs = self._loader.load_from_file(os.path.normpath(file))["argument_specs"]
+            for name, option in (specs.get("main", {}).get("options") or {}).items():
+                # The model is built from the caller's variables, which come first, as they are.
+                found[name] = Argument(option, optional=index > 0)
         return found
+
+    def _settings(
+        self,
+        arguments: dict[str, Argument],
+        given: dict[str, t.Any],
+        task_vars: dict[str, t.Any],
+    ) -> dict[str, t.Any]:
+        """Return the value of each argument: what is given, the play's variable, or the default."""
+        settings: dict[str, t.Any] = {}
+        for name, (option, optional) in arguments.items():
+            if name in HOST_VARIABLES:
+                continue  # each host has its own
+            value = option.get("default")
+            if name in given:
+                value = given[name]
+            elif name in task_vars:
+                try:
+                    value = plain(self._templar.template(task_vars[name]))
+                except AnsibleError:
+                    # Another role's variable may need a fact of its host: it is checked there.
+                    if not optional:
+                        raise
+            if value is None and optional:
+                value = option.get("default")
+            settings[name] = as_declared(plain(value), option)
+        return settings
 
     def _record(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """Return the record of the controller this task is delegated to; {} on a new cluster."""
@@ -148,19 +189,19 @@ class ActionModule(ActionBase):
                 return {}
             raise AnsibleActionFail(
                 f"{where} cannot be read: {answer.get('msg')}"
-                " -> see that the controller answers and that become gives root there"
+                " -> check that the controller answers and that become gives root there"
             )
         try:
             record = json.loads(base64.b64decode(answer["content"]))
             found = record.get("format") if isinstance(record, dict) else None
         except ValueError as error:
             raise AnsibleActionFail(
-                f"{where} is no JSON ({error}), and a run without it would forget nodes"
+                f"{where} is not valid JSON ({error}), and a run without it would forget nodes"
                 " -> restore it from a backup or from the other controller"
             ) from None
         if found != RECORD_FORMAT:
             raise AnsibleActionFail(
-                f"{where} has the format {found!r}, and format {RECORD_FORMAT} is known here"
+                f"{where} has the format {found!r}, and this version reads format {RECORD_FORMAT}"
                 " -> use the version of trainwright.slurm that wrote it, or a newer one"
             )
         return t.cast("dict[str, t.Any]", record)

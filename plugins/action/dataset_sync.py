@@ -8,14 +8,16 @@ import time
 import typing as t
 
 from ansible.utils.display import Display
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import journal
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aside import RunsAside
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import journal
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.asynchronous import (
+    AsynchronousAction,
+)
 
 _SILENCE = 10.0  # seconds between two lines
 
 
-class ActionModule(RunsAside):
-    """Runs a transfer aside."""
+class ActionModule(AsynchronousAction):
+    """Runs a transfer asynchronously."""
 
     MODULE = "trainwright.slurm.dataset_sync"
 

@@ -8,13 +8,15 @@ import time
 import typing as t
 
 from ansible.utils.display import Display
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aside import RunsAside
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.asynchronous import (
+    AsynchronousAction,
+)
 
 _SILENCE = 20.0  # seconds between two lines of the same step
 
 
-class ActionModule(RunsAside):
-    """Runs an import aside, and nothing that takes no time."""
+class ActionModule(AsynchronousAction):
+    """Runs imports asynchronously; quick states run inline."""
 
     MODULE = "trainwright.slurm.enroot_image"
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the module slurm_job; while it waits for a job, it tells how far the job is."""
+"""Runs the module slurm_job, prints the progress of the job, and keeps to one job over the attempts of `until`."""
 
 from __future__ import annotations
 
 import typing as t
+import weakref
 
 from ansible.module_utils.common.validation import check_type_bool
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
     CONTROLLER_TIMEOUT,
     WaitsForJob,
@@ -22,6 +23,11 @@ _SUBMITS = frozenset(
 )
 # Of a look's result, what the task's result has from the first one.
 _OF_FIRST = ("changed", "diff", "invocation", "warnings")
+# Of an attempt's result (until, retries), what the task's result has from the first one.
+_OF_FIRST_ATTEMPT = ("changed", "diff")
+# Task -> result of its last attempt, while the job of that attempt has not ended. Each attempt has an
+# action of its own, and only the task in common; each item of a loop has its own copy of the task.
+_UNFINISHED: weakref.WeakKeyDictionary[t.Any, dict[str, t.Any]] = weakref.WeakKeyDictionary()
 
 
 class ActionModule(WaitsForJob):
@@ -30,9 +36,31 @@ class ActionModule(WaitsForJob):
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
-        """Return what the module returns."""
+        """Return the result of the module; a further attempt of a task looks at the job of the one before."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
+        before = _UNFINISHED.get(self._task)
+        if before:
+            kept = {name: value for name, value in arguments.items() if name not in _SUBMITS}
+            arguments = {**kept, "id": before["id"], "state": "completed"}
+            if kept.get("state") != "completed":
+                arguments.update(timeout=0, fail_on_error=False)
+        self._attempt(result, arguments, task_vars)
+        if before:
+            result.update({key: before[key] for key in _OF_FIRST_ATTEMPT if key in before})
+        if result.get("ended"):
+            _UNFINISHED.pop(self._task, None)
+        elif result.get("id") and arguments.get("state") != "cancelled":
+            _UNFINISHED[self._task] = result
+        return result
+
+    def _attempt(
+        self,
+        result: dict[str, t.Any],
+        arguments: dict[str, t.Any],
+        task_vars: dict[str, t.Any] | None,
+    ) -> None:
+        """Put into result what the module returns, after the job's end where the task waits for it."""
         try:
             timeout = self._number(arguments, "timeout", None)
             silence = self._number(arguments, "controller_timeout", CONTROLLER_TIMEOUT)
@@ -49,7 +77,7 @@ class ActionModule(WaitsForJob):
                     wrap_async=bool(self._task.async_val),
                 )
             )
-            return result
+            return
 
         def module(options: dict[str, t.Any]) -> dict[str, t.Any]:
             return t.cast(
@@ -60,7 +88,7 @@ class ActionModule(WaitsForJob):
         first = module({**arguments, "timeout": 0})
         if first.get("failed") or first.get("ended"):
             result.update(first)
-            return result
+            return
         again = {
             **{name: value for name, value in arguments.items() if name not in _SUBMITS},
             "id": first["id"],
@@ -83,6 +111,5 @@ class ActionModule(WaitsForJob):
             )
         except SlurmError as error:
             result.update(first, **kept, failed=True, msg=str(error), error=error.kind)
-            return result
+            return
         result.update(seen, **jobs.verdict(seen, timeout, fails), **kept)
-        return result

@@ -8,9 +8,9 @@ import time
 import typing as t
 
 from ansible.module_utils.common.validation import check_type_bool
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import status
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import status
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
     CONTROLLER_TIMEOUT,
     WaitsForJob,

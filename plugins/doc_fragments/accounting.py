@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation of what module_utils/client/accounts.py does for all of them."""
+    """Documentation of what module_utils/slurm/accounting/apply.py does for all of them."""
 
     DOCUMENTATION = r"""
 attributes:

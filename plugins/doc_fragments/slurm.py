@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation of the options in module_utils/client/session.py."""
+    """Documentation of the options in module_utils/slurm/client/session.py."""
 
     DOCUMENTATION = r"""
 options:
@@ -16,7 +16,7 @@ options:
         asks slurmrestd, V(auto) takes the commands where they are and slurmrestd where they are not
         or cannot do it.
       - Which transport can do what since which version of Slurm is in
-        L(docs/capabilities.md, ../capabilities.md); what none can do is an error that says so.
+        C(docs/capabilities.md); what none can do is an error that says so.
     type: str
     choices: [auto, cli, rest]
     default: auto
@@ -34,7 +34,7 @@ options:
     type: str
   rest_user:
     description:
-      - User that the token stands for. Without it, the token itself says who it is.
+      - User that the token represents. Without it, the token itself names the user.
     type: str
   rest_api_version:
     description:

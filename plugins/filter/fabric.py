@@ -7,8 +7,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.trainwright.slurm.plugins.module_utils import fabric
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import HostlistError, read
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import fabric
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import (
+    HostlistError,
+    read,
+)
 
 
 def ib_switches(text: str, nodes: t.Any = None, device: str = "") -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import (
     HostlistError,
     fold,
     read,

@@ -40,7 +40,7 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.trainwright.slurm.plugins.module_utils import pyxis
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import pyxis
 
 
 def pyxis_plugstack(version: str, options: dict[str, t.Any] | None = None) -> str:

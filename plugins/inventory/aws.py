@@ -11,7 +11,7 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Finds the EC2 instances of a cluster by tag or filter, in several regions and accounts, puts them into the groups
-    that C(playbooks/site.yml) expects, and says of each what hardware it has and where in the network it is. File
+    that C(trainwright.slurm.site) expects, and says of each what hardware it has and where in the network it is. File
     systems of FSx become C(cluster_mounts).
   - It is made for thousands of GPU instances. Host variables are few and flat, groups are made without an
     expression for each host, EC2's answers are read as they come, and a cache keeps what is finished. See
@@ -20,8 +20,7 @@ description:
 extends_documentation_fragment:
   - ansible.builtin.constructed
   - ansible.builtin.inventory_cache
-  - amazon.aws.common.plugins
-  - amazon.aws.region.plugins
+  - trainwright.slurm.aws.plugins
 requirements:
   - boto3 >= 1.34.0 on the control node
   - the collection amazon.aws >= 10.0.0
@@ -146,11 +145,12 @@ notes:
     C(slurm_oci) and C(slurm_build) by role, all below C(slurm_cluster). C(type_p5_48xlarge) by instance type,
     C(region_eu_west_1), C(zone_eu_west_1a), C(account_123456789012), C(placement_NAME) by placement group,
     C(reservation_cr_0123) by capacity reservation, C(partition_NAME) by O(partition_tag) or by the queue of
-    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is no letter, digit or
+    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is not a letter, digit or
     underscore in a name becomes an underscore.
   - >-
-    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since C(playbooks/site.yml)
-    would install another Slurm on them. C(playbooks/containers.yml) and the modules work with them.
+    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since
+    C(trainwright.slurm.site) would install another Slurm on them. C(trainwright.slurm.containers) and the modules
+    work with them.
   - >-
     Hosts are in the order of their names. Of two in C(slurm_controller), the first is the primary.
   - >-
@@ -158,10 +158,8 @@ notes:
     C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it ends instead.
   - >-
     SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
-seealso:
-  - name: Clusters on AWS
-    description: What to tag, which permissions it takes, and an inventory to copy.
-    link: https://github.com/trainwright/slurm/blob/main/docs/aws.md
+  - >-
+    The guide C(docs/aws.md) describes what to tag and which permissions it takes, and has an inventory to copy.
 """
 
 EXAMPLES = r"""
@@ -386,7 +384,7 @@ cluster_mounts:
   elements: dict
   sample: [{path: /fsx, source: "fs-0123.fsx.eu-west-1.amazonaws.com@tcp:/abcd", fstype: lustre}]
 cluster_data_repositories:
-  description: Directories of these that S3 stands behind; a variable of all hosts.
+  description: Directories of these that S3 backs; a variable of all hosts.
   returned: O(fsx), when there is any
   type: list
   elements: dict
@@ -394,23 +392,19 @@ cluster_data_repositories:
 """
 
 import difflib
-import gc
 import hashlib
 import json
 import typing as t
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
-from ansible_collections.trainwright.slurm.plugins.module_utils.machine_types import (
-    MachineTypeError,
-    site_types,
-)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import CLUSTER, SERVICES
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import problem_of
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.garbage import without_collection
 
 if t.TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -421,18 +415,6 @@ _FORMAT = 1
 _KEPT = {"hosts", "variables", "warnings", "own"}
 _EXPRESSIONS = ("compose", "groups", "keyed_groups")
 _OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage while hundreds of thousands of objects are made that all stay."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -482,7 +464,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 remedy = (
                     f"write {close[0]}" if close else "see ansible-doc -t inventory " + self.NAME
                 )
-                return f"{name}: is no option -> {remedy}"
+                return f"{name}: is not an option -> {remedy}"
         return ""
 
     # -- the cache -------------------------------------------------------------------------------------------
@@ -558,30 +540,3 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._set_composite_vars(options["compose"], variables, name, strict=strict)
         self._add_host_to_composed_groups(options["groups"], variables, name, strict=strict)
         self._add_host_to_keyed_groups(options["keyed_groups"], variables, name, strict=strict)
-
-
-def problem_of(options: dict[str, t.Any]) -> str:
-    """Return what is wrong with the options, with its remedy; empty when nothing is."""
-    chosen = [name for name in ("cluster", "parallelcluster", "pcs") if options[name]]
-    if len(chosen) > 1:
-        return f"{' and '.join(chosen)} are both set -> leave one; an inventory is for one cluster"
-    if not chosen and not options["filters"]:
-        return (
-            "no cluster is named -> set cluster, parallelcluster or pcs, or filters of your own; without them every "
-            "instance of the account would be a host"
-        )
-    wanted = options["fsx"]
-    if not isinstance(wanted, (bool, list)) or (
-        isinstance(wanted, list) and not all(str(one).startswith("fs-") for one in wanted)
-    ):
-        return f"fsx: is {wanted!r} -> write true, false, or a list of ids such as fs-0123456789abcdef0"
-    roles = [one for one in options["assume_role_arns"] if not str(one).startswith("arn:")]
-    if roles:
-        return (
-            f"assume_role_arns: {roles[0]!r} is no ARN -> write arn:aws:iam::<account>:role/<name>"
-        )
-    try:
-        site_types(options["machine_types"])
-    except MachineTypeError as error:
-        return str(error)
-    return fleet.check_hostnames(options["hostnames"])

@@ -22,12 +22,25 @@ description:
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
     model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
-  settings:
+  argument_specs:
     description:
-      - The cluster-wide variables by their own names (C(slurm_*), C(cluster_mounts),
-        C(cluster_users), C(cluster_groups), C(mariadb_external)...).
-      - Those left out have the defaults of the role M(trainwright.slurm.slurm).
+      - Files C(meta/argument_specs.yml) of roles. The variables to read and to check are the options of their entry
+        point C(main); a variable that the play does not set has the default written there.
+      - The first file is that of the role that builds the model. A variable of another role that cannot be templated
+        yet, for want of a host's fact, is not checked.
+    type: list
+    elements: path
+    required: true
+  supported_os:
+    description: >-
+      The supported operating systems. The keys are the C(ID) of C(/etc/os-release), then its C(VERSION_ID); the
+      values have C(slurm), the version that the system distributes, and C(pmix), whether that has the plugin pmix.
+    type: dict
+    required: true
+  settings:
+    description: Variables by their own names, to be used instead of the play's.
     type: dict
     default: {}
   remove:
@@ -35,12 +48,6 @@ options:
     type: list
     elements: str
     default: []
-  limit_command:
-    description: >-
-      The command to name when C(--limit) left the controller out; default is
-      C(ansible-playbook playbooks/site.yml).
-    type: str
-    default: ""
 attributes:
   check_mode:
     support: full
@@ -63,6 +70,9 @@ EXAMPLES = r"""
 
 - name: Refuse bad input, or build the cluster model
   trainwright.slurm.cluster_model:
+    argument_specs: ["{{ role_path }}/meta/argument_specs.yml"]
+    supported_os:
+      debian: {"13": {slurm: "24.11", pmix: true}}
     settings:
       slurm_cluster_name: atlas
       slurm_partitions:
@@ -332,12 +342,21 @@ partitions:
       options: {}
   returned: success
 slurm_conf:
-  description: Scalar settings of slurm.conf in order.
+  description: >-
+    The settings of slurm.conf that depend on the cluster, and those of the variable slurm_conf. The role slurmctld
+    adds the lines that every cluster has.
   type: list
   elements: list
   sample:
     - - ClusterName
       - atlas
+  returned: success
+slurm_conf_given:
+  description: The variable slurm_conf. A null removes a line, whether computed or the role's.
+  type: dict
+  sample:
+    KillWait: 60
+    RebootProgram: null
   returned: success
 node_lines:
   description: NodeName lines.
@@ -393,7 +412,9 @@ cgroup_conf:
       - cgroup/v2
   returned: success
 slurmdbd_conf:
-  description: Settings of slurmdbd.conf without the password.
+  description: >-
+    The settings of slurmdbd.conf that depend on the cluster, without the password. The role slurmdbd adds the lines
+    that every cluster has, and the variable slurmdbd_conf.
   type: list
   elements: list
   sample:

@@ -19,6 +19,7 @@ description:
     every node trusts every other without a list of known hosts.
   - A controller that already runs slurmctld keeps its keys, which are taken over into the
     directory. The JWT key is looked for where C(AuthAltParameters) of slurm.conf says.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   directory:
     description: Where the secrets are kept; mode 0700, owned by root.
@@ -119,7 +120,7 @@ made:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster_secrets import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.secrets import (
     SecretError,
     adoptable,
     ensure,

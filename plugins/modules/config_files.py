@@ -14,6 +14,7 @@ description:
   - Brings a list of directories and then a list of files to the wanted content, owner and mode.
   - The whole list is checked before anything is written, and each file is replaced atomically.
   - Takes the place of a task for each file, which costs a connection and a Python start each.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   directories:
     description:
@@ -123,7 +124,7 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {

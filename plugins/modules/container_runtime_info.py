@@ -77,22 +77,23 @@ runtime:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import container_runtime, pyxis
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import runtime
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.spank import PLUGIN
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "prefix": {"type": "str", "default": ""},
-            "plugin": {"type": "path", "default": pyxis.PLUGIN},
+            "plugin": {"type": "path", "default": PLUGIN},
             "fail": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    runtime = container_runtime.read(module.params["prefix"], module.params["plugin"])
-    if module.params["fail"] and runtime["problems"]:
-        module.fail_json(msg="; ".join(runtime["problems"]), runtime=runtime)
-    module.exit_json(runtime=runtime)
+    found = runtime.read(module.params["prefix"], module.params["plugin"])
+    if module.params["fail"] and found["problems"]:
+        module.fail_json(msg="; ".join(found["problems"]), runtime=found)
+    module.exit_json(runtime=found)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ description:
   - While it works, the task tells how far it is. That is done by the action plugin of the same name; a task with
     O(ignore:async) shows nothing before the end.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   source:
     description:
@@ -86,7 +84,7 @@ EXAMPLES = r"""
     destination: s3://example-bucket/datasets/wikitext
     region: eu-west-1
 
-- name: Send it to a store of one's own
+- name: Send it to a store of your own
   trainwright.slurm.dataset_sync:
     source: /srv/datasets/wikitext
     destination: s3://datasets/wikitext
@@ -153,9 +151,9 @@ import typing as t
 # The warn of AnsibleAWSModule adds a deprecation of its own.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import common, journal
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.manifest import DatasetError
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.sync import Outcome, Sync
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import journal, module_options
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.sync import Outcome, Sync
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -212,14 +210,14 @@ def main() -> None:
             raise DatasetError(
                 f"source: {source}: give an absolute path, and at least one job -> correct them"
             )
-        target = common.target_of(module, params["destination"], params["jobs"])
+        target = module_options.target_of(module, params["destination"], params["jobs"])
         run = Sync(
             source,
             target,
             path,
             jobs=params["jobs"],
             exclude=params["exclude"],
-            tell=(lambda _line: None) if module.check_mode else common.teller(progress),
+            tell=(lambda _line: None) if module.check_mode else module_options.teller(progress),
         )
         made = run.run(
             delete=params["delete"], confirm=params["confirm_delete"], check=module.check_mode
@@ -227,7 +225,7 @@ def main() -> None:
     except DatasetError as error:
         module.fail_json(msg=str(error), action=error.action, code=error.code)
     finally:
-        common.finished(progress)
+        module_options.finished(progress)
     if made.checksums == "MD5":
         warn(f"{target} does not know SHA-256: each object was verified by its MD5 instead")
     if made.changed:

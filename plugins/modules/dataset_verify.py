@@ -14,11 +14,9 @@ description:
   - Compares all files by name and size, and the content of all or of some of them by checksum. Changes nothing.
   - An object's checksum is the SHA-256 that it was stored with, else its ETag, with those of its parts where it came in
     parts. An object of which neither says anything is read.
-  - A difference is no failure of the task; RV(same) says whether there is one.
+  - A difference is not a failure of the task; RV(same) says whether there is one.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   source:
     description: Directory on the host of the task, an absolute path.
@@ -99,9 +97,9 @@ import os
 import typing as t
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import common
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.manifest import DatasetError
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.verify import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import module_options
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.verify import (
     Comparison,
     compare,
 )
@@ -150,7 +148,7 @@ def main() -> None:
             )
         found = compare(
             source,
-            common.target_of(module, params["destination"], params["jobs"]),
+            module_options.target_of(module, params["destination"], params["jobs"]),
             sample=params["sample"],
             seed=params["seed"],
             settle=params["settle"],

@@ -16,9 +16,7 @@ description:
     on-demand instances with GPUs or Trainium, and how much of each is used.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   reservation_ids:
     description: Only these reservations. One that does not exist is an error. Without it, all.
@@ -156,7 +154,6 @@ import typing as t
 # That of AnsibleAWSModule hands warnings to exit_json, which core says is deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     DENIED,
@@ -164,6 +161,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors impor
     RETRIES,
     AwsProblem,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 
 SPEC: dict[str, t.Any] = {
     "reservation_ids": {"type": "list", "elements": "str", "default": []},

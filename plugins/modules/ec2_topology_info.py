@@ -14,12 +14,10 @@ description:
   - Returns the place of each instance in EC2's network, as EC2's DescribeInstanceTopology has it, and the
     host variables that Slurm's topology is made of.
   - Give O(instance_ids), or O(group_names) and O(filters), or nothing for all instances of the region.
-  - An instance that ended, or of which EC2 says nothing, is listed in RV(missing) and is no error.
+  - An instance that ended, or of which EC2 says nothing, is listed in RV(missing) and is not an error.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   instance_ids:
     description: Only these instances, as many as you like.

@@ -14,7 +14,7 @@ description:
   - Imports a container image with Enroot into a store on shared storage, once for the whole cluster, and
     gives it a name. A job takes it with C(--container-image=NAME.sqsh), or by its path.
   - The image is kept by its digest, and C(NAME.sqsh) is a link to it that moves in one step. An image is
-    written aside and renamed when it is whole; it is never changed afterwards, so that a job that runs
+    written beside its place and renamed when complete; it is never changed afterwards, so that a job that runs
     keeps what it started with. Of several tasks that import the same image at once, on one host or on
     several, one does the work and the others wait for it.
   - While it works, the task tells how far it is. That is done by the action plugin of the same name; a
@@ -34,20 +34,20 @@ options:
         V(docker://REGISTRY/NAME:TAG) is one of a registry (of Amazon ECR too); V(dockerd://NAME:TAG) and
         V(podman://NAME:TAG) are of Docker and Podman on the host of the task; a path that ends with
         C(.sqsh) is a squashfs file there.
-      - What a tag stands for is looked up when the name or the reference is new; O(refresh) looks it up
+      - A tag is resolved when the name or the reference is new; O(refresh) looks it up
         again. A path is looked at in each run.
       - Without it, O(store=staged) takes the image of that name in the shared store. Otherwise
         O(state=present) needs it.
     type: str
   state:
     description:
-      - V(present) sees that the name stands for the image of the reference.
+      - V(present) makes the name refer to the image of the reference.
       - V(absent) removes the name. The image itself goes with the next O(collect) that finds it unused.
     type: str
     choices: [present, absent]
     default: present
   refresh:
-    description: Look up again what the tag stands for, and let the name follow when it has moved.
+    description: Resolve the tag again, and let the name follow when the tag has moved.
     type: bool
     default: false
   force:
@@ -108,7 +108,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Looks up what the reference stands for, and changes nothing.
+    description: Resolves the reference, and changes nothing.
   diff_mode:
     support: full
     description: Shows digest, reference and size before and after, and what a collection removes.
@@ -207,9 +207,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.formatters import human_to_bytes
-from ansible_collections.trainwright.slurm.plugins.module_utils import image_store
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
 SPEC: dict[str, t.Any] = {
     "name": {"type": "str"},
@@ -262,17 +262,17 @@ def jobs_since(prefix: str | None) -> float:
 def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
     """Bring a name to its state. Raises ImageError."""
     if params["state"] == "absent":
-        return image_store.absent(path, params["name"], check=check)
+        return store.absent(path, params["name"], check=check)
     reference = params["reference"]
     if not reference and params["store"] == "staged":
-        shared = image_store.Store(image_store.configuration()["store"])
+        shared = store.Store(store.configuration()["store"])
         reference = shared.link(params["name"].removesuffix(".sqsh"))
     if not reference:
-        raise image_store.ImageError(
+        raise store.ImageError(
             "reference", f"{params['name']}: give reference, where the image comes from"
         )
     asked = {name: params[name] for name in ("refresh", "force")}
-    return image_store.present(
+    return store.present(
         path, params["name"], reference, arch=params["arch"] or "", check=check, **asked
     )
 
@@ -281,7 +281,7 @@ def collection(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.
     """Remove what no job can use. Raises ImageError, SlurmError, ValueError."""
     limits = params["collect"]
     since = limits["jobs_since"]
-    return image_store.collect(
+    return store.collect(
         path,
         jobs_since=jobs_since(params["slurm_prefix"]) if since is None else since,
         max_age=None if limits["max_age"] is None else limits["max_age"] * _DAY,
@@ -300,7 +300,7 @@ def main() -> None:
     result: dict[str, t.Any] = {"changed": False, "diff": {"before": "", "after": ""}}
     try:
         key = "staged" if params["store"] == "staged" else "store"
-        path = params["path"] or image_store.configuration()[key]
+        path = params["path"] or store.configuration()[key]
         if params["name"]:
             result.update(image(params, path, module.check_mode))
         if params["collect"] is not None:
@@ -308,7 +308,7 @@ def main() -> None:
             removed = [entry["image"] for entry in result["collected"]["removed"]]
             result["changed"] |= bool(removed)
             result["diff"]["before"] += "".join(f"{image}\n" for image in removed)
-    except (image_store.ImageError, SlurmError) as error:
+    except (store.ImageError, SlurmError) as error:
         module.fail_json(**{**result, "msg": str(error), "error": error.kind})
     except ValueError as error:
         module.fail_json(**{**result, "msg": f"collect.max_size: {error}", "error": "failed"})

@@ -16,10 +16,8 @@ description:
   - What is not given stays as it is.
   - AWS cannot move a link to another place in S3; that is an error, and remove and create are two tasks.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
-  - amazon.aws.tags
+  - trainwright.slurm.aws
+  - trainwright.slurm.aws.tags
 options:
   state:
     description: V(present) makes or changes the link; V(absent) removes it.
@@ -81,7 +79,7 @@ notes:
     bucket.
   - A link that is C(MISCONFIGURED) is sent again as it is, since that makes AWS look at it again at once; with
     O(wait=false) it is left alone.
-  - L(The guide, ../fsx.md) has a table of errors.
+  - The guide C(docs/fsx.md) has a table of errors.
 seealso:
   - module: trainwright.slurm.fsx_data_repository_association_info
   - module: trainwright.slurm.fsx_data_repository_task

@@ -15,9 +15,7 @@ description:
   - Without options, all of the region. What is given narrows that down, all of it together.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   association_ids:
     description: Only these. One that is not there is an error.
@@ -91,7 +89,9 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    fsx,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     RETRIES,
     AwsProblem,

@@ -16,9 +16,7 @@ description:
     way (AWS refuses some that would run side by side), it starts after that has ended.
   - A task that fails makes this one fail, with AWS' reason and where the failed files are listed.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   state:
     description:
@@ -68,7 +66,7 @@ attributes:
 notes:
   - Needs the permissions C(fsx:DescribeDataRepositoryTasks), C(fsx:CreateDataRepositoryTask) (and C(fsx:TagResource)
     for tags), and C(fsx:CancelDataRepositoryTask) for O(state=absent).
-  - L(The guide, ../fsx.md) has a table of errors.
+  - The guide C(docs/fsx.md) has a table of errors.
 seealso:
   - module: trainwright.slurm.fsx_data_repository_association
 """

@@ -15,9 +15,7 @@ description:
   - Without options, all of the region. What is given narrows that down, all of it together.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   file_system_ids:
     description: Only these. One that is not there is an error.
@@ -40,7 +38,7 @@ attributes:
   diff_mode: {support: none, description: There is nothing to show.}
 notes:
   - Needs the permission C(fsx:DescribeFileSystems).
-  - L(The guide, ../fsx.md) says which tags name path and purpose, and what errors mean.
+  - The guide C(docs/fsx.md) says which tags name path and purpose, and what errors mean.
 seealso:
   - module: trainwright.slurm.fsx_volume_info
   - module: trainwright.slurm.fsx_data_repository_association_info
@@ -139,7 +137,11 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    fsx,
+    fsx_mounts,
+    fsx_records,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     RETRIES,
     AwsProblem,
@@ -167,7 +169,7 @@ def main() -> None:
         found = [
             fs
             for fs in fsx.file_systems(client, params["file_system_ids"])
-            if fsx.tagged(fs.tags, params["tags"])
+            if fsx_records.tagged(fs.tags, params["tags"])
             and fs.type in (params["types"] or [fs.type])
             and fs.vpc_id == (params["vpc_id"] or fs.vpc_id)
         ]
@@ -175,7 +177,7 @@ def main() -> None:
         module.fail_json(msg=str(problem), action=problem.action, code=problem.code)
     module.exit_json(
         file_systems=[
-            {**asdict(fs), "mount": fsx.mount_of(fsx.source_of(fs), fs.tags)}
+            {**asdict(fs), "mount": fsx_mounts.mount_of(fsx_mounts.source_of(fs), fs.tags)}
             for fs in sorted(found, key=lambda fs: fs.id)
         ]
     )

@@ -15,9 +15,7 @@ description:
   - Without options, all of the region. What is given narrows that down, all of it together.
   - Changes nothing.
 extends_documentation_fragment:
-  - amazon.aws.common.modules
-  - amazon.aws.region.modules
-  - amazon.aws.boto3
+  - trainwright.slurm.aws
 options:
   volume_ids:
     description: Only these. One that is not there is an error.
@@ -119,7 +117,11 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    fsx,
+    fsx_mounts,
+    fsx_records,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     RETRIES,
     AwsProblem,
@@ -137,14 +139,14 @@ def read(client: t.Any, params: dict[str, t.Any]) -> list[dict[str, t.Any]]:
     found = [
         one
         for one in fsx.volumes(client, params["volume_ids"], params["file_system_ids"])
-        if fsx.tagged(one.tags, params["tags"])
+        if fsx_records.tagged(one.tags, params["tags"])
     ]
     servers = fsx.servers_of(client, found)
     return [
         {
             **asdict(one),
-            "mount": fsx.mount_of(
-                fsx.source_of_volume(
+            "mount": fsx_mounts.mount_of(
+                fsx_mounts.source_of_volume(
                     one, servers.get(one.storage_virtual_machine_id or one.file_system_id, "")
                 ),
                 one.tags,

@@ -136,11 +136,10 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import (
-    job,
-    known,
-    lint,
-    render,
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
+    context,
+    linter,
     translate,
 )
 
@@ -161,8 +160,8 @@ def translation(text: str, name: str, interfaces: t.Collection[str] | None) -> d
     """Return what O(translate) adds to the result."""
     try:
         made = translate.translate(text, name, interfaces)
-        rendered = render.render(job.check(made.job))
-    except job.JobError as error:
+        rendered = render.render(schema.check(made.job))
+    except schema.JobError as error:
         empty = {"job": {}, "job_yaml": "", "corrections": [], "rendered": ""}
         return {**empty, "untranslated": str(error)}
     return {
@@ -185,17 +184,17 @@ def main() -> None:
     params = module.params
     try:
         names = ("interfaces", "partitions", "default_memory")
-        cluster = known.cluster(
+        cluster = context.cluster(
             **{name: params[name] for name in names},
             planned=params["planned"] or "",
             workdir=params["workdir"] or "",
         )
         text = params["content"]
         if text is None:
-            text = known.script(params["path"])
+            text = context.script(params["path"])
     except ValueError as error:
         module.fail_json(msg=str(error))
-    found = lint.lint(text, cluster)
+    found = linter.lint(text, cluster)
     result: dict[str, t.Any] = {
         "changed": False,
         "findings": [one.to_json() for one in found],

@@ -133,7 +133,7 @@ ansible_facts:
             - C(enroot), C(enroot_caps), C(pyxis) are the versions of the packages, C(missing_programs) those that
               Enroot and Pyxis call and that are not there, C(crun) whether it is.
             - C(pyxis_built_for) is the Slurm release that the Pyxis plugin was built for, such as C(24.11), and
-              C(pyxis_error) says where it is no plugin.
+              C(pyxis_error) says where it is not a plugin.
           type: dict
           returned: always
         users:
@@ -184,7 +184,7 @@ ansible_facts:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import facts
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts
 
 
 def main() -> None:

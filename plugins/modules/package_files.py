@@ -15,6 +15,7 @@ description:
     repositories, in one transaction of the host's package manager.
   - A file is handed to the host only when the package has another version there, so a second run costs one look.
   - It tells in check mode what it would install also where the file is not there yet.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   packages:
     description: The packages that come as files.
@@ -118,7 +119,7 @@ def install(module: AnsibleModule, what: list[str]) -> None:
     if rc != 0:
         lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
         module.fail_json(
-            msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> mend what the package"
+            msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> fix what the package"
             " manager says and run this again",
             rc=rc,
         )

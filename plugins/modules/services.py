@@ -18,6 +18,7 @@ description:
     O(units[].watch) changed after it started. What was recorded lies in
     C(/var/lib/trainwright/stamps), so that an interrupted run loses no restart.
   - Failed units are reset before they are started.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   daemon_reload:
     description:
@@ -114,8 +115,8 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.facts import parse_show
-from ansible_collections.trainwright.slurm.plugins.module_utils.services import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
 )

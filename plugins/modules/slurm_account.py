@@ -84,23 +84,23 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "cluster": {"type": "str"},
     "name": {"type": "str", "required": True},
-    "state": accounts.STATE,
+    "state": apply.STATE,
     "parent": {"type": "str"},
     "description": {"type": "str"},
     "organization": {"type": "str"},
-    **accounts.LIMITS,
+    **apply.LIMITS,
 }
 
 
 def main() -> None:
     """Run the module."""
-    run("slurm_account", SPEC, accounts.account)
+    run("slurm_account", SPEC, apply.account)
 
 
 if __name__ == "__main__":

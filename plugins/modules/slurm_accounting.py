@@ -169,8 +169,8 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 TEXT = {"type": "str"}
 NAME = {"type": "str", "required": True}
@@ -183,7 +183,7 @@ ACCOUNT = {
     "accounts": SEVERAL,
     "description": TEXT,
     "organization": TEXT,
-    **accounts.LIMITS,
+    **apply.LIMITS,
     "users": {"type": "list", "elements": "raw", "default": []},
 }
 USER = {
@@ -191,7 +191,7 @@ USER = {
     "default_account": TEXT,
     "accounts": LISTED,
     "admin_level": {"type": "str", "choices": ["none", "operator", "admin"]},
-    **accounts.LIMITS,
+    **apply.LIMITS,
 }
 QOS = {
     "name": NAME,
@@ -218,7 +218,7 @@ SPEC = {
 
 def main() -> None:
     """Run the module."""
-    run("slurm_accounting", SPEC, accounts.tree)
+    run("slurm_accounting", SPEC, apply.tree)
 
 
 if __name__ == "__main__":

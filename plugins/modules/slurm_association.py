@@ -82,23 +82,23 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "cluster": {"type": "str"},
     "user": {"type": "str", "required": True},
     "account": {"type": "str", "required": True},
     "partition": {"type": "str"},
-    "state": accounts.STATE,
+    "state": apply.STATE,
     "default": {"type": "bool", "default": False},
-    **accounts.LIMITS,
+    **apply.LIMITS,
 }
 
 
 def main() -> None:
     """Run the module."""
-    run("slurm_association", SPEC, accounts.association)
+    run("slurm_association", SPEC, apply.association)
 
 
 if __name__ == "__main__":

@@ -67,19 +67,19 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "cluster": {"type": "str", "required": True, "aliases": ["name"]},
-    "state": accounts.STATE,
-    **accounts.LIMITS,
+    "state": apply.STATE,
+    **apply.LIMITS,
 }
 
 
 def main() -> None:
     """Run the module."""
-    run("slurm_cluster", SPEC, accounts.cluster)
+    run("slurm_cluster", SPEC, apply.cluster)
 
 
 if __name__ == "__main__":

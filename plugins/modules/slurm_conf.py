@@ -215,9 +215,9 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.files import FilesError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm_conf_file import FILES, Edit
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.file import FILES, Edit
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
 
 def entries() -> dict:

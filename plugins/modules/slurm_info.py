@@ -307,8 +307,11 @@ configuration:
     sections: {description: "Settings of the other files (cgroup, MPI), by title.", type: dict, returned: always}
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.info import SUBJECTS, work
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.info import (
+    SUBJECTS,
+    work,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 NAMES = {"type": "list", "elements": "str"}
 SPEC = {

@@ -22,7 +22,8 @@ description:
   - A job that ends otherwise than as COMPLETED fails the task, with the reason, the end of its error
     output, and where its log is.
   - C(#SBATCH) lines of the script count with either transport; the options of the module go before
-    them.
+    them. C(--wait) and C(--quiet) in them have no effect, since O(state=completed) waits and the result
+    has the number of the job.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   state:
@@ -64,8 +65,12 @@ options:
     description:
       - Seconds to wait. A job that has not ended by then fails the task and stays as it is, so that
         another run finds it.
-      - V(0) looks once and waits for nothing; RV(ended) tells whether the job has ended. This suits a
-        task with O(ignore:until).
+      - V(0) looks once and does not wait; RV(ended) tells whether the job has ended. In a task with
+        O(ignore:until), each further attempt looks at the job of the attempt before, even if that job
+        has ended meanwhile. Only an attempt after one that saw the job end submits another, so
+        C(until) is to be true for a job that has ended.
+      - In check mode nothing is submitted and RV(ended) stays false, so such a task needs
+        C(job.ended or ansible_check_mode) as its C(until).
       - Without it, O(state=completed) waits as long as the job takes, and O(state=cancelled) 120 s.
     type: float
   fail_on_error:
@@ -140,6 +145,8 @@ options:
     description:
       - Directory on the nodes in which the script runs; C(~) stands for the home of who runs the task.
         Without it, that of a C(#SBATCH --chdir), else the user's home as the host of the task knows it.
+        Where the script has an C(#SBATCH) line that this module does not understand, C(sbatch) alone
+        decides; slurmrestd reads no such lines, so with it the task fails and names the line.
     type: str
   environment:
     description:
@@ -272,6 +279,17 @@ EXAMPLES = r"""
     rest_url: https://slurm.example.org
     rest_token: "{{ vault_slurm_token }}"
   delegate_to: localhost
+
+- name: Submit a job and look every minute whether it has ended
+  trainwright.slurm.slurm_job:
+    name: evaluate
+    state: completed
+    content: "#!/bin/bash\nsrun /shared/train/evaluate"
+    timeout: 0
+  register: evaluate
+  until: evaluate.ended or ansible_check_mode
+  retries: 60
+  delay: 60
 
 - name: End the jobs of a name
   trainwright.slurm.slurm_job:
@@ -424,12 +442,12 @@ error:
   sample: job
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.jobs import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import (
     LISTED,
     TYPED,
     work,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 _INTEGERS = ("cpus_per_task", "ntasks", "ntasks_per_node")
 SPEC = {

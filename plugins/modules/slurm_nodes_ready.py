@@ -110,8 +110,11 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import nodes as pure
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import records, text
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    readiness as pure,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
 
 _POLL = 0.3
 

@@ -160,8 +160,8 @@ error:
   sample: unknown
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.partition import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.partition import work
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 NAMES = {"type": "list", "elements": "str"}
 SPEC = {

@@ -84,13 +84,13 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "cluster": {"type": "str"},
     "name": {"type": "str", "required": True},
-    "state": accounts.STATE,
+    "state": apply.STATE,
     "description": {"type": "str"},
     "priority": {"type": "int"},
     "preempt": {"type": "list", "elements": "str"},
@@ -101,7 +101,7 @@ SPEC = {
 
 def main() -> None:
     """Run the module."""
-    run("slurm_qos", SPEC, accounts.qos)
+    run("slurm_qos", SPEC, apply.qos)
 
 
 if __name__ == "__main__":

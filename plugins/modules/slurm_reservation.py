@@ -164,8 +164,8 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.reservation import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.reservation import work
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 NAMES = {"type": "list", "elements": "str"}
 FLAGS = (

@@ -88,23 +88,23 @@ error:
   sample: invalid
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import accounts
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "cluster": {"type": "str"},
     "name": {"type": "str", "required": True},
-    "state": accounts.STATE,
+    "state": apply.STATE,
     "accounts": {"type": "list", "elements": "str", "default": []},
     "default_account": {"type": "str"},
     "admin_level": {"type": "str", "choices": ["none", "operator", "admin"]},
-    **accounts.LIMITS,
+    **apply.LIMITS,
 }
 
 
 def main() -> None:
     """Run the module."""
-    run("slurm_user", SPEC, accounts.user)
+    run("slurm_user", SPEC, apply.user)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ author: The trainwright team (@trainwright)
 description:
   - Writes the configuration files of a controller and does the least that makes slurmctld run
     with them, which is nothing, C(scontrol reconfigure), or a restart; decided by parameter and
-    Slurm version from the table in C(plugins/module_utils/slurm_conf_data.py).
+    Slurm version from the table in C(plugins/module_utils/slurm/conf/parameters.py).
   - What is compared is what slurmctld was last given, kept in O(applied_dir) and written only
     after slurmctld took it. An interrupted run thus still reconfigures or restarts.
   - Comments and blanks are written and tell slurmctld nothing.
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
   - A file that slurmctld refuses is taken back, and slurmctld goes on with the old one.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   files:
     description:
@@ -163,8 +164,8 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.files import FilesError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurmctld_config import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
     Settings,

@@ -13,6 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - Writes one C(.tar.gz) with a directory for each host, and an C(index.json) that names the hosts
     whose part is missing.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   parts:
     description: Directory with one file C(<host>.tar.gz) for each host.
@@ -53,7 +54,7 @@ import os
 import tarfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.support_collect import join
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import join
 
 
 def main() -> None:

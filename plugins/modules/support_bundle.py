@@ -18,6 +18,7 @@ description:
     owner, size). In everything else passwords and the like are masked.
   - Nothing that is missing or hangs is a failure. What could not be had is in RV(incomplete).
   - The archive is the only thing written; the caller fetches and deletes it.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   days:
     description: Days of journal and logs.
@@ -68,8 +69,8 @@ incomplete:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.support import UNITS
-from ansible_collections.trainwright.slurm.plugins.module_utils.support_collect import collect
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import collect
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.contents import UNITS
 
 
 def main() -> None:

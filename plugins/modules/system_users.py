@@ -15,6 +15,7 @@ description:
     changed.
   - What lies in homes is made so that many nodes that share them can do it at the same moment.
   - Numbers of accounts are never changed under running processes.
+extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   groups:
     description: Groups.
@@ -102,7 +103,7 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.users import UsersError, ensure
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import UsersError, ensure
 
 GROUP = {
     "name": {"type": "str", "required": True},

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Checks the descriptions, and whether the cluster has the nodes for them, and returns a batch script
-    for each. It changes nothing; C(playbooks/train.yml) does the rest.
+    for each. It changes nothing; C(trainwright.slurm.train) does the rest.
   - The keys of a description are in C(docs/training_jobs.md).
   - All that is wrong is said at once, a line each, before anything is submitted.
 extends_documentation_fragment: [trainwright.slurm.slurm]
@@ -25,7 +25,7 @@ options:
   defaults:
     description:
       - Keys that each description has unless it says otherwise. A mapping in both is merged by its
-        keys. Without them, each description stands by itself.
+        keys. Without them, each description is independent.
     type: dict
     default: {}
   fit:
@@ -104,11 +104,11 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import job as jobs
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
 
 SPEC: dict[str, t.Any] = {
     "jobs": {"type": "list", "elements": "dict", "required": True},

@@ -83,9 +83,9 @@ import os
 import typing as t
 from pathlib import Path
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import render, secrets
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, secrets
 
 SPEC: dict[str, t.Any] = {
     "id": {"type": "int"},

@@ -1,13 +1,13 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Says how far a training job is, whether it stands still, which checkpoints it has, and why it failed."""
+"""Reports a training job: its progress, whether it stalls, its checkpoints, and why it failed."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: train_status
-short_description: Say how far a training job is, or why it failed
+short_description: Report the progress of a training job, or why it failed
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
@@ -23,7 +23,7 @@ extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   job:
     description:
-      - Number or name of the job. A name stands for the newest job of it that is the user's and that slurmctld
+      - Number or name of the job. A name means the newest job of it that is the user's and that slurmctld
         knows, first one that has not ended. For a job array, its first number.
     type: str
     required: true
@@ -122,7 +122,7 @@ progress:
     step: {description: Number of the step., type: int, returned: always, sample: 120}
     total: {description: Steps in all; null if not known., type: int, returned: always, sample: 200}
     percent: {description: Part that is done., type: float, returned: always, sample: 60.0}
-    loss: {description: Loss; null where it is no number., type: float, returned: always, sample: 2.31}
+    loss: {description: Loss; null where it is not a number., type: float, returned: always, sample: 2.31}
     nan_since:
       description: Step since which no loss is a finite number; null while the newest one is.
       type: int
@@ -198,8 +198,8 @@ error:
   type: str
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import run
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.status import work
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch.status import work
 
 SPEC = {
     "job": {"type": "str", "required": True},

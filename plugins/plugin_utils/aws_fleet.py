@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.plugin_utils.base import AWSPluginBase
 
-from ..module_utils import machine_types
-from ..module_utils.aws import ec2_info, fleet, fsx, pcs
+from ..module_utils.aws import ec2_info, fleet, fsx, fsx_mounts, fsx_records, pcs
 from ..module_utils.aws.errors import RETRIES, AwsProblem, explained
 from ..module_utils.aws.instances import Raw, instances
-from ..module_utils.machine_types import MachineType
+from ..module_utils.hardware import machine_types
+from ..module_utils.hardware.machine_types import MachineType
 from .aws_groups import groups_for
 
 try:
@@ -365,9 +365,9 @@ class Asker:
         if not wanted or (wanted is True and not cluster):
             return
         tag = self._options["cluster_tag"]
-        systems: list[fsx.FileSystem] = []
-        volumes: list[fsx.Volume] = []
-        links: list[fsx.Association] = []
+        systems: list[fsx_records.FileSystem] = []
+        volumes: list[fsx_records.Volume] = []
+        links: list[fsx_records.Association] = []
         servers: dict[str, str] = {}
 
         def ask(target: _Target) -> None:
@@ -393,7 +393,7 @@ class Asker:
                     servers.update(fsx.nfs_names(client, machines))
 
         self._each(targets, ask)
-        found = fsx.mounts(systems, volumes, links, servers)
+        found = fsx_mounts.mounts(systems, volumes, links, servers)
         self._found.warnings += found.warnings
         if wanted is not True and not self._found.failures:
             missing = sorted(set(wanted) - {one.id for one in systems})

@@ -20,7 +20,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_]")
 
 @cache
 def fit(name: str) -> str:
-    """A group name as Ansible takes it: what is no letter, digit or underscore becomes an underscore."""
+    """A group name as Ansible takes it: what is not a letter, digit or underscore becomes an underscore."""
     return _UNFIT.sub("_", name)
 
 

@@ -18,7 +18,7 @@ _UNREACHABLE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Permission denied|Authentication failed|Too many authentication failures",
-        "check ansible_user and ansible_ssh_private_key_file, and that the public key stands in "
+        "check ansible_user and ansible_ssh_private_key_file, and that the public key is in "
         "that user's authorized_keys on the host",
     ),
     (

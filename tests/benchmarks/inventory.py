@@ -340,7 +340,9 @@ def _calls(what: str, count: int) -> None:
         places, _missing = ec2_info.places_by_id(client, (f"i-{n:017x}" for n in range(count)))
         found = len(places)
     else:
-        from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+        from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+            fsx,
+        )
 
         ids = [one.id for one in fsx.file_systems(client)]
         found, count = len(list(fsx.associations(client, file_system_ids=ids))), ASSOCIATIONS

@@ -100,12 +100,14 @@ def quiet_site(site: Converged) -> Iterator[Converged]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for a site run on both systems, unless marked with ``systems``.
+    """Tests that ask for a site run on both systems, or in `make test` on those that ``systems`` names.
 
-    With all_in_soak, only `make test` keeps to those that are named: the time on both is not worth it there.
+    The time on both is not worth it there; `make soak` runs them on both, but for those that say with ``only``
+    what the other one lacks.
     """
     if "site" in metafunc.fixturenames:
         marker = metafunc.definition.get_closest_marker("systems")
-        everywhere = not marker or SOAK and marker.kwargs.get("all_in_soak")
-        names = list(SYSTEMS if everywhere else marker.args)
+        names = list(SYSTEMS)
+        if marker and (not SOAK or marker.kwargs.get("only")):
+            names = list(marker.args)
         metafunc.parametrize("site", names, indirect=True, scope="session")

@@ -39,6 +39,7 @@ def test_plugstack_names_the_link_and_calls_it_optional(site: Converged) -> None
         assert target.startswith("pyxis/spank_pyxis-") and f"-slurm{version}.so" in target
 
 
+@pytest.mark.systems("debian12")
 def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) -> None:
     for path in ("/run/enroot", "/var/lib/enroot/data", "/var/lib/enroot/cache"):
         assert site.run("c1", f"stat -c %a {path}") == "1777"
@@ -48,6 +49,7 @@ def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) ->
     assert "/var/lib/enroot" in wants
 
 
+@pytest.mark.systems("debian12")
 def test_what_serves_an_image_bears_the_signals_of_its_job(site: Converged) -> None:
     """What Pyxis finds first, in the PATH of slurmd, is the one that ignores them."""
     path = site.run("c1", "tr '\\0' '\\n' </proc/$(pgrep -o slurmd)/environ | grep ^PATH=")
@@ -80,7 +82,7 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     site.run("c1", f"echo no plugin >{plugin}; systemctl restart slurmd")
     site.wait_node("c1", "idle")
     assert site.as_user("alice", "srun -Q -w c1 hostname") == "c1"
-    run = site.play("site.yml", "--check")
+    run = site.play("site.yml", "--check", "--limit", "c1,slurm_controller")
     assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
     registry = {"user": "alice", "registry": "nvcr.io", "login": "$oauthtoken"}
     secret = secrets.token_hex(8)
@@ -96,6 +98,7 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     site.run("c1", f"rm {path}")
 
 
+@pytest.mark.systems("debian12")
 def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
     module = "trainwright.slurm.container_runtime_info"
     task = {"name": "look", module: {"fail": True, "plugin": "/usr/lib/nowhere.so"}}
@@ -103,6 +106,7 @@ def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
     assert result["failed"] and "-> run site.yml" in result["msg"]
 
 
+@pytest.mark.systems("debian12")
 def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> None:
     run = site.play("site.yml", rc=2, pyxis_options={"use_squashfs": True})
     assert "pyxis_options.use_squashfs: is no argument of Pyxis" in run.output, tail(run.output, 30)
@@ -113,6 +117,7 @@ def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> Non
         assert "no SHA-256 to hold" in run.output and not run.changed, tail(run.output, 30)
 
 
+@pytest.mark.systems("debian13")
 @needs_stand_in
 def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     """container_image.yml imports and stages; image-import does it for a user; a job finds both by name."""
@@ -157,8 +162,8 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     site.play("container_image.yml", container_image_name=name, container_image_state="absent")
 
 
-@needs_stand_in
 @pytest.mark.systems("debian13")
+@needs_stand_in
 def test_collection_spares_the_image_of_a_running_job(quiet_site: Converged) -> None:
     """The name went while the job runs: the image stays until no job is left that could have taken it."""
     site = quiet_site

@@ -28,7 +28,7 @@ from .conftest import Converged
 from .modules import DEAD, MAKE_DEAD, rest_token, run_plays
 from .site import ROOT, poll, tail
 
-pytestmark = pytest.mark.systems("debian13")
+pytestmark = pytest.mark.systems("debian13", only="a slurmrestd that is new enough")
 
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.

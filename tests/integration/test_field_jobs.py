@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import values
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import (
-    job,
-    options,
-    render,
-    sbatch,
-    translate,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import values
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch import options
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.request import asked
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import parse
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import translate
 
 from .artifacts import REAL
 from .conftest import Converged
@@ -47,13 +45,13 @@ PLACE = "/shared/field-jobs"
 
 def bare(name: str) -> bool:
     """Whether a script is for the shell of a login node, and not for sbatch."""
-    return not sbatch.parse(JOBS[name]).directives
+    return not parse(JOBS[name]).directives
 
 
 def translated(text: str, name: str) -> tuple[str, list[str]]:
     """The script that a translation is rendered to, and the directories that must be there before."""
-    checked = job.check(translate.translate(text, name, INTERFACES).job)
-    made = [getattr(checked, key) for key in job.DIRECTORIES if getattr(checked, key)]
+    checked = schema.check(translate.translate(text, name, INTERFACES).job)
+    made = [getattr(checked, key) for key in schema.DIRECTORIES if getattr(checked, key)]
     return render.render(checked), made
 
 
@@ -117,7 +115,7 @@ NodeName=gpu[01-96] NodeAddr=127.0.0.1 CPUs=96 RealMemory=2000000 Gres=gpu:8
 
 def as_batch(text: str) -> str:
     """A script as sbatch takes it without Pyxis: what is typed gets the directives that its srun has as options."""
-    script = sbatch.parse(text)
+    script = parse(text)
     lines = [line for line in text.split("\n") if not re.match(r"#SBATCH --container-", line)]
     if not script.directives:
         asks = [
@@ -205,13 +203,13 @@ def test_slurm_reads_what_they_ask_for_and_the_same_in_their_translations(large:
             assert written == 'Try "sbatch --help" for more information', written
             continue
         assert written.isdigit(), f"{name}: {written}"
-        asked = sbatch.asked(sbatch.parse(scripts["written", name]))
-        assert read(known[written]) == expected(asked), f"{name}: {known[written]}"
+        wanted = asked(parse(scripts["written", name]))
+        assert read(known[written]) == expected(wanted), f"{name}: {known[written]}"
     for name in sorted(set(JOBS) - CUT_OFF):
         ours = ids[f"translated/{name}"]
         assert ours.isdigit(), f"{name}: {ours}\n{scripts['translated', name]}"
-        asked = sbatch.asked(sbatch.parse(scripts["translated", name]))
-        assert read(known[ours]) == expected(asked), f"{name}: {known[ours]}"
+        wanted = asked(parse(scripts["translated", name]))
+        assert read(known[ours]) == expected(wanted), f"{name}: {known[ours]}"
         if name in REFUSED:
             continue
         one, two = known[ids[f"written/{name}"]], known[ours]
@@ -401,7 +399,7 @@ def run_all(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[
 
 def labelled(name: str) -> bool:
     """Whether the tasks' numbers stand before what they print; what is rendered always has them."""
-    return any(one.option("label") is not None for one in sbatch.parse(JOBS[name]).launches)
+    return any(one.option("label") is not None for one in parse(JOBS[name]).launches)
 
 
 def elsewhere(place: Path, name: str, way: str) -> list[Path]:

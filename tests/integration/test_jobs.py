@@ -8,6 +8,7 @@ from .conftest import Converged
 from .site import poll
 
 
+@pytest.mark.systems("debian12")
 def test_first_job_playbook_ends_with_a_sacct_line(site: Converged) -> None:
     run = site.play("first_job.yml")
     assert "all 2 nodes took part" in run.output
@@ -19,6 +20,7 @@ def test_first_job_playbook_ends_with_a_sacct_line(site: Converged) -> None:
     assert "did you mean stable" in wrong.output
 
 
+@pytest.mark.systems("debian12")
 def test_a_user_without_an_account_is_refused(site: Converged) -> None:
     site.run("login1", "id carol || useradd -u 2003 -m -d /home/carol carol")
     site.run("ctl1", "id carol || useradd -u 2003 -M carol")
@@ -26,6 +28,7 @@ def test_a_user_without_an_account_is_refused(site: Converged) -> None:
     assert "Invalid account" in output, output
 
 
+@pytest.mark.systems("debian13")
 @pytest.mark.parametrize("shares", [(4, 4), (2, 3, 3)])
 def test_gpu_jobs_without_memory_share_one_node(
     quiet_site: Converged, shares: tuple[int, ...]
@@ -39,6 +42,7 @@ def test_gpu_jobs_without_memory_share_one_node(
     assert site.job(extra)["JobState"] == "PENDING"
 
 
+@pytest.mark.systems("debian13")
 def test_a_job_sees_only_its_gpus(quiet_site: Converged) -> None:
     out = quiet_site.as_user(
         "alice", "srun -Q -N1 -w c1 --gres=gpu:3 sh -c 'echo gpus $CUDA_VISIBLE_DEVICES'"
@@ -47,6 +51,7 @@ def test_a_job_sees_only_its_gpus(quiet_site: Converged) -> None:
     assert len(line.split()[1].split(",")) == 3, out
 
 
+@pytest.mark.systems("debian13")
 def test_accounting_counts_gpus(quiet_site: Converged) -> None:
     site = quiet_site
     job = site.sbatch("true", "-N1 --gres=gpu:2")
@@ -54,6 +59,7 @@ def test_accounting_counts_gpus(quiet_site: Converged) -> None:
     poll("sacct to know the GPUs", lambda: "gres/gpu=2" in site.sacct(job, "AllocTRES"), 20)
 
 
+@pytest.mark.systems("debian13")
 def test_stable_work_preempts_opportunistic_work(quiet_site: Converged) -> None:
     site = quiet_site
     low = site.sbatch("sleep 300", "-p opportunistic -N1 -w c1 --gres=gpu:8 --requeue", user="bob")
@@ -78,6 +84,7 @@ def test_ssh_between_the_nodes_of_a_job_and_nowhere_else(quiet_site: Converged) 
     assert site.as_user("alice", "ssh -o BatchMode=yes c1 hostname") == "c1"
 
 
+@pytest.mark.systems("debian12")
 def test_no_host_key_question_anywhere(site: Converged) -> None:
     output = site.as_user(
         "alice", "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes c1 true", check=False
@@ -110,6 +117,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.systems("debian13")
 def test_a_plain_srun_runs_an_mpi_program_across_nodes(quiet_site: Converged) -> None:
     """MpiDefault and PMIx: no --mpi option, two nodes, a reduction over all ranks."""
     site = quiet_site

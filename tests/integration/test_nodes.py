@@ -14,6 +14,7 @@ def controllers(site: Converged) -> list[str]:
     return [host for host in site.cluster.hosts if host.startswith("ctl")]
 
 
+@pytest.mark.systems("debian12")
 def test_limit_without_the_controller_is_refused_with_the_command_to_type(site: Converged) -> None:
     run = site.play("site.yml", "--limit", "c1", rc=None)
     assert run.rc != 0
@@ -23,8 +24,9 @@ def test_limit_without_the_controller_is_refused_with_the_command_to_type(site: 
     assert run.changed == set()
 
 
-@pytest.mark.systems("debian13", all_in_soak=True)
+@pytest.mark.systems("debian13")
 def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> None:
+    """And a run in which it dies, one that it is missing from, and one that finds nothing to do."""
     site = quiet_site
     job = site.sbatch("srun sleep 600", "-N2 -w c1,c2")
     site.wait_job(job, ["RUNNING"])
@@ -33,15 +35,24 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
     before = site.invocations()
     new = site.cluster.add_compute(1)[0]
     try:
-        limit = ",".join([new, *controllers(site)])
-        # The newcomer loses its power in the middle of the installation: the next run brings it home.
-        process = site.start_playbook("site.yml", "--limit", limit)
+        # The newcomer loses its power in the middle of the installation. The summary names it in one line, and
+        # the others are done.
+        others = ["c1", *controllers(site)]
+        days = {"node_base_log_days": 31}
+        process = site.start_playbook("site.yml", "--limit", ",".join([new, *others]), **days)
         poll("the installation", lambda: site.run(new, "pgrep -x dpkg", check=False), 90, 0.2)
         site.cluster.kill(new)
         output, _ = process.communicate()
         assert process.returncode != 0
-        assert f"{new}: UNREACHABLE" in output, tail(output, 30)
+        lines = [line for line in output.splitlines() if line.startswith(f"{new}: ")]
+        assert len(lines) == 1, tail(output, 30)
+        assert lines[0].startswith(f"{new}: UNREACHABLE") and "->" in lines[0], lines
+        for host in others:
+            assert "rotate 31" in site.run(host, "cat /etc/logrotate.d/trainwright-slurm")
+            assert not [line for line in output.splitlines() if line.startswith(f"{host}: ")]
         site.cluster.start(new)
+        # The next run brings it home.
+        limit = ",".join([new, *controllers(site)])
         run = site.play("site.yml", "--limit", limit)
         assert run.hosts <= {new, *controllers(site)}
         site.wait_node(new, "idle", timeout=30)
@@ -62,13 +73,14 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         if spare:
             both = site.sbatch("srun hostname", f"-N2 -w {spare[0]},{new}")
             site.wait_job(both, timeout=40)
-        # A whole run afterwards agrees with what stands.
+        # A whole run afterwards agrees with what stands, and takes back the days above.
         site.play("site.yml")
-        assert site.play("site.yml").changed == set()
         refused = site.play("remove_nodes.yml", nodes=new, rc=None)
         assert refused.rc != 0 and "confirm=yes" in refused.output
+        # Without it the next one finds nothing to do, and says whom the inventory lacks.
         site.cluster.forget(new)
         listed = site.play("site.yml")
+        assert listed.changed == set()
         assert f"{new}: known to Slurm and not in the inventory" in listed.output.replace("\n", " ")
         assert site.node_state(new) == "idle"
         busy = site.sbatch("sleep 8", f"-N1 -w {new}")
@@ -82,11 +94,20 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         assert {task.split(" | ")[-1] for _, task in whole.changed} <= {
             "Write the base configuration"
         }
-        assert site.play("site.yml").changed == set()
+        # A second run changes nothing and leaves the running job alone.
+        before = site.invocations()
+        again = site.play("site.yml")
+        assert again.changed == set()
+        assert site.invocations() == before
+        info = site.job(job)
+        assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
+        for node in [host for host in old_hosts if re.fullmatch(r"c\d+", host)]:
+            assert again.executions(node) <= 40, again.report["hosts"][node]
     finally:
         site.cluster.remove(new)
 
 
+@pytest.mark.systems("debian12")
 def test_a_node_killed_in_a_job_fails_the_job_and_comes_back(quiet_site: Converged) -> None:
     site = quiet_site
     job = site.sbatch("srun sleep 600", "-N1 -w c2 --requeue")
@@ -108,7 +129,7 @@ def test_a_node_killed_in_a_job_fails_the_job_and_comes_back(quiet_site: Converg
     site.wait_node("c2", "idle", "mixed", "allocated")
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian13", only="a node to spare")
 def test_unreachable_node_stops_nobody(site: Converged) -> None:
     site.cluster.kill("c3")
     try:

@@ -54,6 +54,7 @@ def test_a_step_on_two_nodes_runs_in_the_bundle(quiet_site: Converged, bundle: s
     assert out.count("ROLE=container") == 2
 
 
+@pytest.mark.systems("debian13")
 def test_exit_code_and_a_bundle_that_is_none(quiet_site: Converged, bundle: str) -> None:
     site = quiet_site
     out = site.as_user("alice", f"srun --container={bundle} sh -c 'exit 7'; echo code $?")
@@ -62,6 +63,7 @@ def test_exit_code_and_a_bundle_that_is_none(quiet_site: Converged, bundle: str)
     assert "code 0" not in out and "Task launch for StepId" in out
 
 
+@pytest.mark.systems("debian13")
 def test_a_bundle_of_somebody_else_is_run_and_not_written_to(
     quiet_site: Converged, bundle: str
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_bundle_of_somebody_else_is_run_and_not_written_to(
         site.run("login1", f"rm -rf {other}")
 
 
+@pytest.mark.systems("debian12")
 def test_a_batch_script_runs_in_the_bundle(quiet_site: Converged, bundle: str) -> None:
     site = quiet_site
     body = "cat /etc/os-release >~/bundle-batch"
@@ -100,6 +103,7 @@ def test_a_cancelled_step_leaves_nothing(quiet_site: Converged, bundle: str) -> 
     )
 
 
+@pytest.mark.systems("debian13")
 def test_state_that_belongs_to_somebody_else_is_refused(quiet_site: Converged, bundle: str) -> None:
     """All users make theirs in one directory, so another one may have been first."""
     site = quiet_site

@@ -170,6 +170,7 @@ def test_every_module_creates_changes_and_removes(clean_site: Converged, transpo
     assert json.loads(diff["after"])[where]["MaxJobs"] == "5"
 
 
+@pytest.mark.systems("debian13")
 def test_errors_name_the_remedy(clean_site: Converged) -> None:
     """Wrong names with the nearest, who may not, a slurmrestd without a token, what is still needed."""
     site, cluster = clean_site, cluster_of(clean_site)
@@ -205,6 +206,7 @@ def test_errors_name_the_remedy(clean_site: Converged) -> None:
     assert f"{PREFIX}x" not in site.run("ctl1", "sacctmgr -nP show account format=account")
 
 
+@pytest.mark.systems("debian13")
 def test_jobs_hold_what_they_run_on(clean_site: Converged) -> None:
     """A user with a job stays, with the job's id in the error."""
     site = clean_site
@@ -235,6 +237,7 @@ def accounts_of(site: Converged, root: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.systems("debian13")
 def test_a_large_tree_converges_in_one_task(clean_site: Converged) -> None:
     """20 accounts with 100 users (200 and 1,000 in `make soak`): made, unchanged, cut down, removed."""
     site, root = clean_site, f"{PREFIX}t"
@@ -258,6 +261,7 @@ def test_a_large_tree_converges_in_one_task(clean_site: Converged) -> None:
     assert {"alice", "bob", "root"} <= set(users_left)
 
 
+@pytest.mark.systems("debian12")
 def test_the_example_of_the_documentation(clean_site: Converged) -> None:
     """It is made as it stands; then a wrong file is refused and changes nothing."""
     site = clean_site

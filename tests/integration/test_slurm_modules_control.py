@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils.client.capabilities import TABLE, can
+from plugins.module_utils.slurm.client.capabilities import TABLE, can
 
 from .conftest import Converged
 from .modules import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from .conftest import Converged
 from .modules import REST_URL, Results, rest_token, run_tasks
-from .site import poll
 
 MODULE = "trainwright.slurm.slurm_job"
 SMALL = {"nodes": 1, "memory": "100M", "time_limit": "5"}
@@ -145,6 +143,7 @@ def life(site: Converged, transport: str) -> None:
     assert f"{prefix}-" not in site.run("ctl1", "squeue -h -o %j")
 
 
+@pytest.mark.systems("debian12")
 def test_check_mode_refuses_what_slurm_would(quiet_site: Converged) -> None:
     done = jobs(
         quiet_site,
@@ -158,40 +157,3 @@ def test_check_mode_refuses_what_slurm_would(quiet_site: Converged) -> None:
     assert "did you mean stable" in done["wrong"]["msg"]
     assert "nodes 500" in done["too many"]["msg"]
     assert "dos2unix" in done["not a script"]["msg"]
-
-
-@pytest.mark.systems("debian13")
-def test_a_wait_survives_a_failover(quiet_site: Converged) -> None:
-    site = quiet_site
-    done: Results = {}
-    waiting = {
-        **SMALL,
-        "name": "j-failover",
-        "content": "echo began; sleep 25; echo over",
-        "state": "completed",
-        "timeout": 150,
-    }
-    # A client that asks too early sleeps for a minute.
-    asked = "timeout 2 squeue -h >/dev/null && echo answers"
-    thread = threading.Thread(target=lambda: done.update(jobs(site, "cli", {"waits": waiting})))
-    thread.start()
-    try:
-        poll("the job", lambda: "R" in site.run("ctl1", "squeue -h -n j-failover -o %t"), 40)
-        site.run("ctl1", "systemctl stop slurmctld")
-        site.run("ctl2", "scontrol takeover", check=False)
-        # Only the backup is left to answer.
-        poll("the backup", lambda: "answers" in site.run("ctl2", asked, check=False), 60)
-    finally:
-        thread.join()
-        site.run("ctl1", "systemctl start slurmctld")
-        poll(
-            "the primary to take over again",
-            lambda: (
-                "UP" in site.run("ctl1", "scontrol ping | grep primary", check=False)
-                and "answers" in site.run("ctl1", asked, check=False)
-            ),
-            60,
-        )
-    waits = done["waits"]
-    assert not waits.get("failed") and waits["state"] == "COMPLETED", waits
-    assert waits["changed"] and waits["output_tail"].splitlines() == ["began", "over"]

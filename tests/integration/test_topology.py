@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils import topology
-from ansible_collections.trainwright.slurm.plugins.module_utils.hostlist import fold
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import (
+    topology,
+    topology_files,
+    topology_parts,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import fold
 
 from tests.unit.network import instances
 
@@ -84,7 +88,7 @@ def placed(quiet_site: Converged) -> Iterator[Converged]:
             forget(site)
 
 
-@pytest.mark.systems("debian12", all_in_soak=True)
+@pytest.mark.systems("debian12")
 def test_a_tree_is_known_shown_by_jobs_and_changed_without_a_restart(placed: Converged) -> None:
     site, spec = placed, {"plugin": "tree"}
     rest = computes(site)[2:]
@@ -135,7 +139,7 @@ def test_a_tree_is_known_shown_by_jobs_and_changed_without_a_restart(placed: Con
     assert "slurm_topology.switches[a]" in refused.output and "give it nodes" in refused.output
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian13", only="Slurm 23.11 for blocks")
 def test_blocks_are_known_and_changed_without_a_restart(placed: Converged) -> None:
     site, rest = placed, computes(placed)[2:]
     running = site.sbatch("sleep 600", "-N1 -w c2")
@@ -158,14 +162,16 @@ def test_blocks_are_known_and_changed_without_a_restart(placed: Converged) -> No
     assert "No such file" in site.run("c1", "ls /run/slurm/conf/topology.conf", check=False)
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian13", only="the 24.11 that it is written for")
 def test_a_slurmctld_takes_the_topology_of_ten_thousand_instances(site: Converged) -> None:
     paths = instances(COUNT)
-    places = {name: topology.Place(topology.path_of(path)) for name, path in paths.items()}
+    places = {
+        name: topology_parts.Place(topology_parts.path_of(path)) for name, path in paths.items()
+    }
     started = time.process_time()
     made = topology.design({"plugin": "tree"}, places, (24, 11))
     assert made
-    text = "\n".join(topology.lines(made, (24, 11)))
+    text = "\n".join(topology_files.lines(made, (24, 11)))
     assert time.process_time() - started < 2
     auth = site.run("ctl1", "scontrol show config | awk '$1 == \"AuthType\" {print $3}'")
     conf = f"""ClusterName=big

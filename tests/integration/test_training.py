@@ -22,7 +22,7 @@ from .conftest import Converged
 from .site import ROOT, SOAK, poll
 from .test_container_jobs import provide
 
-pytestmark = pytest.mark.systems("debian12")
+pytestmark = pytest.mark.systems("debian12", only="the Python that the wheels are for")
 
 TORCH = "2.13.0"
 PYTHON = "3.11"  # of Debian 12

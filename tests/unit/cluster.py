@@ -9,12 +9,29 @@ import pathlib
 import typing as t
 
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import Argument
 
 ROOT = pathlib.Path(__file__).parents[2]
-DEFAULTS = yaml.safe_load((ROOT / "roles/slurm/defaults/main.yml").read_text())
-SUPPORTED_OS = yaml.safe_load((ROOT / "roles/slurm/vars/os.yml").read_text())[
-    "__slurm_supported_os"
+ROLE_VARS = ROOT / "roles/cluster/vars/main"
+SUPPORTED_OS = yaml.safe_load((ROLE_VARS / "os.yml").read_text())["__cluster_supported_os"]
+CHECKED_ROLES = yaml.safe_load((ROLE_VARS / "checked_roles.yml").read_text())[
+    "__cluster_checked_roles"
 ]
+
+
+def specs(role: str) -> dict[str, t.Any]:
+    """Return the options of a role's entry point main."""
+    path = ROOT / "roles" / role / "meta/argument_specs.yml"
+    main = yaml.safe_load(path.read_text())["argument_specs"].get("main", {})
+    return main.get("options") or {}
+
+
+ARGUMENTS = {
+    name: Argument(option, optional=index > 0)
+    for index, role in enumerate(CHECKED_ROLES)
+    for name, option in specs(role).items()
+}
+DEFAULTS = {name: argument.option["default"] for name, argument in ARGUMENTS.items()}
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 
 
@@ -103,6 +120,6 @@ def inputs(compute: int = 2, *, node: dict[str, t.Any] | None = None, **settings
         "supported_os": SUPPORTED_OS,
         "limit": "",
         "variables": [],
-        "limit_command": "",
-        "arguments": {},
+        "command": "ansible-playbook trainwright.slurm.site",
+        "arguments": dict(ARGUMENTS),
     }

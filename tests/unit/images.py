@@ -57,7 +57,7 @@ class World:
         self._program("enroot", ENROOT.replace("@pause@", str(pause)))
         config = path / "images.json"
         config.write_text(json.dumps({"store": str(self.store), "staged": str(self.staged)}))
-        library = (ROOT / "plugins/module_utils/image_store.py").read_text(encoding="utf-8")
+        library = (ROOT / "plugins/module_utils/containers/store.py").read_text(encoding="utf-8")
         assert library.count("/etc/trainwright/images.json") == 1
         (self.library / "image_store.py").write_text(
             library.replace("/etc/trainwright/images.json", str(config)), encoding="utf-8"

@@ -136,7 +136,7 @@ def _pcs_queue() -> Params:
 LINK = {"file_system_id": fsx_world.FS, "file_system_path": "/data", "wait": False}
 TASK = {"file_system_id": fsx_world.FS, "type": "EXPORT_TO_REPOSITORY", "wait": False}
 RUNS: list[tuple[str, dict[str, t.Any]]] = [
-    ("ec2_instance_type_facts", {"names": ["p5.48xlarge"]}),
+    ("ec2_instance_type_info", {"names": ["p5.48xlarge"]}),
     ("ec2_topology_info", {"instance_ids": [NODE["InstanceId"]]}),
     ("ec2_gpu_capacity_info", {}),
     ("fsx_filesystem_info", {}),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = re.compile(

@@ -15,7 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.fixtures.aws.server import Aws, Call, Params
-from tests.unit.plugins.module_utils.dataset.run import client, content, make, many
+from tests.unit.plugins.module_utils.data.run import client, content, make, many
 from tests.unit.plugins.modules.fsx_world import FS, World, link
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,13 +3,14 @@
 """A DeepOps inventory is used as it is: its groups are mapped, its variables break nothing.
 
 Groups and variables are those of https://github.com/NVIDIA/deepops: config.example/inventory,
-config.example/group_vars and roles/slurm/defaults.
+config.example/group_vars and roles/cluster/defaults.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.preflight import problems
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 
 from tests.unit.cluster import DEFAULTS, inputs
 
@@ -178,6 +181,16 @@ def test_the_inventory_of_this_repository_is_a_deepops_one(tmp_path: Path) -> No
     found = mapped(tmp_path, play(tmp_path, text))["groups"]
     assert found["slurm_controller"] == found["slurm_database"] == ["mgmt01"]
     assert (found["slurm_login"], found["slurm_compute"]) == (["login01"], ["gpu01", "gpu02"])
+
+
+def test_groups_that_the_guide_adds_are_used_beside_the_mapped_ones(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "deepops.md").read_text(encoding="utf-8")
+    (added,) = re.findall(r"^```ini\n(.*?)^```", page, re.M | re.S)
+    own = (ROOT / "inventories" / "deepops" / "inventory").read_text(encoding="utf-8")
+    found = mapped(tmp_path, play(tmp_path, f"{own}\n{added}"))["groups"]
+    assert found["slurm_rest"] == ["mgmt01"]
+    assert found["slurm_pyxis"] == ["gpu01", "gpu02", "login01"]
+    assert set(found["slurm_pyxis"]) < set(found["slurm_cluster"])
 
 
 def test_an_inventory_of_ours_is_left_alone(tmp_path: Path) -> None:

@@ -19,14 +19,20 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils import (
-    preflight,
-    slurm_conf_data,
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import (
+    database,
+    shape,
+    slurm,
+    storage,
+    users,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.accounting import wanted_from
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting.state import (
+    wanted_from,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import parameters
 
 from tests.unit import examples
-from tests.unit.cluster import DEFAULTS, inputs
+from tests.unit.cluster import DEFAULTS, SUPPORTED_OS, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -41,7 +47,10 @@ OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_d
 # What remove_nodes.yml and accounts.yml ask for on the command line.
 ASKED = {"nodes", "confirm", "accounting", "accounts_host", "accounts_become"}
 # Checks of preflight that judge variables alone, without the hosts of an inventory.
-CHECKS = "types items options line_options users mounts external_database numbers paths".split()
+CHECKS = (
+    *(shape.variables, shape.host_variables, slurm.options, slurm.line_options, users.users),
+    *(storage.mounts, database.external_database, slurm.numbers, slurm.paths),
+)
 
 
 def ids(page: Path) -> str:
@@ -167,6 +176,14 @@ def test_playbooks_and_their_variables_exist(page: Path) -> None:
                 assert value.split("=")[0] in variables(), f"{page.name}: {line}"
 
 
+def test_playbooks_are_called_by_their_names() -> None:
+    """A name works wherever the collection is installed, a path only in the clone; README explains both."""
+    headers = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "recipes").rglob("job.yml")]
+    lines = [line for page in PAGES for line in commands(page)]
+    lines += [line for path in headers for line in path.read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in lines if "ansible-playbook -i" in line and "playbooks/" in line]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_commands_of_the_local_cluster_exist(page: Path) -> None:
     main = (ROOT / "molecule" / "driver" / "__main__.py").read_text(encoding="utf-8")
@@ -206,6 +223,13 @@ def test_names_of_this_collection_exist(page: Path) -> None:
         assert name in plugins(), f"{page.name}: {name}"
 
 
+def literals(value: Any) -> Any:
+    """The value without the keys of mappings whose value a lookup returns."""
+    if not isinstance(value, dict):
+        return value
+    return {key: literals(item) for key, item in value.items() if "lookup(" not in str(item)}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_examples_are_taken_by_preflight(page: Path) -> None:
     """Every YAML example is variables with the right types and keys, an inventory, or plays."""
@@ -220,11 +244,10 @@ def test_examples_are_taken_by_preflight(page: Path) -> None:
         assert set(example) <= variables(), f"{page.name}: {set(example) - variables()}"
         wanted_from(example.pop("accounting", {}))
         node = example.pop("slurm_node", None)
-        given = inputs(2, **{name: example[name] for name in example if name in SETTINGS})
+        given = inputs(2, **{n: literals(v) for n, v in example.items() if n in DEFAULTS})
         if node:
             given["host_vars"]["c1"] = {"slurm_node": node}
-        found = [str(p) for name in CHECKS for p in getattr(preflight, name)(given)]
-        assert not found + [str(p) for p in preflight.node_variables(given)], block
+        assert not [str(problem) for check in CHECKS for problem in check(given)], block
 
 
 def plays(page: Path) -> list[str]:
@@ -268,11 +291,6 @@ def test_plays_are_taken_by_ansible(page: Path, tmp_path: Path) -> None:
         assert not paths or done.returncode == 0, f"{page.name}: {done.stdout}{done.stderr}"
 
 
-SETTINGS = set(
-    yaml.safe_load((ROOT / "roles/slurm/vars/main/settings.yml").read_text())["__slurm_settings"]
-)
-
-
 def test_readme_has_every_role_playbook_plugin_and_guide() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     wanted = [f"roles/{path.parent.name}/README.md" for path in ROOT.glob("roles/*/tasks")]
@@ -282,11 +300,10 @@ def test_readme_has_every_role_playbook_plugin_and_guide() -> None:
 
 
 def test_readme_has_the_supported_systems() -> None:
-    table = yaml.safe_load((ROOT / "roles/slurm/vars/os.yml").read_text())["__slurm_supported_os"]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.endswith("run by our CI |")]
     for system, name in (("debian", "Debian"), ("ubuntu", "Ubuntu"), ("rhel", "RHEL")):
-        for release, entry in table[system].items():
+        for release, entry in SUPPORTED_OS[system].items():
             row = [line for line in rows if f"{name} {release}" in line]
             assert row and f"| {entry['slurm']}" in row[0], (name, release)
     run = {line.split("|")[1].strip() for line in rows if "| run by our CI" in line}
@@ -325,7 +342,7 @@ def test_live_cluster_says_what_the_table_of_parameters_says() -> None:
         inside = text.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0]
         return set(re.findall(r"`(\w+)`", inside))
 
-    rows = slurm_conf_data.RESTART
+    rows = parameters.RESTART
     assert part("refused") == {row[0] for row in rows if row[3] == "refuse"}
     restarts = [row for row in rows if row[3] != "refuse"]
     assert part("always") == {row[0] for row in restarts if row[2] is None}

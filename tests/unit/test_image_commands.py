@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import image_store
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
 
 from tests.unit.images import (
     ROOT,
@@ -177,7 +177,7 @@ def test_a_name_is_the_image_of_the_cluster(world: World) -> None:
 
 def test_the_staged_image_comes_first(world: World) -> None:
     world.run("image-import", TAG, "train")
-    image_store.present(str(world.staged), "train", str(world.store / "train.sqsh"))
+    store.present(str(world.staged), "train", str(world.store / "train.sqsh"))
     done = world.run("pyxis-importer", "get", "docker://train.sqsh")
     assert done.stdout.startswith(str(world.staged))
 

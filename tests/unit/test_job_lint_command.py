@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JOBS = ROOT / "tests" / "fixtures" / "jobs"
 ROLE = ROOT / "roles" / "slurm_login"
 UTILS = ROOT / "plugins" / "module_utils"
-LIBRARY: list[str] = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())[
+LIBRARY: list[str] = yaml.safe_load((ROLE / "vars" / "main" / "files.yml").read_text())[
     "__slurm_login_library"
 ]
 
@@ -52,9 +52,14 @@ def run(command: Path, *words: str | Path, **more: str) -> subprocess.CompletedP
 
 def test_the_role_brings_what_the_command_imports() -> None:
     program = (ROLE / "files" / "job-lint").read_text(encoding="utf-8")
-    names = re.findall(r"^from job_lint.training import (.+)$", program, re.M)[0].split(", ")
-    waiting = {"training/__init__.py", *(f"training/{name}.py" for name in names)}
-    assert "training/lint.py" in waiting
+    waiting = {
+        f"training/{package}/{name}.py"
+        for package, names in re.findall(
+            r"^from job_lint.training.(\w+) import (.+)$", program, re.M
+        )
+        for name in names.split(", ")
+    }
+    assert "training/lint/linter.py" in waiting
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -71,7 +76,10 @@ def test_the_role_brings_what_the_command_imports() -> None:
                 found.append(place / "__init__.py" if package else place.with_suffix(".py"))
                 waiting |= {str(path) for path in found if (UTILS / path).is_file()} - seen
     assert {name for name in seen if not name.endswith("__init__.py")} <= set(LIBRARY)
-    assert {"client/__init__.py", "training/__init__.py"} <= set(LIBRARY)
+    packages = {
+        f"{place}/__init__.py" for name in seen for place in Path(name).parents if place.name
+    }
+    assert packages <= set(LIBRARY)
     assert all((UTILS / name).is_file() for name in LIBRARY)
 
 

@@ -15,13 +15,15 @@ import re
 import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import instances
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     AwsProblem,
     explained,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.machine_types import MachineType
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types import (
+    MachineType,
+)
 
 Json = dict[str, t.Any]
 

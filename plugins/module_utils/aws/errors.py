@@ -81,7 +81,7 @@ def code_of(error: BaseException) -> str:
 
 
 def explain(error: BaseException, service: str, operation: str, region: str = "") -> AwsProblem:
-    """Say what a failed call means and what to do.
+    """Explain a failed call and name the remedy.
 
     Args:
         error: what boto3 raised (ClientError or BotoCoreError).

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..machine_types import MachineType
+    from ..hardware.machine_types import MachineType
     from .instances import Raw
 
 #: Parts that a host can have in a cluster: the groups slurm_<role>.
@@ -258,8 +258,8 @@ def nodes_of(
         )
     for role, ids in sorted(unknown.items()):
         warnings.append(
-            f"the tag {tags.role} of {some(ids)} names {role!r}, which is no role -> use {', '.join(ROLES)}, several "
-            "joined by +"
+            f"the tag {tags.role} of {some(ids)} names {role!r}, which is not a role -> use {', '.join(ROLES)}, "
+            "several joined by +"
         )
     nodes.sort(key=lambda node: natural(node.name))
     return nodes, warnings

@@ -16,9 +16,10 @@ from ansible_collections.amazon.aws.plugins.module_utils.tagging import (
     compare_aws_tags,
 )
 
-from . import fsx
+from . import fsx, fsx_records
 from .errors import AwsProblem
-from .fsx import Association, FileSystem, association_remedy, directory
+from .fsx_mounts import association_remedy
+from .fsx_records import Association, FileSystem, directory
 from .waiting import Wait
 
 # How many a file system can have.
@@ -86,7 +87,7 @@ def check_paths(path: str, data_repository_path: str | None) -> None:
         )
     if data_repository_path is not None and not S3_PATH.fullmatch(data_repository_path):
         raise AwsProblem(
-            f"data_repository_path: {data_repository_path!r} is no place in S3 -> write s3://bucket/prefix/"
+            f"data_repository_path: {data_repository_path!r} is not an S3 location -> write s3://bucket/prefix/"
         )
 
 
@@ -251,7 +252,7 @@ def _create(
     if wanted.tags:
         request["Tags"] = ansible_dict_to_boto3_tag_list(dict(wanted.tags))
     # boto3 adds a ClientRequestToken, so that a call it repeats makes no second one.
-    made = fsx.association(
+    made = fsx_records.association(
         fsx.call(client, "CreateDataRepositoryAssociation", **request)["Association"]
     )
     if wait is not None:
@@ -276,7 +277,7 @@ def check_file_system(fs: FileSystem) -> None:
         raise AwsProblem(
             f"{fs.id} {why} -> use a SCRATCH_2 or PERSISTENT file system that was made without a link"
         )
-    if fs.lifecycle not in fsx.USABLE:
+    if fs.lifecycle not in fsx_records.USABLE:
         said = f" ({fs.failure.rstrip('. ')})" if fs.failure else ""
         raise AwsProblem(f"{fs.id} is {fs.lifecycle}{said} -> run again when it is AVAILABLE")
 
@@ -378,4 +379,4 @@ def _update(client: t.Any, after: Association) -> Association:
     if after.chunk_size is not None:
         request["ImportedFileChunkSize"] = after.chunk_size
     answer = fsx.call(client, "UpdateDataRepositoryAssociation", **request)
-    return fsx.association(answer["Association"])
+    return fsx_records.association(answer["Association"])

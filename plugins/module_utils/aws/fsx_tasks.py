@@ -14,9 +14,9 @@ from ansible_collections.amazon.aws.plugins.module_utils.tagging import (
     ansible_dict_to_boto3_tag_list,
 )
 
-from . import fsx
+from . import fsx, fsx_records
 from .errors import AwsProblem
-from .fsx import Task
+from .fsx_records import Task
 from .waiting import Wait
 
 EXPORT, IMPORT, RELEASE = TYPES = (
@@ -77,7 +77,7 @@ def check(wanted: Wanted) -> None:
     if wanted.type == IMPORT and len(in_s3) < len(wanted.paths):
         wrong = next(path for path in wanted.paths if path not in in_s3)
         raise AwsProblem(
-            f"paths: {wrong!r} is no place in S3, which {IMPORT} reads -> write s3://bucket/prefix"
+            f"paths: {wrong!r} is not an S3 location, which {IMPORT} reads -> write s3://bucket/prefix"
         )
     if wanted.type != IMPORT and in_s3:
         raise AwsProblem(
@@ -89,7 +89,7 @@ def check(wanted: Wanted) -> None:
         )
     if wanted.report_path and not wanted.report_path.startswith("s3://"):
         raise AwsProblem(
-            f"report_path: {wanted.report_path!r} is no place in S3 -> write s3://bucket/prefix, under that of an "
+            f"report_path: {wanted.report_path!r} is not an S3 location -> write s3://bucket/prefix, under that of an "
             "association of the file system"
         )
     if wanted.release_after_days and wanted.type != RELEASE:
@@ -97,7 +97,7 @@ def check(wanted: Wanted) -> None:
 
 
 def same(task: Task, wanted: Wanted) -> bool:
-    """Whether a task does what is wanted. Where it reports to is no part of that."""
+    """Whether a task does what is wanted. Where it reports to is not part of that."""
     return (
         task.file_system_id == wanted.file_system_id
         and task.type == wanted.type
@@ -203,7 +203,9 @@ def _create(client: t.Any, wanted: Wanted) -> Task:
         request["ReleaseConfiguration"] = {"DurationSinceLastAccess": after}
     if wanted.tags:
         request["Tags"] = ansible_dict_to_boto3_tag_list(dict(wanted.tags))
-    return fsx.task(fsx.call(client, "CreateDataRepositoryTask", **request)["DataRepositoryTask"])
+    return fsx_records.task(
+        fsx.call(client, "CreateDataRepositoryTask", **request)["DataRepositoryTask"]
+    )
 
 
 def one(client: t.Any, task_id: str) -> Task:

@@ -68,7 +68,7 @@ def read(body: bytes) -> tuple[list[Raw], str]:
 
     Elements that nobody asked for cost one call at their beginning and one at their end.
 
-    Raises xml.parsers.expat.ExpatError when the body is no whole XML.
+    Raises xml.parsers.expat.ExpatError when the body is not well-formed XML.
     """
     found: list[Raw] = []
     token = ""
@@ -172,7 +172,7 @@ def instances(client: t.Any, filters: t.Mapping[str, t.Sequence[str]]) -> t.Iter
         client: boto3's client of EC2; from here on its describe_instances returns no reservations.
         filters: values by the name of a filter of DescribeInstances; any of the values matches.
 
-    Raises AwsProblem for an answer that is no XML, and botocore's errors, see errors.explained.
+    Raises AwsProblem for an answer that is not XML, and botocore's errors, see errors.explained.
     """
 
     def before_parse(
@@ -187,8 +187,8 @@ def instances(client: t.Any, filters: t.Mapping[str, t.Sequence[str]]) -> t.Iter
         except expat.ExpatError as error:
             region = client.meta.region_name
             raise AwsProblem(
-                f"ec2:DescribeInstances in {region}: what came is no answer of EC2 ({error}) -> look at the proxy "
-                "between here and AWS, and run again",
+                f"ec2:DescribeInstances in {region}: the response is not an answer of EC2 ({error}) -> look at the "
+                "proxy between here and AWS, and run again",
                 "ec2:DescribeInstances",
                 region,
             ) from error

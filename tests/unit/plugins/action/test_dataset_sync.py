@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.action import dataset_sync
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset.journal import place
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.journal import place
 
 from tests.fixtures.aws.s3 import Store
-from tests.unit.plugins.action.run_aside import ASIDE, BUSY, JOB, RESULTS, STATUS, Run
-from tests.unit.plugins.module_utils.dataset.run import many
+from tests.unit.plugins.action.run_asynchronous import ASIDE, BUSY, JOB, RESULTS, STATUS, Run
+from tests.unit.plugins.module_utils.data.run import many
 
 ROOT = Path(__file__).resolve().parents[4]
 GIVEN = {"source": "/data/set", "destination": "s3://bucket/set"}

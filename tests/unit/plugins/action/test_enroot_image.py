@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.trainwright.slurm.plugins.action import enroot_image
 
 from tests.unit.images import ROOT, World, content_of, left_over, needs_mksquashfs
-from tests.unit.plugins.action.run_aside import ASIDE, BUSY, JOB, STATUS, Run
+from tests.unit.plugins.action.run_asynchronous import ASIDE, BUSY, JOB, STATUS, Run
 
 TAG = "registry.example.org/team/train:main"
 GIVEN = {"name": "train", "reference": TAG}

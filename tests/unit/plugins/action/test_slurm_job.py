@@ -4,13 +4,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+import sys
 import typing as t
+from pathlib import Path
 from unittest import mock
 
 import pytest
+import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import slurm_job
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {
@@ -45,6 +51,7 @@ class Run:
         self.lines: list[str] = []
         self.now = 0.0
         self.task = {"async_val": 0, "check_mode": False, "no_log": False, **task}
+        self._mock = mock.Mock(**self.task)
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
         monkeypatch.setattr(waiting, "Display", lambda: display)
@@ -56,7 +63,9 @@ class Run:
 
     def __call__(self, arguments: dict[str, t.Any], *answers: dict[str, t.Any]) -> dict[str, t.Any]:
         action = slurm_job.ActionModule.__new__(slurm_job.ActionModule)
-        action._task = mock.Mock(args=arguments, **self.task)
+        # Each attempt of a task has its own action, and the task in common.
+        action._task = self._mock
+        action._task.args = arguments
         coming = list(answers)
 
         def execute(module_args: dict[str, t.Any], wrap_async: bool = False, **_: t.Any) -> t.Any:
@@ -161,6 +170,136 @@ def test_where_there_is_nothing_to_show_the_module_does_it_all(
     assert run({**SUBMIT, **more}, JOB) == JOB
     assert run.calls == [{**SUBMIT, **more}] and run.lines == []
     assert run.wrapped == [bool(task.get("async_val"))]
+
+
+LOOKS = {"name": "train", "state": "completed", "id": 7, "timeout": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "again"),
+    [
+        ({"state": "completed", "timeout": 0}, LOOKS),
+        ({"state": "completed", "timeout": 0, "force": True}, LOOKS),
+        ({"state": "submitted"}, {**LOOKS, "fail_on_error": False}),
+        ({}, {**LOOKS, "fail_on_error": False}),
+    ],
+)
+def test_a_further_attempt_looks_at_the_job_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any], again: dict[str, t.Any]
+) -> None:
+    run = Run(monkeypatch)
+    arguments = {**SUBMIT, **options}
+    first = {**JOB, "changed": True, "diff": {"before": "", "after": "x"}}
+    assert run(arguments, first) == first
+    # Neither a controller that does not answer nor a wait makes it forget the job.
+    assert run(arguments, DOWN)["failed"]
+    assert run(arguments, RUNNING)["state"] == "RUNNING"
+    done = run(arguments, COMPLETED)
+    assert done == {**COMPLETED, "changed": True, "diff": first["diff"]}
+    assert run.calls == [arguments, again, again, again]
+    # What has ended is not looked at again: who tries a failed job once more gets a new one.
+    run(arguments, first)
+    assert run.calls[-1] == arguments
+
+
+def test_an_attempt_after_a_timeout_waits_for_the_same_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(monkeypatch)
+    arguments = {**SUBMIT, "state": "completed", "timeout": 1}
+    assert run(arguments, {**JOB, "changed": True}, JOB, JOB)["error"] == "timeout"
+    done = run(arguments, RUNNING, COMPLETED)
+    assert (done["state"], done["changed"]) == ("COMPLETED", True) and "failed" not in done
+    assert run.calls[3]["id"] == 7 and "content" not in run.calls[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"state": "completed", "timeout": 0}, {**JOB, "id": None, "state": ""}),  # check mode
+        ({"state": "cancelled"}, JOB),
+        ({"state": "completed", "timeout": 0}, {"failed": True, "msg": "x", "error": "invalid"}),
+    ],
+)
+def test_an_attempt_without_an_unfinished_job_does_the_same_again(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any], answer: dict[str, t.Any]
+) -> None:
+    run = Run(monkeypatch)
+    arguments = {**SUBMIT, **options}
+    for _attempt in range(2):
+        assert run(arguments, answer) == answer
+    assert run.calls == [arguments] * 2
+
+
+SBATCH = """#!/bin/sh
+cat > /dev/null
+echo >> "$STATE/submitted"
+wc -l < "$STATE/submitted" | tr -d ' '
+"""
+# A job of this Slurm runs for two looks of its own, then it has ended.
+SCONTROL = """#!/bin/sh
+case "$*" in
+--version) echo slurm 22.05.8 ;;
+ping) echo "Slurmctld(primary) at ctl1 is UP" ;;
+*"show jobs"*)
+    last=$(cat "$STATE/submitted" 2>/dev/null | wc -l)
+    [ "$last" = 0 ] && { echo "No jobs in the system"; exit; }
+    for id in $(seq "$last"); do
+        echo >> "$STATE/looks-$id"
+        state=RUNNING
+        [ "$(wc -l < "$STATE/looks-$id")" -gt 2 ] && state=COMPLETED
+        echo "JobId=$id JobName=train"
+        echo "   UserId=$(id -un)($(id -u)) GroupId=x(1) MCS_label=N/A"
+        echo "   JobState=$state Reason=None Dependency=(null)"
+        echo "   RunTime=00:00:01 TimeLimit=1-00:00:00 TimeMin=N/A ExitCode=0:0"
+        echo
+    done ;;
+*) echo "unexpected: $*" >&2; exit 1 ;;
+esac
+"""
+
+
+def test_one_job_for_a_task_that_looks_until_it_has_ended(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name, text in (("sbatch", SBATCH), ("scontrol", SCONTROL)):
+        path = tmp_path / "bin" / name
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    task = {
+        "name": "Train",
+        "trainwright.slurm.slurm_job": {
+            "name": "train",
+            "content": "#!/bin/sh\ntrue\n",
+            "state": "completed",
+            "timeout": 0,
+            "transport": "cli",
+            "slurm_prefix": str(tmp_path),
+        },
+        "register": "job",
+        "until": "job.ended",
+        "retries": 6,
+        "delay": 0,
+    }
+    after = {
+        "name": "Judge",
+        "ansible.builtin.assert": {"that": ["job.ended", "job.changed", "job.id == 1"]},
+    }
+    play = [{"name": "P", "hosts": "all", "gather_facts": False, "tasks": [task, after]}]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(play))
+    root = Path(__file__).parents[4]
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", "login1,", "-c", "local"]
+        + ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "STATE": str(tmp_path),
+            "ANSIBLE_COLLECTIONS_PATH": str(root / ".collections"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "submitted").read_text() == "\n"
 
 
 def test_nothing_is_printed_of_a_secret_task(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import train_status
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {

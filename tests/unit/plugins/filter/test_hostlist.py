@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.trainwright.slurm.plugins.filter.hostlist import FilterModule
-from ansible_collections.trainwright.slurm.plugins.module_utils import slurm_conf
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ LISTS = picks(PARTS, 4).map(",".join)
 def test_what_is_folded_expands_to_the_same_names(names: set[str]) -> None:
     folded = compress(list(names))
     assert set(expand(folded)) == names and len(expand(folded)) == len(names)
-    assert sorted(slurm_conf.expand(folded) if folded else []) == sorted(names)
+    assert sorted(syntax.expand(folded) if folded else []) == sorted(names)
     assert compress(folded) == folded
     # Slurm reads no text behind a range, and prints only the last number of a name folded.
     for part in re.split(r",(?![^\[]*\])", folded):
@@ -76,7 +76,7 @@ def test_what_is_folded_expands_to_the_same_names(names: set[str]) -> None:
 @THOROUGH
 @given(LISTS)
 def test_every_list_of_slurm_is_read(text: str) -> None:
-    assert set(expand(text)) == set(slurm_conf.expand(text) if text else [])
+    assert set(expand(text)) == set(syntax.expand(text) if text else [])
 
 
 @THOROUGH
@@ -88,7 +88,7 @@ def test_any_text_is_read_as_slurm_does_or_refused_with_a_remedy(text: str) -> N
     except AnsibleFilterError as error:
         assert str(error).startswith("hostlist_expand: ") and " -> " in str(error)
         return
-    assert set(names) == set(slurm_conf.expand(text) if text else [])
+    assert set(names) == set(syntax.expand(text) if text else [])
 
 
 @THOROUGH

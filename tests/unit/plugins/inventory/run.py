@@ -22,7 +22,7 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.doc_fragments import constructed, inventory_cache
 from ansible.utils.display import Display
-from ansible_collections.amazon.aws.plugins.doc_fragments import common, region
+from ansible_collections.trainwright.slurm.plugins.doc_fragments import aws
 from ansible_collections.trainwright.slurm.plugins.inventory import aws as plugin
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -46,8 +46,7 @@ def definitions() -> Json:
     fragments = [
         constructed.ModuleDocFragment.DOCUMENTATION,
         inventory_cache.ModuleDocFragment.DOCUMENTATION,
-        common.ModuleDocFragment.PLUGINS,
-        region.ModuleDocFragment.PLUGINS,
+        aws.ModuleDocFragment.PLUGINS,
     ]
     found: Json = {}
     for text in (*fragments, plugin.DOCUMENTATION):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleParserError
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import garbage
 
 from tests.fixtures.aws.instances import instance, reservation
 from tests.fixtures.aws.server import Aws, Call, Fault
@@ -263,14 +264,14 @@ def test_a_profile_that_is_not_there(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cluter": "train"}, "cluter: is no option -> write cluster"),
-        ({"role": "x"}, "role: is no option -> "),
+        ({"cluter": "train"}, "cluter: is not an option -> write cluster"),
+        ({"role": "x"}, "role: is not an option -> "),
         ({"cluster": None}, "no cluster is named -> set cluster"),
         ({"pcs": "pcs_1"}, "cluster and pcs are both set -> leave one"),
         ({"hostnames": ["Name"]}, "hostnames: 'Name' names nothing"),
         ({"fsx": "fs-1"}, "fsx: is 'fs-1' -> write true, false, or a list"),
         ({"fsx": ["vol-1"]}, "fsx: is ['vol-1']"),
-        ({"assume_role_arns": ["look"]}, "assume_role_arns: 'look' is no ARN"),
+        ({"assume_role_arns": ["look"]}, "assume_role_arns: 'look' is not an ARN"),
         ({"machine_types": {"x": {}}}, "machine_types['x'].vcpus: is missing"),
         ({"states": ["dead"]}, "states"),
         ({"address": "ipv6"}, "address"),
@@ -613,7 +614,7 @@ def test_garbage_is_collected_again_afterwards(
         disable=lambda: seen.append("off"),
         enable=lambda: seen.append("on"),
     )
-    monkeypatch.setattr(run.plugin, "gc", spy)
+    monkeypatch.setattr(garbage, "gc", spy)
     have(aws, instance(1))
     parse()
     refused(parse, cluster=None, filters={"a": "b"}, regions=["eu-west-1"], profile="mine")

@@ -13,9 +13,9 @@ import yaml
 from ansible.module_utils import _internal
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 
-from ..module_utils.client.fake_control import FakeControl
+from ..module_utils.slurm.client.fake_control import FakeControl
 
 _KEYS = ("type", "elements", "default", "choices", "required")
 

@@ -102,7 +102,7 @@ def clusters(aws: Aws) -> None:
 #: For each module: what is there, and the calls that its examples come to, without those that only look.
 WORLDS: dict[str, tuple[t.Callable[[Aws], fsx_world.World | None], set[str]]] = {
     "ec2_gpu_capacity_info": (capacity, set()),
-    "ec2_instance_type_facts": (serve_types, set()),
+    "ec2_instance_type_info": (serve_types, set()),
     "ec2_topology_info": (places, set()),
     "fsx_data_repository_association": (
         storage, {"fsx:CreateDataRepositoryAssociation", "fsx:DeleteDataRepositoryAssociation"},

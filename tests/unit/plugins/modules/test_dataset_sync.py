@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.dataset import common, s3
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import module_options, s3
 from ansible_collections.trainwright.slurm.plugins.modules import dataset_sync, dataset_verify
 
 from tests.fixtures.aws.s3 import Store
-from tests.unit.plugins.module_utils.dataset.run import PART, content, make, many
+from tests.unit.plugins.module_utils.data.run import PART, content, make, many
 
 from .aws import Run, runner
 
@@ -69,7 +69,7 @@ def test_a_run_and_a_second_one(run: Run, store: Store, tmp_path: Path) -> None:
 def test_a_directory_needs_no_aws(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(common, "HAS_BOTO3", False)
+    monkeypatch.setattr(module_options, "HAS_BOTO3", False)
     source = many(tmp_path / "set", 5)
     made = run(
         dataset_sync,

@@ -15,14 +15,14 @@ import pytest
 import yaml
 from ansible.module_utils import _internal
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils import image_store
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
     Configuration,
     Controller,
     Job,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.session import Session
 from ansible_collections.trainwright.slurm.plugins.modules import enroot_image
 
 from tests.unit.images import World, content_of, needs_mksquashfs
@@ -40,7 +40,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     config = {"store": str(made.store), "staged": str(made.staged)}
-    monkeypatch.setattr(image_store, "configuration", lambda: config)
+    monkeypatch.setattr(store, "configuration", lambda: config)
     return made
 
 
@@ -148,7 +148,7 @@ def test_collection_without_an_answer_removes_nothing(
     monkeypatch.setenv("PATH", str(world.bin))
     failed = run(path=str(world.store), collect=limits, slurm_prefix="/nonexistent")
     assert failed["failed"] and failed["error"] == "missing"
-    assert len(image_store.Store(str(world.store)).all_images()) == 1
+    assert len(store.Store(str(world.store)).all_images()) == 1
     assert image["link"]
 
 

@@ -141,7 +141,7 @@ def test_one_that_never_comes_is_given_up(run: Run, world: World) -> None:
     ("links", "options", "said"),
     [
         ([], {"file_system_path": "checkpoints"}, "file_system_path: 'checkpoints' does not begin with /"),
-        ([], {"data_repository_path": "bucket/x"}, "'bucket/x' is no place in S3 -> write s3://bucket/prefix/"),
+        ([], {"data_repository_path": "bucket/x"}, "'bucket/x' is not an S3 location -> write s3://bucket/prefix/"),
         ([], {"data_repository_path": None}, "has no link at /checkpoints yet -> give data_repository_path"),
         ([link(1, "/", "s3://a")], {}, "/checkpoints overlaps with /, which dra-"),
         ([link(1, "/checkpoints/run1/", "s3://a")], {}, "/checkpoints overlaps with /checkpoints/run1"),

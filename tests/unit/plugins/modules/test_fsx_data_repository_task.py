@@ -183,9 +183,9 @@ def test_one_that_somebody_cancels_is_no_success(run: Run, world: World) -> None
     ("options", "said"),
     [
         ({"paths": ["s3://bucket/x"]}, "paths: 's3://bucket/x' is in S3"),
-        ({"type": "IMPORT_METADATA_FROM_REPOSITORY"}, "paths: '/checkpoints/run1/' is no place in S3"),
+        ({"type": "IMPORT_METADATA_FROM_REPOSITORY"}, "paths: '/checkpoints/run1/' is not an S3 location"),
         ({"paths": ["x"] * 101}, "paths: 101, AWS takes 100"),
-        ({"report_path": "/reports"}, "report_path: '/reports' is no place in S3"),
+        ({"report_path": "/reports"}, "report_path: '/reports' is not an S3 location"),
         ({"release_after_days": 3}, "release_after_days: EXPORT_TO_REPOSITORY releases nothing"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible.module_utils import _internal
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import known
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import context
 from ansible_collections.trainwright.slurm.plugins.modules import job_lint
 
 SCRIPT = "#!/bin/bash\n#SBATCH -N2 --mem=1G -t 60\nexport NCCL_PROTO=simple\nsrun python a.py\n"
@@ -82,7 +82,7 @@ def test_what_is_known_of_the_cluster(
         return {one["rule"] for one in run(content=text, **options)["findings"]}
 
     config = tmp_path / "jobs.json"
-    defaults = known.cluster.__kwdefaults__
+    defaults = context.cluster.__kwdefaults__
     monkeypatch.setitem(defaults, "config", str(config))
     assert rules() == {"memory-missing"}
     assert rules(interfaces=["ens5"], partitions=["cpu"], default_memory=True, planned="2:00:00") == {
@@ -108,6 +108,6 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     assert made["failed"] and "No such file" in made["msg"] and " -> " in made["msg"]
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
-    assert "is no text in UTF-8" in run(path=str(binary))["msg"]
+    assert "is not text in UTF-8" in run(path=str(binary))["msg"]
     assert "wrong" not in run(content=SCRIPT)
     assert "planned: " in run(content=SCRIPT, planned="a week")["msg"]

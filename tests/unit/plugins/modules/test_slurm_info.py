@@ -10,10 +10,10 @@ import typing as t
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     capabilities,
     info,
-    records,
     session,
 )
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_info

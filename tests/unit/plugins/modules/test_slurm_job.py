@@ -11,11 +11,11 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import jobs, session
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs, session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_job
 
-from ..module_utils.client.fake_cluster import FakeCluster
+from ..module_utils.slurm.client.fake_cluster import FakeCluster
 
 OPTIONS = yaml.safe_load(slurm_job.DOCUMENTATION)["options"]
 EXAMPLES = yaml.safe_load(slurm_job.EXAMPLES)

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import Node
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_node
 
-from ..module_utils.client.fake_control import FakeControl
+from ..module_utils.slurm.client.fake_control import FakeControl
 from .control import check_documentation, run
 
 

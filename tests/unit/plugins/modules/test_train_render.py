@@ -10,11 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import (
-    Node,
-    Partition,
-)
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import lint
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node, Partition
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import linter
 from ansible_collections.trainwright.slurm.plugins.modules import train_render
 
 from . import control
@@ -52,7 +49,7 @@ def test_recipes_fit_and_have_no_mistakes(run: t.Callable[..., t.Any], path: Pat
     made = run(jobs=jobs, defaults=given.get("train_defaults") or {})
     assert [one["name"] for one in made["jobs"]] == [one["name"] for one in jobs]
     for one in made["jobs"]:
-        assert not list(map(str, lint.lint(made["scripts"][one["name"]])))
+        assert not list(map(str, linter.lint(made["scripts"][one["name"]])))
     for file in given.get("train_files", ()):
         assert (path.parents[2] / file).is_file()
 

@@ -10,8 +10,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.client.records import Job
-from ansible_collections.trainwright.slurm.plugins.module_utils.training import render
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render
 from ansible_collections.trainwright.slurm.plugins.modules import train_secrets
 
 from . import control

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.modules import train_status
 
-from ..module_utils.client.fake_cluster import FakeCluster
+from ..module_utils.slurm.client.fake_cluster import FakeCluster
 
 OPTIONS = yaml.safe_load(train_status.DOCUMENTATION)["options"]
 EXAMPLES = yaml.safe_load(train_status.EXAMPLES)

@@ -9,8 +9,8 @@ import itertools
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import groups_for
 
 BY_NAME = ["tag:Name", "private-dns-name", "instance-id"]

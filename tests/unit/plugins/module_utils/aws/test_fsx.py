@@ -10,12 +10,17 @@ from datetime import timedelta, timezone
 import boto3
 import botocore.session
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils import preflight
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    fsx,
+    fsx_mounts,
+    fsx_records,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import registry
 from botocore.validate import ParamValidator
 
 from tests.fixtures.aws.server import Aws, Params
+from tests.unit import cluster
 
 from ...modules.fsx_world import DNS, FS, START, link, lustre, openzfs, tag_list, task, volume
 
@@ -25,18 +30,18 @@ NFS_OPTIONS = "nfsvers=4.2,nconnect=16,rsize=1048576,wsize=1048576,_netdev"
 
 def mounts(
     systems: t.Iterable[Params], volumes: t.Iterable[Params] = (), links: t.Iterable[Params] = (), **more: t.Any
-) -> fsx.Mounts:  # fmt: skip
-    return fsx.mounts(
-        map(fsx.file_system, systems),
-        map(fsx.volume, volumes),
-        map(fsx.association, links),
+) -> fsx_mounts.Mounts:  # fmt: skip
+    return fsx_mounts.mounts(
+        map(fsx_records.file_system, systems),
+        map(fsx_records.volume, volumes),
+        map(fsx_records.association, links),
         **more,
     )
 
 
 def at(path: str, purpose: str = "") -> dict[str, str]:
-    tags = {fsx.MOUNT_TAG: path}
-    return {**tags, fsx.PURPOSE_TAG: purpose} if purpose else tags
+    tags = {fsx_mounts.MOUNT_TAG: path}
+    return {**tags, fsx_mounts.PURPOSE_TAG: purpose} if purpose else tags
 
 
 # --- mounts -------------------------------------------------------------------------------------------------------
@@ -70,10 +75,8 @@ def test_tags_say_where_and_what_for() -> None:
 
 def test_what_it_makes_is_what_the_preflight_takes() -> None:
     found = mounts([lustre(tags=at("/fsx", "checkpoints"))])
-    keys = preflight._KEYS["cluster_mounts"]
-    assert all(set(entry) <= set(keys) for entry in found.mounts)
-    inputs = t.cast(t.Any, {"settings": {"cluster_mounts": found.mounts}})
-    assert list(preflight.mounts(inputs)) == []
+    inputs = cluster.inputs(cluster_mounts=found.mounts)
+    assert registry.problems(inputs) == []
 
 
 def test_volumes_are_mounted_where_their_tags_say() -> None:
@@ -101,7 +104,7 @@ def test_volumes_of_ontap_need_the_name_of_their_server() -> None:
     assert found.warnings == []
     assert [mount["source"] for mount in found.mounts] == ["svm-1.example:/data"]
     assert "nfsvers=4.1" in found.mounts[0]["options"]
-    assert fsx.volume(one).quota == 2
+    assert fsx_records.volume(one).quota == 2
     one["OntapConfiguration"]["SecurityStyle"] = "NTFS"
     assert "no NFS or Lustre path" in mounts([ontap], [one], servers={machine: "x"}).warnings[0]
 
@@ -174,14 +177,14 @@ def test_an_ill_link_is_said_and_its_file_system_mounted() -> None:
 
 
 def test_sparse_answers_are_read() -> None:
-    assert fsx.file_system({"FileSystemId": FS}).mount_name == ""
-    assert fsx.source_of(fsx.file_system({"FileSystemId": FS})) is None
-    assert fsx.volume({"VolumeId": "fsvol-1"}).path == ""
-    assert fsx.association({"AssociationId": "dra-1"}).auto_export == []
-    seen = fsx.task(task(1))
+    assert fsx_records.file_system({"FileSystemId": FS}).mount_name == ""
+    assert fsx_mounts.source_of(fsx_records.file_system({"FileSystemId": FS})) is None
+    assert fsx_records.volume({"VolumeId": "fsvol-1"}).path == ""
+    assert fsx_records.association({"AssociationId": "dra-1"}).auto_export == []
+    seen = fsx_records.task(task(1))
     assert (seen.total, seen.failures, seen.created) == (0, "", "2026-11-01T12:00:01Z")
     elsewhere = START.astimezone(timezone(timedelta(hours=-7)))
-    assert fsx.task(task(1, CreationTime=elsewhere)).created == "2026-11-01T12:00:00Z"
+    assert fsx_records.task(task(1, CreationTime=elsewhere)).created == "2026-11-01T12:00:00Z"
 
 
 def test_details_of_a_file_system() -> None:
@@ -200,11 +203,11 @@ def test_details_of_a_file_system() -> None:
             {"AdministrativeActionType": "STORAGE_OPTIMIZATION", "Status": "IN_PROGRESS", "ProgressPercent": 40},
         ],
     )  # fmt: skip
-    seen = fsx.file_system(raw)
+    seen = fsx_records.file_system(raw)
     assert seen.efa_enabled and seen.root_squash == "65534:65534" and seen.metadata_iops == 6000
     assert (seen.storage_capacity, seen.per_unit_throughput, seen.throughput) == (4800, 250, None)
-    assert seen.data_repository == fsx.Link("s3://b", "", "MISCONFIGURED", "denied")
-    assert seen.pending_actions == [fsx.Action("STORAGE_OPTIMIZATION", "IN_PROGRESS", 40)]
+    assert seen.data_repository == fsx_records.Link("s3://b", "", "MISCONFIGURED", "denied")
+    assert seen.pending_actions == [fsx_records.Action("STORAGE_OPTIMIZATION", "IN_PROGRESS", 40)]
 
 
 def test_the_fixtures_are_what_the_service_model_allows() -> None:
@@ -301,6 +304,6 @@ def test_errors_of_fsx_have_their_own_remedies(
 
 
 def test_tags_are_compared_as_texts() -> None:
-    assert fsx.tagged({"a": "1", "b": "x"}, {"a": 1}) and fsx.tagged({}, {})
-    assert not fsx.tagged({"a": "1"}, {"a": "2"}) and not fsx.tagged({}, {"a": ""})
+    assert fsx_records.tagged({"a": "1", "b": "x"}, {"a": 1}) and fsx_records.tagged({}, {})
+    assert not fsx_records.tagged({"a": "1"}, {"a": "2"}) and not fsx_records.tagged({}, {"a": ""})
     assert tag_list({"a": "1"}) == [{"Key": "a", "Value": "1"}]

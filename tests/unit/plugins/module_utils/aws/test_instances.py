@@ -10,10 +10,7 @@ from xml.parsers.expat import ExpatError
 import boto3
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import errors
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws.instances import (
-    instances,
-    read,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws.instances import instances, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,5 +134,5 @@ def test_an_error_is_botocore_s() -> None:
 def test_a_proxy_s_page_is_named() -> None:
     with Aws() as aws:
         aws.on("ec2", "DescribeInstances", lambda _call: b"<html><br>Please sign in</html>")
-        with pytest.raises(errors.AwsProblem, match="in eu-west-1: what came .* look at the proxy"):
+        with pytest.raises(errors.AwsProblem, match="in eu-west-1: the response .* look at the proxy"):
             list(instances(client(aws), {}))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.rules import Cluster
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint.rule import Cluster
 
 JOBS = Path(__file__).resolve().parents[4] / "fixtures" / "jobs"
 CLEAN = sorted(JOBS.glob("clean/*.sh"))

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Each host: memory, disks, clock, ports, and whether the hosts reach each other."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..inputs import Problem, seen
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..inputs import Check, Inputs
+
+
+def memory(inputs: Inputs) -> Iterator[Problem]:
+    """Each host has the memory that its daemons need."""
+    least = int(inputs["settings"]["slurm_min_memory_mb"])
+    for host, facts in seen(inputs):
+        if int(facts.get("memory_mb") or 0) < least:
+            yield Problem(
+                host,
+                "slurm_min_memory_mb",
+                f"has {facts.get('memory_mb')} MB of memory, less than {least}",
+                "add memory to the host, or lower slurm_min_memory_mb",
+            )
+
+
+def disks(inputs: Inputs) -> Iterator[Problem]:
+    """There is free space where state, spool and logs are kept."""
+    settings = inputs["settings"]
+    least = int(settings["slurm_min_disk_mb"])
+    for host, facts in seen(inputs):
+        wanted = {"/var/log": "logs"}
+        if host in inputs["groups"].get("slurm_controller", []):
+            wanted[settings["slurm_state_save_location"]] = "slurm_state_save_location"
+        if host in inputs["groups"].get("slurm_compute", []):
+            wanted[settings["slurm_spool_dir"]] = "slurm_spool_dir"
+        for path, variable in wanted.items():
+            disk = (facts.get("disks") or {}).get(path)
+            if disk and int(disk.get("free_mb") or 0) < least:
+                yield Problem(
+                    host,
+                    variable if variable != "logs" else "/var/log",
+                    f"has {disk.get('free_mb')} MB free at {path}, less than {least}",
+                    "free some space, or lower slurm_min_disk_mb",
+                )
+
+
+def clocks(inputs: Inputs) -> Iterator[Problem]:
+    """Clocks agree, since Munge refuses messages with another time."""
+    most = float(inputs["settings"]["slurm_max_clock_skew"])
+    for host, facts in seen(inputs):
+        offset, error = (
+            float(facts.get("clock_offset_s") or 0),
+            float(facts.get("clock_error_s") or 0),
+        )
+        if abs(offset) - error > most:
+            yield Problem(
+                host,
+                "clock",
+                f"is {abs(offset):.0f} s {'ahead of' if offset > 0 else 'behind'} the control node's,"
+                f" more than slurm_max_clock_skew ({most:.0f})",
+                "set the time (chronyc makestep, or node_base_time_servers)",
+            )
+
+
+def listeners(inputs: Inputs) -> Iterator[Problem]:
+    """No other program listens on the ports."""
+    settings = inputs["settings"]
+    expected = {
+        str(settings["slurm_ports"]["slurmctld"]): ("slurmctld", "slurm_ports.slurmctld"),
+        str(settings["slurm_ports"]["slurmd"]): ("slurmd", "slurm_ports.slurmd"),
+        str(settings["slurm_ports"]["slurmdbd"]): ("slurmdbd", "slurm_ports.slurmdbd"),
+        str(settings["slurm_rest_port"]): ("slurmrestd", "slurm_rest_port"),
+    }
+    for host, facts in seen(inputs):
+        for port, program in (facts.get("ports") or {}).items():
+            if port not in expected:
+                continue
+            daemon, variable = expected[port]
+            running = (facts.get("services") or {}).get(daemon) == "active"
+            if program != daemon and not (program in ("?", "systemd") and running):
+                holder = "another program" if program == "?" else program
+                yield Problem(
+                    host,
+                    variable,
+                    f"{holder} listens on port {port}",
+                    f"stop it (ss -tlnp 'sport = {port}'), or choose another port",
+                )
+
+
+def ways(inputs: Inputs) -> Iterator[Problem]:
+    """The hosts reach each other where Slurm needs it."""
+    # A host that is down answers nobody. That is not a firewall, and must not stop the other hosts.
+    silent = {
+        str(inputs["host_vars"].get(host, {}).get("ansible_host") or host)
+        for host in inputs["hosts_in_run"]
+        if host not in inputs["facts"]
+    }
+    for host, facts in seen(inputs):
+        for target, state in (facts.get("reach") or {}).items():
+            name, _sep, port = target.rpartition(":")
+            if name in silent:
+                continue
+            if str(state).startswith("filtered"):
+                yield Problem(
+                    host,
+                    f"TCP port {port}",
+                    f"no connection to {target} ({state})",
+                    f"allow TCP port {port} to {name} in the firewall or security group",
+                )
+            elif state == "unresolved":
+                yield Problem(
+                    host,
+                    "name resolution",
+                    f"cannot resolve {name}",
+                    "set ansible_host or slurm_node.address to an address, or add the name to DNS",
+                )
+
+
+CHECKS: tuple[Check, ...] = (
+    memory,
+    disks,
+    clocks,
+    listeners,
+    ways,
+)

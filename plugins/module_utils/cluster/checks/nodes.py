@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What slurm_node declares of a compute node, against the machine."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+from ...slurm.hostlist import HostlistError, expand, fold
+from ..inputs import Problem, declared_nodes
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..inputs import Check, Inputs
+
+
+def nodes(inputs: Inputs) -> Iterator[Problem]:
+    """slurm_node agrees with itself and with the machine."""
+    for host, declared in declared_nodes(inputs):
+        facts = inputs["facts"].get(host)
+        for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
+            if declared.get(key) is not None and int(declared[key]) < 1:
+                yield Problem(host, f"slurm_node.{key}", f"is {declared[key]}", "write 1 or more")
+                return
+        parts = [declared.get(key) for key in ("sockets", "cores_per_socket", "threads_per_core")]
+        if declared.get("cpus") and all(parts):
+            product = math.prod(int(part or 1) for part in parts)
+            if product != int(declared["cpus"]):
+                yield Problem(
+                    host,
+                    "slurm_node.cpus",
+                    f"is {declared['cpus']}, but sockets x cores x threads are {product}",
+                    f"write cpus: {product}, or remove it",
+                )
+        if (
+            facts
+            and declared.get("memory_mb")
+            and int(declared["memory_mb"]) > int(facts["memory_mb"])
+        ):
+            yield Problem(
+                host,
+                "slurm_node.memory_mb",
+                f"is {declared['memory_mb']}, and the machine has {facts['memory_mb']}",
+                "write less, or remove it to use slurm_memory_percent of the memory",
+            )
+        for feature in declared.get("features") or []:
+            if not re.fullmatch(r"[A-Za-z0-9_.:=+-]+", str(feature)):
+                yield Problem(
+                    host,
+                    "slurm_node.features",
+                    f"{feature!r} is not a valid feature",
+                    "write one word for each feature",
+                )
+
+
+def generic_resources(inputs: Inputs) -> Iterator[Problem]:
+    """The machine has the declared GPUs, and their number is that of their files."""
+    for host, declared in declared_nodes(inputs):
+        facts = inputs["facts"].get(host)
+        found = [str(gpu["device"]) for gpu in (facts or {}).get("gpus") or []]
+        total = 0
+        for index, item in enumerate(declared.get("gres") or []):
+            label = f"slurm_node.gres[{index}]"
+            name = item.get("name", "gpu")
+            try:
+                files = expand(item["file"]) if item.get("file") else []
+            except HostlistError as error:
+                yield Problem(
+                    host, f"{label}.file", f"cannot be read ({error})", "write /dev/nvidia[0-7]"
+                )
+                continue
+            count = int(item.get("count") or len(files) or 1)
+            total += count if name == "gpu" else 0
+            if files and item.get("count") and len(files) != count:
+                yield Problem(
+                    host,
+                    f"{label}.count",
+                    f"is {count}, and file names {len(files)}",
+                    "make them agree, or remove count",
+                )
+            missing = [
+                file for file in files if file.startswith("/dev/nvidia") and file not in found
+            ]
+            if facts and missing:
+                yield Problem(
+                    host,
+                    f"{label}.file",
+                    f"{fold(missing)} does not exist (found: {fold(found) or 'none'})",
+                    "install the driver, or name the files that exist",
+                )
+        if facts and total > len(found) and found:
+            yield Problem(
+                host,
+                "slurm_node.gres",
+                f"declares {total} GPUs, and the machine has {len(found)}",
+                "correct it, or remove gres to use the GPUs that are found",
+            )
+
+
+CHECKS: tuple[Check, ...] = (
+    nodes,
+    generic_resources,
+)

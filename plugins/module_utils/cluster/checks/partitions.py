@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Partitions and node sets."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...slurm.hostlist import HostlistError, expand, fold
+from ..inputs import CLUSTER, Problem, compute_names, label_of, members, nearest, partition_specs
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..inputs import Check, Inputs
+
+
+def _member_problems(inputs: Inputs, label: str, spec: Mapping[str, t.Any]) -> Iterator[Problem]:
+    """Yield the problems of the groups and nodes of a partition or node set."""
+    for group in spec.get("groups") or []:
+        if group not in inputs["groups"]:
+            yield Problem(
+                CLUSTER,
+                f"{label}.groups",
+                f"the inventory does not have the group {group}{nearest(group, inputs['groups'])}",
+                "name a group of the inventory",
+            )
+    if spec.get("nodes"):
+        known = compute_names(inputs)
+        try:
+            unknown = [name for name in expand(spec["nodes"]) if name not in known]
+        except HostlistError as error:
+            if "ClusterShell" in str(error):
+                raise
+            yield Problem(
+                CLUSTER,
+                f"{label}.nodes",
+                f"cannot be read ({error})",
+                "write a host list: c[1-4,7]",
+            )
+            return
+        if unknown:
+            yield Problem(
+                CLUSTER,
+                f"{label}.nodes",
+                f"there is no compute node {fold(unknown)}",
+                f"name nodes of {fold(known)}",
+            )
+
+
+def partitions(inputs: Inputs) -> Iterator[Problem]:
+    """Each partition has its own name and some nodes, and one of them is the default."""
+    settings = inputs["settings"]
+    specs = partition_specs(settings)
+    sets = [str(item.get("name")) for item in settings.get("slurm_node_sets") or []]
+    compute = set(members(inputs, "slurm_compute"))
+    recorded = inputs["record"].get("nodes") or {}
+    names: list[str] = []
+    for index, spec in enumerate(specs):
+        label = label_of("slurm_partitions", index, spec)
+        name = str(spec["name"])
+        if name.lower() in names:
+            yield Problem(CLUSTER, label, "is listed twice", "give each partition its own name")
+        names.append(name.lower())
+        if name.upper() == "DEFAULT" or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+            yield Problem(
+                CLUSTER,
+                label,
+                f"{name!r} is not a valid name for a partition",
+                "write letters, digits, _ and -",
+            )
+        yield from _member_problems(inputs, label, spec)
+        for node_set in spec.get("node_sets") or []:
+            if node_set not in sets:
+                yield Problem(
+                    CLUSTER,
+                    f"{label}.node_sets",
+                    f"there is no node set {node_set}{nearest(node_set, sets)}",
+                    "name one of slurm_node_sets",
+                )
+        if not any(spec.get(key) for key in ("groups", "nodes", "node_sets")):
+            yield Problem(
+                CLUSTER, label, "does not name any node", "add groups, nodes or node_sets"
+            )
+        elif spec.get("groups") and not spec.get("nodes") and not spec.get("node_sets"):
+            groups = set(spec["groups"])
+            hosts = compute.intersection(members(inputs, *groups))
+            on_record = any(
+                groups.intersection(node.get("groups") or []) for node in recorded.values()
+            )
+            known = all(group in inputs["groups"] for group in groups)
+            if settings.get("slurm_partitions") and known and not hosts and not on_record:
+                yield Problem(
+                    CLUSTER,
+                    f"{label}.groups",
+                    f"{', '.join(sorted(groups))} does not have a host of slurm_compute",
+                    "name a group that does, or add hosts to it",
+                )
+    defaults = [str(spec["name"]) for spec in specs if spec.get("default")]
+    if len(defaults) > 1:
+        yield Problem(
+            CLUSTER,
+            "slurm_partitions",
+            f"{', '.join(defaults)} are each the default",
+            "keep default: true in one of them",
+        )
+    if not defaults:
+        yield Problem(
+            CLUSTER,
+            "slurm_partitions",
+            "none is the default, so Slurm would refuse a job without a partition",
+            "write default: true in one of them",
+        )
+
+
+def node_sets(inputs: Inputs) -> Iterator[Problem]:
+    """Each node set has its own name and some nodes."""
+    nodes = compute_names(inputs)
+    names: list[str] = []
+    for index, spec in enumerate(inputs["settings"].get("slurm_node_sets") or []):
+        label = label_of("slurm_node_sets", index, spec)
+        name = str(spec.get("name"))
+        if name in names:
+            yield Problem(CLUSTER, label, "is listed twice", "give each node set its own name")
+        names.append(name)
+        if name in nodes or name.upper() in ("ALL", "DEFAULT"):
+            yield Problem(
+                CLUSTER, label, f"{name} already means something else", "choose another name"
+            )
+        if not any(spec.get(key) for key in ("groups", "nodes", "feature")):
+            yield Problem(CLUSTER, label, "does not name any node", "add groups, nodes or feature")
+        yield from _member_problems(inputs, label, spec)
+
+
+CHECKS: tuple[Check, ...] = (
+    partitions,
+    node_sets,
+)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Options of Slurm, its ports, numbers and paths."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...slurm.conf.syntax import unknown_options
+from ..inputs import CLUSTER, Problem, cluster_version, declared_nodes, label_of, parse_version
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..inputs import Check, Inputs
+
+
+# Settings of slurm.conf that have a variable, or follow from the inventory.
+OWNED = {
+    "clustername": "slurm_cluster_name",
+    "slurmctldhost": "the group slurm_controller",
+    "controlmachine": "the group slurm_controller",
+    "controladdr": "slurm_node.address of the controller",
+    "backupcontroller": "the second host of the group slurm_controller",
+    "slurmuser": "slurm_user_uid and slurm_user_gid; its name is slurm",
+    "authtype": "slurm_auth_type",
+    "credtype": "slurm_auth_type",
+    "slurmctldport": "slurm_ports",
+    "slurmdport": "slurm_ports",
+    "srunportrange": "slurm_srun_port_range",
+    "statesavelocation": "slurm_state_save_location",
+    "slurmdspooldir": "slurm_spool_dir",
+    "accountingstoragehost": "the group slurm_database",
+    "accountingstorageport": "slurm_ports",
+    "accountingstoragetype": "the group slurm_database",
+    "nodename": "slurm_node",
+    "partitionname": "slurm_partitions",
+    "nodeset": "slurm_node_sets",
+}
+
+
+OWNED_OF_NODES = {
+    "nodename": "name",
+    "nodeaddr": "address",
+    "cpus": "cpus",
+    "procs": "cpus",
+    "sockets": "sockets",
+    "socketsperboard": "sockets",
+    "corespersocket": "cores_per_socket",
+    "threadspercore": "threads_per_core",
+    "realmemory": "memory_mb",
+    "gres": "gres",
+    "feature": "features",
+    "features": "features",
+    "weight": "weight",
+}
+
+
+OWNED_OF_PARTITIONS = {
+    "partitionname": "name",
+    "nodes": "groups, nodes or node_sets",
+    "default": "default",
+}
+
+
+def options(inputs: Inputs) -> Iterator[Problem]:
+    """Options exist in this Slurm, and do not have a variable."""
+    settings, version = inputs["settings"], cluster_version(inputs)
+    for variable, file in (("slurm_conf", "slurm.conf"), ("slurm_cgroup_conf", "cgroup.conf")):
+        given = settings.get(variable) or {}
+        for name, value in given.items():
+            where = f"{variable}.{name}"
+            if file == "slurm.conf" and str(name).lower() in OWNED:
+                yield Problem(
+                    CLUSTER, where, "is set by this collection", f"use {OWNED[str(name).lower()]}"
+                )
+            if isinstance(value, dict) or (isinstance(value, str) and re.search(r"[\n#]", value)):
+                yield Problem(
+                    CLUSTER,
+                    where,
+                    f"{value!r} does not fit on one line",
+                    "write text without # and line breaks",
+                )
+        for name, reason in unknown_options(map(str, given), version, file):
+            if parse_version(version) != (0, 0):
+                yield Problem(
+                    CLUSTER,
+                    f"{variable}.{name}",
+                    f"is not an option: {reason}",
+                    "correct or remove it",
+                )
+
+
+def line_options(inputs: Inputs) -> Iterator[Problem]:
+    """Options of partition and node lines exist in this Slurm, and do not have a key."""
+    version = cluster_version(inputs)
+    lines = [
+        (
+            CLUSTER,
+            f"{label_of('slurm_partitions', index, spec)}.options",
+            spec.get("options"),
+            "PartitionName",
+        )
+        for index, spec in enumerate(inputs["settings"].get("slurm_partitions") or [])
+    ] + [
+        (host, "slurm_node.options", declared.get("options"), "NodeName")
+        for host, declared in declared_nodes(inputs)
+    ]
+    for host, label, given, kind in lines:
+        owned = OWNED_OF_PARTITIONS if kind == "PartitionName" else OWNED_OF_NODES
+        names = [str(name) for name in given or {}]
+        for name in names:
+            if name.lower() in owned:
+                yield Problem(host, label, f"{name} has its own key", f"use {owned[name.lower()]}")
+        if parse_version(version) != (0, 0):
+            for name, reason in unknown_options(names, version, kind):
+                yield Problem(
+                    host, label, f"{name} is not an option: {reason}", "correct or remove it"
+                )
+
+
+def ports(inputs: Inputs) -> Iterator[Problem]:
+    """Ports are valid, and each is used once."""
+    settings = inputs["settings"]
+    given = {f"slurm_ports.{name}": int(port) for name, port in settings["slurm_ports"].items()}
+    if int(settings.get("slurm_rest_port") or 0):
+        given["slurm_rest_port"] = int(settings["slurm_rest_port"])
+    used: dict[int, str] = {}
+    for name, port in given.items():
+        if not 1 <= port <= 65535:
+            yield Problem(
+                CLUSTER, name, f"{port} is not a valid port", "write a number from 1024 to 65535"
+            )
+        elif port in used:
+            yield Problem(CLUSTER, name, f"{port} is also {used[port]}", "give each its own port")
+        used.setdefault(port, name)
+    span = str(settings["slurm_srun_port_range"])
+    match = re.fullmatch(r"(\d+)-(\d+)", span)
+    if not match or not 1024 <= int(match.group(1)) < int(match.group(2)) <= 65535:
+        yield Problem(
+            CLUSTER,
+            "slurm_srun_port_range",
+            f"{span!r} is not a range of ports",
+            'write "60001-63000"',
+        )
+        return
+    first, last = int(match.group(1)), int(match.group(2))
+    if last - first + 1 < 100:
+        yield Problem(
+            CLUSTER,
+            "slurm_srun_port_range",
+            f"has {last - first + 1} ports; one srun needs 3, and 2 more for each 48 nodes",
+            'write 1000 ports or more, such as "60001-63000"',
+        )
+    for port, name in used.items():
+        if first <= port <= last:
+            yield Problem(
+                CLUSTER,
+                "slurm_srun_port_range",
+                f"{span} contains {port}, which is {name}",
+                "move one of them",
+            )
+
+
+def numbers(inputs: Inputs) -> Iterator[Problem]:
+    """Numbers are within their limits."""
+    settings = inputs["settings"]
+    for name, low, high in (
+        ("slurm_memory_percent", 1, 100),
+        ("slurm_user_uid", 1, 2**31),
+        ("slurm_user_gid", 1, 2**31),
+        ("slurm_max_clock_skew", 1, 300),
+        ("slurm_min_memory_mb", 0, 2**31),
+        ("slurm_min_disk_mb", 0, 2**31),
+    ):
+        if not low <= float(settings[name]) <= high:
+            yield Problem(
+                CLUSTER, name, f"is {settings[name]}", f"write a number from {low} to {high}"
+            )
+
+
+def paths(inputs: Inputs) -> Iterator[Problem]:
+    """Paths are absolute, and state and spool are different directories."""
+    settings = inputs["settings"]
+    for name in ("slurm_state_save_location", "slurm_spool_dir", "node_scratch_path"):
+        path = settings.get(name) or ""
+        if (path or name != "node_scratch_path") and not re.fullmatch(r"/[^\s]+", path):
+            yield Problem(
+                CLUSTER, name, f"{path!r} is not an absolute path", "write one that begins with /"
+            )
+    if settings["slurm_state_save_location"].rstrip("/") == settings["slurm_spool_dir"].rstrip("/"):
+        yield Problem(
+            CLUSTER,
+            "slurm_spool_dir",
+            "is also slurm_state_save_location, and slurmd and slurmctld would overwrite each other's files",
+            "give each its own directory",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    options,
+    line_options,
+    ports,
+    numbers,
+    paths,
+)

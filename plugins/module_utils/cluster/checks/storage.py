@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Mounts, and the directories that controllers share and nodes must not."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..inputs import CLUSTER, INVENTORY, Problem, is_true, is_under, label_of, members, seen
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..inputs import Check, Inputs
+
+
+LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "vfat")
+
+
+def mounts(inputs: Inputs) -> Iterator[Problem]:
+    """Mounts have absolute paths, and each path is mounted once."""
+    seen: set[str] = set()
+    for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
+        label = label_of("cluster_mounts", index, mount, "path")
+        path = str(mount.get("path") or "").rstrip("/")
+        if not path.startswith("/"):
+            yield Problem(
+                CLUSTER, f"{label}.path", "is not an absolute path below /", "begin it with /"
+            )
+        elif path in seen:
+            yield Problem(CLUSTER, label, "is listed twice", "keep one mount for each path")
+        seen.add(path)
+        for directory in mount.get("directories") or []:
+            if not is_under(str(directory["path"]), path):
+                yield Problem(
+                    CLUSTER,
+                    f"{label}.directories",
+                    f"{directory['path']} is not under {path}",
+                    "name directories on this mount",
+                )
+
+
+def shared_state(inputs: Inputs) -> Iterator[Problem]:
+    """Two controllers share their state, and nodes do not share their spool."""
+    settings = inputs["settings"]
+    by_length = sorted(
+        settings.get("cluster_mounts") or [], key=lambda mount: -len(str(mount["path"]))
+    )
+
+    def mount_of(path: str) -> Mapping[str, t.Any] | None:
+        return next((mount for mount in by_length if is_under(path, str(mount["path"]))), None)
+
+    state, spool = settings["slurm_state_save_location"], settings["slurm_spool_dir"]
+    if len(members(inputs, "slurm_controller")) == 2:
+        mount = mount_of(state)
+        if mount is None or str(mount.get("fstype")) in LOCAL_FILE_SYSTEMS:
+            yield Problem(
+                CLUSTER,
+                "slurm_state_save_location",
+                f"{state} is not on storage that both controllers mount, so the backup would lose all jobs",
+                "name a directory under a path of cluster_mounts that is shared",
+            )
+    mount = mount_of(spool)
+    if (
+        mount is not None
+        and str(mount.get("fstype")) not in LOCAL_FILE_SYSTEMS
+        and "%" not in spool
+    ):
+        yield Problem(
+            CLUSTER,
+            "slurm_spool_dir",
+            f"{spool} is on the shared {mount['path']}, so nodes would overwrite each other's jobs",
+            "name a directory on each node's own disk, such as /var/spool/slurmd",
+        )
+
+
+def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
+    """Settings that would lose running jobs do not change."""
+    settings = inputs["settings"]
+    if is_true(settings["slurm_allow_state_move"]):
+        return
+    wanted = {
+        "ClusterName": ("slurm_cluster_name", settings["slurm_cluster_name"]),
+        "StateSaveLocation": ("slurm_state_save_location", settings["slurm_state_save_location"]),
+        "SlurmdSpoolDir": ("slurm_spool_dir", settings["slurm_spool_dir"]),
+        "AuthType": ("slurm_auth_type", f"auth/{settings['slurm_auth_type']}"),
+    }
+    running: dict[str, str] = {}
+    host_of = INVENTORY
+    for host, facts in seen(inputs, "slurm_controller"):
+        active = (facts.get("services") or {}).get("slurmctld") == "active"
+        if active and facts.get("slurmd_running_conf"):
+            running, host_of = facts["slurmd_running_conf"], host
+            break
+    recorded = str(inputs["record"].get("cluster") or "")
+    if recorded and recorded != settings["slurm_cluster_name"] and "ClusterName" not in running:
+        running = {**running, "ClusterName": recorded}
+    for key, (variable, new) in wanted.items():
+        old = running.get(key)
+        if old and old.rstrip("/") != str(new).rstrip("/"):
+            yield Problem(
+                host_of,
+                variable,
+                f"is {new}, but the running cluster has {key}={old}; the change would lose its jobs",
+                f"write {old.removeprefix('auth/')} again, or drain the cluster and write"
+                " slurm_allow_state_move: true",
+            )
+
+
+CHECKS: tuple[Check, ...] = (
+    mounts,
+    shared_state,
+    moves_of_a_live_cluster,
+)

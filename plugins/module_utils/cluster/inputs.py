@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the cluster model is built from, how it is read, and the form of a problem. Pure.
+
+The model and the checks of preflight both read the inputs with the functions of this file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import typing as t
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..slurm.hostlist import fold, natural_key
+
+if t.TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Check = Callable[["Inputs"], Iterator["Problem"]]
+
+Settings = dict[str, t.Any]
+
+SERVICE_GROUPS = (
+    "slurm_controller",
+    "slurm_database",
+    "slurm_login",
+    "slurm_rest",
+    "slurm_compute",
+)
+# All that is read of another host's variables: each look-up costs, a thousand hosts times.
+HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_host")
+# The host of a problem that does not belong to one host.
+INVENTORY = "inventory"
+CLUSTER = "cluster"
+
+
+class Argument(t.NamedTuple):
+    """One option of a role's argument specs; optional: null means the default, as in Ansible."""
+
+    option: dict[str, t.Any]
+    optional: bool
+
+
+class Inputs(t.TypedDict):
+    """Everything that build_model and the checks may look at; the action plugin collects it."""
+
+    settings: Settings  # the cluster-wide variables by their own names
+    groups: dict[str, list[str]]  # the whole inventory
+    hosts_in_run: list[str]  # hosts of this play, reachable or not
+    facts: dict[str, dict[str, t.Any]]  # trainwright_node of each host that answered
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
+    record: dict[str, t.Any]  # the controller's record; {} on a new cluster
+    remove: list[str]  # names of nodes to take out
+    supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm
+    limit: str  # ansible_limit, "" without one
+    variables: list[str]  # names of variables that look like this collection's
+    command: str  # the ansible-playbook command of this run, without --limit
+    arguments: dict[str, Argument]  # the argument specs of the settings, and of HOST_VARIABLES
+
+
+class Problem(t.NamedTuple):
+    """One reason to refuse: where, which variable, what is wrong, what to write instead."""
+
+    host: str
+    variable: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.variable}: {self.what} -> {self.remedy}"
+
+
+def is_address(text: str) -> bool:
+    """Tell whether the text is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def short_name(name: str) -> str:
+    """Return the host part of a name; an address stays whole."""
+    return name if is_address(name) else name.split(".", 1)[0]
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Return (24, 11) for "24.11.5-4" and (0, 0) for what holds no Slurm version."""
+    match = re.match(r"(?:\d+:)?(\d+)\.(\d+)", text or "")
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ', did you mean X?' for the known name that is most like it, or ''."""
+    close = difflib.get_close_matches(str(name).lower(), list(known), 1, 0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def is_true(value: t.Any) -> bool:
+    """Return a boolean that may have come from the command line, where everything is text."""
+    return bool(boolean(value, strict=False))
+
+
+def fold_hosts(hosts: list[str]) -> str:
+    """Return the hosts in short; names that no host list can hold as they are."""
+    if all(re.fullmatch(r"[\w.-]+", host) for host in hosts):
+        return fold(hosts)
+    return ", ".join(dict.fromkeys(hosts))
+
+
+def label_of(variable: str, index: int, item: t.Any, key: str = "name") -> str:
+    """Return how an item of a list is called in a message: by its name, else by its place."""
+    named = item.get(key) if isinstance(item, dict) else None
+    return f"{variable}[{named or index}]"
+
+
+def is_under(path: str, parent: str) -> bool:
+    """Tell whether the path is the parent, or below it."""
+    return path == parent or path.startswith(parent.rstrip("/") + "/")
+
+
+def os_row(supported: Mapping[str, t.Any], system: Mapping[str, t.Any]) -> dict[str, t.Any] | None:
+    """Return the row of an operating system in the table of supported ones, None without one."""
+    rows = supported.get(str(system.get("id"))) or {}
+    version = str(system.get("version") or "")
+    row = rows.get(version) or rows.get(version.split(".", 1)[0])
+    return t.cast("dict[str, t.Any] | None", row)
+
+
+def node_name(host: str, host_vars: Mapping[str, t.Any], facts: Mapping[str, t.Any]) -> str:
+    """Return the Slurm name of an inventory host."""
+    declared = (host_vars.get("slurm_node") or {}).get("name")
+    if declared:
+        return str(declared)
+    if is_address(host) and facts.get("hostname"):
+        return short_name(facts["hostname"])
+    return short_name(host)
+
+
+def node_address(
+    host: str, name: str, host_vars: Mapping[str, t.Any], facts: Mapping[str, t.Any]
+) -> str:
+    """Return the address Slurm reaches a host at; its name when nothing better is known."""
+    declared = (host_vars.get("slurm_node") or {}).get("address")
+    if declared:
+        return str(declared)
+    reached = str(host_vars.get("ansible_host") or "")
+    if is_address(reached) and not ipaddress.ip_address(reached).is_loopback:
+        return reached
+    addresses = facts.get("addresses") or []
+    if addresses:
+        return str(addresses[0])
+    return host if is_address(host) else name
+
+
+def members(inputs: Inputs, *groups: str) -> list[str]:
+    """Return the hosts of the groups, each once."""
+    return list(dict.fromkeys(host for group in groups for host in inputs["groups"].get(group, [])))
+
+
+def seen(inputs: Inputs, *groups: str) -> Iterator[tuple[str, dict[str, t.Any]]]:
+    """Yield (host, facts) of the hosts of the groups that answered; of all without a group."""
+    for host in members(inputs, *groups) if groups else sorted(inputs["facts"], key=natural_key):
+        if host in inputs["facts"]:
+            yield host, inputs["facts"][host]
+
+
+def declared_nodes(inputs: Inputs) -> Iterator[tuple[str, dict[str, t.Any]]]:
+    """Yield (host, slurm_node) of the hosts of this run that have the variable."""
+    for host in inputs["hosts_in_run"]:
+        declared = (inputs["host_vars"].get(host) or {}).get("slurm_node")
+        if declared:
+            yield host, declared
+
+
+def name_of(inputs: Inputs, host: str) -> str:
+    """Return the Slurm name of a host."""
+    return node_name(host, inputs["host_vars"].get(host) or {}, inputs["facts"].get(host) or {})
+
+
+def compute_names(inputs: Inputs) -> set[str]:
+    """Return the names of all compute nodes: of the inventory, and of the record."""
+    recorded = inputs["record"].get("nodes") or {}
+    names = {name for name, node in recorded.items() if not node.get("client")}
+    by_host = {node.get("host"): name for name, node in recorded.items()}
+    for host in members(inputs, "slurm_compute"):
+        visited = host in inputs["host_vars"] or host not in by_host
+        names.add(name_of(inputs, host) if visited else by_host[host])
+    return names - set(inputs["remove"])
+
+
+def partition_specs(settings: Settings) -> list[dict[str, t.Any]]:
+    """Return the partitions that are asked for; one of all compute nodes when none are."""
+    given = settings.get("slurm_partitions") or []
+    if not given:
+        return [{"name": "batch", "groups": ["slurm_compute"], "default": True, "options": {}}]
+    specs = [dict(item) for item in given]
+    if len(specs) == 1:
+        specs[0].setdefault("default", True)
+    return specs
+
+
+def choose_version(inputs: Inputs, controllers: Sequence[str]) -> tuple[str, str]:
+    """Return (the version this cluster runs after the run, the installed one or "")."""
+    settings, facts = inputs["settings"], inputs["facts"]
+    primary = [facts[host] for host in controllers if host in facts]
+    others = [facts[host] for host in sorted(facts)]
+    installed = next(
+        (node["slurm"]["version"] for node in primary if (node.get("slurm") or {}).get("version")),
+        "",
+    )
+    if installed:
+        return installed, installed
+    # A controller that this run does not see is described by what it recorded.
+    if not primary and inputs["record"].get("slurm_version"):
+        return str(inputs["record"]["slurm_version"]), ""
+    distribution = settings["slurm_install_method"] == "distribution"
+    if settings.get("slurm_version") and not distribution:
+        return str(settings["slurm_version"]), ""
+    if distribution:
+        for node in primary + others:
+            candidate = str((node.get("slurm") or {}).get("candidate") or "")
+            if parse_version(candidate) != (0, 0):
+                return candidate, ""
+            row = os_row(inputs["supported_os"], node.get("os") or {})
+            if row and row.get("slurm"):
+                return str(row["slurm"]), ""
+    return str(inputs["record"].get("slurm_version") or ""), ""
+
+
+def cluster_version(inputs: Inputs) -> str:
+    """Return the Slurm version that the controllers have after this run, "" when it is unknown."""
+    return choose_version(inputs, inputs["groups"].get("slurm_controller", []))[0]

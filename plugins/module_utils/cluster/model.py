@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The cluster model: from facts, variables and the controller's record to one structure.
+
+Pure: no I/O, no Ansible. The schema is documented in plugins/modules/cluster_model.py. The same
+inputs give the same model, byte for byte, so that digests of it can decide about restarts.
+"""
+
+from __future__ import annotations
+
+from ..containers import oci
+from ..slurm.hostlist import fold
+from .choices import choose_cgroup, choose_topology
+from .conf import cgroup_conf, plugstack, slurm_conf, slurmdbd_conf
+from .digests import add_digests
+from .hosts import add_hosts, service_hosts
+from .inputs import Inputs, choose_version, os_row, parse_version
+from .mounts import normalise_mounts
+from .nodes import gres_lines, merge_nodes, node_lines
+from .partitions import node_set_lines, partition_lines, partitions_of
+from .record import record_of
+from .schema import Model
+from .users import normalise_users
+
+
+def build_model(inputs: Inputs) -> Model:
+    """Build the cluster model. Inputs are taken to be valid in type; preflight judges the rest.
+
+    Raises HostlistError when ClusterShell is missing or a host list cannot be read.
+    """
+    settings, groups, facts = inputs["settings"], inputs["groups"], inputs["facts"]
+    messages: list[str] = []
+    controllers = service_hosts(inputs, "slurm_controller")
+    controller_hosts = [entry["host"] for entry in controllers]
+    version_string, installed = choose_version(inputs, controller_hosts)
+    version = parse_version(version_string)
+    sackd = version >= (23, 11)
+    compute = groups.get("slurm_compute", [])
+    # A controller has slurm.conf itself and a compute node has slurmd: neither needs a client.
+    client_hosts = (
+        []
+        if sackd
+        else [
+            host
+            for host in groups.get("slurm_login", [])
+            if host not in compute and host not in controller_hosts
+        ]
+    )
+    nodes, new_nodes = merge_nodes(inputs, client_hosts, messages)
+    lead = next(
+        (facts[host] for host in controller_hosts if host in facts), next(iter(facts.values()), {})
+    )
+    slurm = lead.get("slurm") or {}
+    database = next(iter(service_hosts(inputs, "slurm_database")), None)
+    users, user_groups = normalise_users(
+        settings.get("cluster_users") or [], settings.get("cluster_groups") or []
+    )
+    cgroup = choose_cgroup(nodes, version)
+    if nodes and cgroup["plugin"] != "cgroup/v2":
+        messages.append(
+            f"jobs are not confined by cgroups (CgroupPlugin={cgroup['plugin']}): {cgroup['why']}"
+        )
+    if cgroup["overridden"]:
+        messages.append(
+            f"{fold(cgroup['overridden'])}: more CPUs are declared than the machine has, so jobs are"
+            " not bound to cores anywhere (TaskPlugin=task/none, config_overrides); for tests only"
+        )
+    wanted = str(settings.get("slurm_version") or "")
+    if installed and wanted and parse_version(wanted) != parse_version(installed):
+        messages.append(
+            f"Slurm {installed} is installed and stays; slurm_version {wanted} takes an upgrade"
+        )
+    elif wanted and version != (0, 0) and parse_version(wanted) != version:
+        messages.append(
+            f"slurm_version {wanted} is not what the distribution has; Slurm {version_string} is"
+            " installed (slurm_install_method repository or source gives another)"
+        )
+    network, said = choose_topology(settings, nodes, version)
+    messages += said
+    unlisted = [node["name"] for node in nodes if not node["listed"]]
+    if unlisted:
+        messages.append(
+            f"{fold(unlisted)}: in the record but not in the inventory; kept until removed by name"
+        )
+
+    rows = [
+        os_row(inputs["supported_os"], facts[host].get("os") or {}) or {} for host in sorted(facts)
+    ]
+    pmix = (
+        # What a person's own repository was built with is unknown.
+        bool(rows)
+        and settings["slurm_install_method"] in ("distribution", "source")
+        and all(row.get("pmix") for row in rows)
+    )
+    without = sorted(
+        host
+        for host, row in facts.items()
+        if (row.get("slurm") or {}).get("mpi")
+        and not any(name.startswith("pmix") for name in row["slurm"]["mpi"])
+    )
+    if pmix and without:
+        # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
+        pmix = False
+        messages.append(f"MpiDefault is none: {fold(without)} has a Slurm without mpi/pmix")
+    if not facts or not any(host in facts for host in [*compute, *controller_hosts]):
+        pmix = bool((inputs["record"].get("choices") or {}).get("pmix"))
+
+    model: Model = {
+        "cluster": str(settings["slurm_cluster_name"]),
+        "version": list(version),
+        "version_string": f"{version[0]}.{version[1]:02d}",
+        "installed_version": installed,
+        "install_method": str(settings["slurm_install_method"]),
+        "controllers": controllers,
+        "database": {**database, "external": bool(settings.get("mariadb_external"))}
+        if database
+        else None,
+        "login": [
+            {**entry, "client": entry["host"] in client_hosts}
+            for entry in service_hosts(inputs, "slurm_login")
+        ],
+        "rest": service_hosts(inputs, "slurm_rest"),
+        "compute_hosts": [host for host in compute if host in facts],
+        "client_hosts": [host for host in client_hosts if host in facts],
+        "hosts": [],
+        "host_keys": [],
+        "sshd_digests": {},
+        "prefix": str(slurm.get("prefix") or "/usr"),
+        "config_dir": str(slurm.get("config_dir") or "/etc/slurm"),
+        "sbin": str(slurm.get("sbin") or "/usr/sbin"),
+        "plugin_dir": str(slurm.get("plugin_dir") or ""),
+        "state_dir": str(settings["slurm_state_save_location"]),
+        "spool_dir": str(settings["slurm_spool_dir"]),
+        "ports": {key: int(value) for key, value in settings["slurm_ports"].items()},
+        "rest_port": int(settings.get("slurm_rest_port") or 0),
+        "auth_type": str(settings["slurm_auth_type"]),
+        "slurm_user": {
+            "uid": int(settings["slurm_user_uid"]),
+            "gid": int(settings["slurm_user_gid"]),
+        },
+        "sackd": sackd,
+        "reconfigure_adds_nodes": version >= (23, 11),
+        "cgroup": cgroup,
+        "nodes": nodes,
+        "unlisted": unlisted,
+        "new_nodes": new_nodes,
+        "removed_nodes": [
+            name for name in inputs["remove"] if name in (inputs["record"].get("nodes") or {})
+        ],
+        "partitions": partitions_of(settings, nodes),
+        "slurm_conf": [],
+        "slurm_conf_given": dict(settings.get("slurm_conf") or {}),
+        "node_lines": node_lines(nodes),
+        "node_set_lines": node_set_lines(settings, nodes),
+        "partition_lines": [],
+        "gres_lines": gres_lines(nodes, str(settings.get("slurm_gres_autodetect") or "")),
+        "topology": network,
+        "cgroup_conf": [],
+        "slurmdbd_conf": [],
+        "plugstack": plugstack(settings, inputs),
+        "oci_conf": oci.pairs(version, settings.get("oci_conf") or {})
+        if inputs["groups"].get("slurm_oci")
+        else [],
+        "slurmd_digest": "",
+        "slurmd_digests": {},
+        "record": {},
+        "mounts": normalise_mounts(settings.get("cluster_mounts") or []),
+        "users": users,
+        "groups": user_groups,
+        "messages": messages,
+    }
+    model["partition_lines"] = partition_lines(model["partitions"])
+    model["slurm_conf"] = slurm_conf(model, inputs, pmix)
+    model["cgroup_conf"] = cgroup_conf(model, settings)
+    model["slurmdbd_conf"] = slurmdbd_conf(model, inputs)
+    add_hosts(model, inputs)
+    add_digests(model)
+    model["record"] = record_of(model, inputs, pmix)
+    return model

@@ -1,0 +1,94 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of Slurm, Enroot and Pyxis a host has, and what keeps container jobs from running there."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ..node import facts, machine
+from ..node.spank import PLUGIN
+from . import pyxis
+
+
+def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
+    """Read this host; see the module container_runtime_info for what each key means.
+
+    prefix: where Slurm is installed; empty looks for it.
+    """
+    release = machine.os_release()
+    places = facts.slurm_places()
+    if prefix:
+        places = {**places, "prefix": prefix, "sbin": prefix + "/sbin"}
+    like = release["like"]
+    commands = facts.Commands()
+    facts.start_version_query(commands, like, places)
+    facts.start_container_query(commands, like)
+    if like == "debian":
+        form = "${Package} ${db:Status-Status} ${Version}\n"
+        commands.start("slurm", ["dpkg-query", "-W", "-f", form, *facts.DEB_PACKAGES])
+    else:
+        form = "%{NAME} installed %{VERSION}-%{RELEASE}\n"
+        commands.start("slurm", ["rpm", "-q", "--qf", form, *facts.RPM_PACKAGES])
+    slurm = facts.slurm_version(commands, like, places)
+    packages = re.findall(r"^(\S+) installed (\S+)$", commands.output("slurm"), re.M)
+    found = facts.containers(commands, plugin)
+    return {
+        "os": release,
+        "arch": os.uname().machine,
+        "slurm": {
+            "version": slurm["version"],
+            "package_version": packages[0][1] if packages else "",
+            "headers_package": _headers_package(like, [name for name, _version in packages]),
+            "prefix": places["prefix"],
+            "config_dir": places["config_dir"],
+        },
+        "containers": found,
+        "problems": _problems(slurm["version"], plugin, found),
+    }
+
+
+def _headers_package(like: str, packages: list[str]) -> str:
+    """The package with spank.h, as the distribution calls it or as the packaging in Slurm's own source does."""
+    if like == "rhel":
+        return "slurm-devel"
+    schedmd = any(name.startswith("slurm-smd") for name in packages)
+    return "slurm-smd-dev" if schedmd else "libslurm-dev"
+
+
+def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
+    """What keeps container jobs from running here: what, why and the remedy in a line each."""
+    out = []
+    remedy = "run site.yml, which builds and installs Pyxis for this Slurm"
+    if not slurm:
+        return ["Slurm: not installed -> run site.yml"]
+    if found["pyxis_error"]:
+        out.append(f"Pyxis: {os.path.realpath(plugin)}: {found['pyxis_error']} -> {remedy}")
+    elif not found["pyxis_built_for"]:
+        out.append(f"Pyxis: {plugin} is not there, so srun knows no --container-image -> {remedy}")
+    elif pyxis.number(found["pyxis_built_for"]) != pyxis.number(slurm):
+        out.append(
+            f"Pyxis: {os.path.realpath(plugin)} was built for Slurm {found['pyxis_built_for']}, and"
+            f" Slurm {slurm} runs here: it is not loaded -> {remedy}"
+        )
+    missing = found["missing_programs"]
+    if missing:
+        packages = sorted({facts.CONTAINER_PROGRAMS[name] for name in missing})
+        out.append(
+            f"Enroot: no {', '.join(missing)} -> install {', '.join(packages)}, or run site.yml"
+        )
+    for path, why in (
+        ("/dev/fuse", "squashfuse cannot mount an image"),
+        ("/proc/self/ns/user", "this kernel has no user namespaces"),
+    ):
+        if not os.path.exists(path):
+            out.append(f"{path}: missing, so {why} -> load or enable it in the kernel")
+    if machine.read_int("/proc/sys/user/max_user_namespaces", 1) == 0:
+        out.append(
+            "user.max_user_namespaces: 0, so no user can start a container -> run site.yml, or"
+            " sysctl user.max_user_namespaces=65536"
+        )
+    return out

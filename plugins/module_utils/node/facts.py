@@ -1,0 +1,349 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node is and runs: readers of /proc and /sys, and parsers of the few commands needed.
+
+Every reader takes the root of the file system, so that recorded trees can stand in for a machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import grp
+import os
+import platform
+import pwd
+import re
+import shutil
+import subprocess
+
+from . import spank
+from .machine import (
+    cgroup,
+    cpu_layout,
+    disk,
+    efa_devices,
+    gpu_devices,
+    gpu_minors,
+    memory_mb,
+    nvme_disks,
+    os_release,
+    parse_nvidia_smi,
+    read,
+    virtualization,
+)
+from .network import Probes, default_interface, fqdn, interface_addresses, listeners, nics
+
+SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
+KNOWN_USERS = ("slurm", "munge", "slurmrestd")
+# Distribution names first, then SchedMD's own packages.
+DEB_PACKAGES = ("slurmd", "slurmctld", "slurm-client", "slurm-smd-slurmd", "slurm-smd-client")
+RPM_PACKAGES = ("slurm", "slurm-slurmd", "slurm-slurmctld")
+PREFIXES = ("/usr", "/opt/slurm", "/usr/local", "/usr/local/slurm", "/opt/slurm/current")
+CONF_KEYS = ("AuthType", "ClusterName", "SlurmdSpoolDir", "StateSaveLocation")
+COMMAND_ENV = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+}
+
+
+def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
+    """Users and groups by name (None where there is none) and names by uid."""
+    users: dict[str, object] = {}
+    groups: dict[str, object] = {}
+    for name in names:
+        try:
+            entry = pwd.getpwnam(name)
+            users[name] = {"uid": entry.pw_uid, "gid": entry.pw_gid}
+        except KeyError:
+            users[name] = None
+        try:
+            groups[name] = {"gid": grp.getgrnam(name).gr_gid}
+        except KeyError:
+            groups[name] = None
+    holders = {}
+    for uid in uids:
+        with contextlib.suppress(KeyError):
+            holders[str(uid)] = pwd.getpwuid(uid).pw_name
+    return {"users": users, "groups": groups, "uids": holders}
+
+
+def parse_apt_policy(text: str) -> tuple[str, str]:
+    """(installed, candidate) version of the first package that has one, from apt-cache policy."""
+    installed = candidate = ""
+    for key, value in re.findall(r"^\s+(Installed|Candidate): (\S+)", text, re.M):
+        if value == "(none)":
+            continue
+        if key == "Installed":
+            installed = installed or value
+        else:
+            candidate = candidate or value
+    return installed, candidate
+
+
+def parse_dpkg_query(text: str) -> str:
+    """Version of the first installed package in "<status> <version>" lines."""
+    for line in text.splitlines():
+        status, _blank, version = line.partition(" ")
+        if status == "installed" and version:
+            return version
+    return ""
+
+
+def parse_rpm_query(text: str) -> str:
+    """Version of the first package in rpm's "<version>-<release>" lines."""
+    for line in text.splitlines():
+        if re.match(r"\d", line):
+            return line.strip()
+    return ""
+
+
+def upstream_version(version: str) -> str:
+    """Version without epoch and packaging: "1:24.11.5-4" -> "24.11.5"."""
+    return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
+
+
+def parse_show(text: str) -> list[dict[str, str]]:
+    """Properties of each unit, in the order in which systemctl show was asked for them."""
+    units = []
+    for block in text.strip("\n").split("\n\n") if text.strip() else ():
+        properties = {}
+        for line in block.splitlines():
+            key, equals, value = line.partition("=")
+            if equals:
+                properties[key] = value
+        units.append(properties)
+    return units
+
+
+def service_states(text: str, names: tuple[str, ...] = SERVICES) -> dict[str, str]:
+    """State of each service, "absent" where there is no such unit or no systemd."""
+    states = dict.fromkeys(names, "absent")
+    for name, unit in zip(names, parse_show(text)):
+        if unit.get("LoadState") not in (None, "not-found"):
+            states[name] = unit.get("ActiveState", "absent")
+    return states
+
+
+def slurm_conf_values(text: str, keys: tuple[str, ...] = CONF_KEYS) -> dict[str, str]:
+    """Values of some slurm.conf parameters, whose names know no upper and lower case."""
+    wanted = {key.lower(): key for key in keys}
+    values = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("#")[0].partition("=")
+        name = wanted.get(key.strip().lower())
+        if equals and name and value.strip():
+            values[name] = value.split()[0]
+    return values
+
+
+def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
+    """What `srun --mpi=` takes here: the MPI plugins in Slurm's plugin directory, such as ["pmi2", "pmix_v5"]."""
+    pattern = os.path.join(root, plugin_dir.lstrip("/"), "mpi_*.so") if plugin_dir else ""
+    return sorted(os.path.basename(path)[4:-3] for path in glob.glob(pattern))
+
+
+def slurm_places(root: str = "/") -> dict[str, str]:
+    """Where Slurm is installed; the places it will have where it is not yet."""
+
+    def exists(path: str) -> bool:
+        return os.path.exists(os.path.join(root, path.lstrip("/")))
+
+    def has_slurm(candidate: str) -> bool:
+        return any(
+            exists(candidate + name)
+            for name in ("/sbin/slurmd", "/sbin/slurmctld", "/sbin/slurmdbd", "/bin/sinfo")
+        )
+
+    prefix = next((candidate for candidate in PREFIXES if has_slurm(candidate)), "/usr")
+    config_dir = "/etc/slurm"
+    if prefix != "/usr" and exists(prefix + "/etc") and not exists("/etc/slurm/slurm.conf"):
+        config_dir = prefix + "/etc"
+    plugin_dir = ""
+    for pattern in ("lib/*/slurm-wlm", "lib/*/slurm", "lib64/slurm", "lib/slurm"):
+        for path in sorted(glob.glob(os.path.join(root, prefix.lstrip("/"), pattern))):
+            if glob.glob(os.path.join(path, "auth_*.so")):
+                plugin_dir = plugin_dir or "/" + os.path.relpath(path, root)
+    return {
+        "prefix": prefix,
+        "sbin": prefix + "/sbin",
+        "config_dir": config_dir,
+        "plugin_dir": plugin_dir,
+    }
+
+
+class Commands:
+    """The few commands that facts need, all started at once and collected later."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, subprocess.Popen] = {}
+
+    def start(self, key: str, argv: list[str]) -> None:
+        if shutil.which(argv[0], path=COMMAND_ENV["PATH"]) is None:
+            return
+        self.running[key] = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=COMMAND_ENV,
+            text=True,
+            errors="replace",
+        )
+
+    def output(self, key: str, timeout: float = 20.0) -> str:
+        """Standard output; "" where the command is missing, failed to answer or was too slow."""
+        process = self.running.pop(key, None)
+        if process is None:
+            return ""
+        try:
+            return process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return ""
+
+
+def start_version_query(commands: Commands, like: str, places: dict[str, str]) -> None:
+    """Ask the package manager, or the daemon itself where Slurm is not packaged."""
+    if places["prefix"] != "/usr":
+        daemons = [os.path.join(places["sbin"], name) for name in ("slurmd", "slurmctld")]
+        present = [path for path in daemons if os.path.exists(path)]
+        commands.start("daemon", [*(present or [places["prefix"] + "/bin/sinfo"])[:1], "-V"])
+    elif like == "debian":
+        form = "${db:Status-Status} ${Version}\n"
+        commands.start("packages", ["dpkg-query", "-W", "-f", form, *DEB_PACKAGES])
+    elif like == "rhel":
+        commands.start("packages", ["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\n", *RPM_PACKAGES])
+
+
+def slurm_version(commands: Commands, like: str, places: dict[str, str]) -> dict[str, str]:
+    """Installed version, and the packaged one that an installation would leave."""
+    packages = commands.output("packages")
+    installed = parse_dpkg_query(packages) if like == "debian" else parse_rpm_query(packages)
+    candidate = installed.partition(":")[2] or installed
+    if not installed and like == "debian" and glob.glob("/var/lib/apt/lists/*_Packages*"):
+        # Costs half a second of CPU, so it is asked only before the installation.
+        commands.start("apt", ["apt-cache", "policy", *DEB_PACKAGES])
+        candidate = parse_apt_policy(commands.output("apt"))[1].rpartition(":")[2]
+    daemon = os.path.join(places["sbin"], "slurmd")
+    if not installed and places["prefix"] == "/usr" and os.path.exists(daemon):
+        commands.start("daemon", [daemon, "-V"])  # in /usr, but no package: a site's own build
+    match = re.search(r"slurm(?:-wlm)? (\d\S*)", commands.output("daemon"))
+    if match:
+        installed = match.group(1)
+    return {"version": upstream_version(installed), "candidate": candidate}
+
+
+# Programs that Enroot and Pyxis call, and the package that has them on Debian.
+CONTAINER_PROGRAMS = {
+    "enroot": "enroot",
+    "mksquashfs": "squashfs-tools",
+    "squashfuse": "squashfuse",
+    "fuse-overlayfs": "fuse-overlayfs",
+    "parallel": "parallel",
+    "jq": "jq",
+    "curl": "curl",
+    "zstd": "zstd",
+}
+# Where they are: not in /usr/local/sbin, which has what role enroot puts before two of them.
+CONTAINER_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis")
+
+
+def start_container_query(commands: Commands, like: str) -> None:
+    """Ask the package manager for Enroot and Pyxis."""
+    if like == "debian":
+        form = "${Package} ${db:Status-Status} ${Version}\n"
+        commands.start("containers", ["dpkg-query", "-W", "-f", form, *CONTAINER_PACKAGES])
+    else:
+        form = "%{NAME} installed %{VERSION}-%{RELEASE}\n"
+        commands.start("containers", ["rpm", "-q", "--qf", form, *CONTAINER_PACKAGES])
+
+
+def containers(commands: Commands, plugin: str = spank.PLUGIN) -> dict[str, object]:
+    """Enroot and Pyxis of this node: versions, missing programs, and the Slurm that the plugin was built for."""
+    output = commands.output("containers")
+    versions = dict(re.findall(r"^(\S+) installed (\S+)$", output, re.M))
+    built_for, error = "", ""
+    try:
+        built_for = "%d.%02d" % spank.built_for(plugin)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as problem:
+        error = str(problem)
+    return {
+        "enroot": versions.get("enroot", ""),
+        "enroot_caps": versions.get("enroot+caps", ""),
+        "missing_programs": sorted(
+            name for name in CONTAINER_PROGRAMS if shutil.which(name, path=CONTAINER_PATH) is None
+        ),
+        "crun": shutil.which("crun", path=COMMAND_ENV["PATH"]) is not None,
+        "pyxis": versions.get("trainwright-pyxis", ""),
+        "pyxis_built_for": built_for,
+        "pyxis_error": error,
+    }
+
+
+def gather(
+    ports: list[int],
+    reach: list[str],
+    paths: list[str],
+    users: list[str],
+    uids: list[int],
+) -> dict[str, object]:
+    """All facts of this node; see the module node_facts for what each of them means."""
+    root = "/"
+    probes = Probes(reach)
+    commands = Commands()
+    places = slurm_places(root)
+    release = os_release(root)
+    commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
+    query = "--query-gpu=index,name,memory.total,pci.bus_id"
+    commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    start_version_query(commands, release["like"], places)
+    start_container_query(commands, release["like"])
+
+    uname = os.uname()
+    pairs = interface_addresses()
+    first = default_interface(root)
+    pairs.sort(key=lambda pair: pair[0] != first)
+    mountinfo = read("/proc/self/mountinfo")
+    tmp = os.statvfs("/tmp")
+    facts: dict[str, object] = {
+        "hostname": uname.nodename.partition(".")[0],
+        "fqdn": fqdn(uname.nodename, read("/etc/hosts")),
+        "addresses": [address for _nic, address in pairs],
+        "os": release,
+        "kernel": uname.release,
+        "arch": uname.machine,
+        "python": platform.python_version(),
+        "virtualization": virtualization(root),
+        **cpu_layout(root),
+        "memory_mb": memory_mb(root),
+        "tmp_disk_mb": tmp.f_blocks * tmp.f_frsize // 2**20,
+        "nics": nics(root, pairs),
+        "efa": efa_devices(root),
+        "nvme": nvme_disks(root),
+        "cgroup": cgroup(root),
+        **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids),
+        "ports": listeners(root, ports),
+        "disks": {path: disk(path, mountinfo) for path in paths},
+        "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
+        "boot_id": read("/proc/sys/kernel/random/boot_id"),
+        "slurmd_running_conf": slurm_conf_values(
+            read(os.path.join(places["config_dir"], "slurm.conf"))
+        ),
+    }
+    # dpkg keeps a journal here only while it works: one that is left tells of an interruption.
+    facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
+    facts["slurm"] = {
+        **slurm_version(commands, release["like"], places),
+        **places,
+        "mpi": mpi_plugins(places["plugin_dir"]),
+    }
+    facts["containers"] = containers(commands)
+    facts["services"] = service_states(commands.output("services"))
+    facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
+    facts["reach"] = probes.collect()
+    return facts

@@ -1,0 +1,438 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings files and directories of a node to a wanted state: first plan, then apply.
+
+The plan is what check mode reports, so both modes give the same verdict.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import grp
+import os
+import pwd
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+
+HIDDEN = "[hidden: secret]\n"
+
+
+class FilesError(Exception):
+    """A wanted state that cannot be reached; the message says where, why and what helps."""
+
+
+@dataclass
+class Change:
+    """What is to be done to one path, and how it looks before and after."""
+
+    path: str
+    kind: str  # directory, file, link, absent, attributes
+    data: bytes = b""
+    target: str = ""
+    uid: int | None = None
+    gid: int | None = None
+    mode: int | None = None
+    validate: str | None = None
+    before: str = ""
+    after: str = ""
+    header_before: str = ""
+    header_after: str = ""
+
+    def diff(self) -> dict[str, str]:
+        return {
+            "before_header": self.header_before,
+            "after_header": self.header_after,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass
+class Plan:
+    """Changes in the order in which they are made; existing paths that stay are not in it."""
+
+    changes: list[Change] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)  # directories that this plan makes
+
+
+def parse_mode(value: object, path: str) -> int | None:
+    """Octal mode from text; a number is refused, since YAML reads 0644 as decimal 420."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3,4}", value):
+        raise FilesError(
+            "%s: mode %r is not octal text. Remedy: quote it with a leading 0, as in '0644'"
+            % (path, value)
+        )
+    return int(value, 8)
+
+
+def resolve_owner(name: str | None, database: str, path: str, check: bool) -> int | None:
+    """Numeric id of a user or group; -1 in check mode for one that does not exist yet."""
+    if name is None:
+        return None
+    if name.isdigit():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid if database == "user" else grp.getgrnam(name).gr_gid
+    except KeyError:
+        if check:
+            return -1
+        raise FilesError(
+            "%s: %s %r does not exist on this host. Remedy: create it first (system_users), "
+            "or correct the name" % (path, database, name)
+        ) from None
+
+
+def edit_block(text: str, block: str | None, spec: dict) -> str:
+    """Text with the block between its markers replaced, added, or removed (block None).
+
+    spec: marker, insertbefore, insertafter. A block that is there stays where it is.
+    """
+    begin, end = "# BEGIN %s" % spec["marker"], "# END %s" % spec["marker"]
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    stripped = [line.rstrip("\r\n") for line in lines]
+    wanted = []
+    if block is not None:
+        body = block if block.endswith("\n") or not block else block + "\n"
+        wanted = [begin + "\n", *body.splitlines(keepends=True), end + "\n"]
+    if begin in stripped:
+        first = stripped.index(begin)
+        try:
+            last = stripped.index(end, first)
+        except ValueError:
+            raise FilesError(
+                "has the line %r without %r. Remedy: restore the end line, or delete the block "
+                "by hand" % (begin, end)
+            ) from None
+        return "".join(lines[:first] + wanted + lines[last + 1 :])
+    if block is None:
+        return text
+    return "".join(_insert(lines, wanted, spec))
+
+
+def _insert(lines: list[str], wanted: list[str], spec: dict) -> list[str]:
+    before, after = spec.get("insertbefore"), spec.get("insertafter")
+    if before == "BOF":
+        return wanted + lines
+    if before:
+        for number, line in enumerate(lines):
+            if re.search(before, line):
+                return lines[:number] + wanted + lines[number:]
+    if after and after != "EOF":
+        for number in range(len(lines) - 1, -1, -1):
+            if re.search(after, lines[number]):
+                return lines[: number + 1] + wanted + lines[number + 1 :]
+    return lines + wanted
+
+
+def as_text(data: bytes | None, secret: bool) -> str:
+    """Content as a diff shows it."""
+    if data is None:
+        return ""
+    if secret:
+        return HIDDEN
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "[binary, %d bytes]\n" % len(data)
+
+
+def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
+    """Everything that has to change; raises FilesError before anything is touched.
+
+    check: owners and parents that do not exist yet count as a change instead of an error, because
+    what would have made them (a package, an account) did not run.
+    """
+    plan = Plan()
+    for spec in directories:
+        _plan_directory(plan, spec, check)
+    for spec in files:
+        _plan_file(plan, spec, check)
+    return plan
+
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _attributes(info: os.stat_result | None) -> str:
+    if info is None:
+        return "absent"
+    return "%d:%d %04o" % (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode))
+
+
+def _headers(change: Change, info: os.stat_result | None) -> None:
+    def pick(wanted: int | None, current: int) -> int:
+        return current if wanted is None else wanted
+
+    change.header_before = "%s (%s)" % (change.path, _attributes(info))
+    if change.kind in ("absent", "link"):
+        change.header_after = "%s (%s)" % (change.path, change.kind)
+        return
+    mode = pick(change.mode, stat.S_IMODE(info.st_mode) if info else 0)
+    change.header_after = "%s (%d:%d %04o)" % (
+        change.path,
+        pick(change.uid, info.st_uid if info else 0),
+        pick(change.gid, info.st_gid if info else 0),
+        mode,
+    )
+
+
+def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
+    return info is not None and (
+        change.uid in (None, info.st_uid)
+        and change.gid in (None, info.st_gid)
+        and change.mode in (None, stat.S_IMODE(info.st_mode))
+    )
+
+
+def _plan_absent(plan: Plan, path: str, info: os.stat_result | None, secret: bool) -> None:
+    if info is None:
+        return
+    change = Change(path, "absent")
+    if stat.S_ISREG(info.st_mode):
+        with open(path, "rb") as handle:
+            change.before = as_text(handle.read(), secret)
+    _headers(change, info)
+    plan.changes.append(change)
+
+
+def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
+    path = spec["path"].rstrip("/") or "/"
+    info = _lstat(path)
+    if spec["state"] == "absent":
+        _plan_absent(plan, path, info, False)
+        return
+    if info is not None and stat.S_ISLNK(info.st_mode) and os.path.isdir(path):
+        path = os.path.realpath(path)  # a site may have moved the directory to another disk
+        info = os.lstat(path)
+    if info is not None and not stat.S_ISDIR(info.st_mode):
+        raise FilesError("%s: is not a directory. Remedy: move it out of the way" % path)
+    change = Change(
+        path,
+        "directory",
+        uid=resolve_owner(spec.get("owner") or "root", "user", path, check),
+        gid=resolve_owner(spec.get("group") or "root", "group", path, check),
+        mode=parse_mode(spec.get("mode") or "0755", path),
+    )
+    for made in (path, spec["path"].rstrip("/")):
+        while made not in ("", "/"):  # missing parents are made too
+            plan.made.add(made)
+            made = os.path.dirname(made)
+    if not _same_attributes(change, info):
+        _headers(change, info)
+        plan.changes.append(change)
+
+
+def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
+    path, block = spec["path"], spec.get("block")
+    if block and os.path.islink(path):
+        path = os.path.realpath(path)
+    info = _lstat(path)
+    if info is not None and stat.S_ISDIR(info.st_mode):
+        raise FilesError("%s: is a directory. Remedy: manage it under `directories`" % path)
+    if spec["state"] == "absent" and not block:
+        _plan_absent(plan, path, info, spec["secret"])
+        return
+    if spec.get("link") is not None:
+        _plan_link(plan, path, info, spec["link"])
+        return
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent) and parent not in plan.made and not check:
+        raise FilesError(
+            "%s: its directory %s does not exist. Remedy: list it under `directories`, or install "
+            "what brings it first" % (path, parent)
+        )
+    # An edit leaves the attributes alone.
+    keep = info is not None and (block or _content(spec) is None)
+    change = Change(
+        path,
+        "file",
+        uid=resolve_owner(spec["owner"] or (None if keep else "root"), "user", path, check),
+        gid=resolve_owner(spec["group"] or (None if keep else "root"), "group", path, check),
+        mode=parse_mode(spec["mode"] or (None if keep else "0644"), path),
+        validate=spec.get("validate"),
+    )
+    current = None
+    if info is not None and stat.S_ISREG(info.st_mode):
+        with open(path, "rb") as handle:
+            current = handle.read()
+    wanted = _wanted_content(path, spec, current, check)
+    if wanted is None and spec["state"] == "absent":
+        return
+    if wanted is None or wanted == current:
+        if current is not None and _same_attributes(change, info):
+            return
+        change.kind = "attributes" if info is not None else "file"
+    else:
+        change.before, change.after = (
+            as_text(current, spec["secret"]),
+            as_text(wanted, spec["secret"]),
+        )
+    if change.kind == "file" and info is not None:
+        # The replacing file is a new one: it needs the attributes of the old one.
+        change.uid = info.st_uid if change.uid is None else change.uid
+        change.gid = info.st_gid if change.gid is None else change.gid
+        change.mode = stat.S_IMODE(info.st_mode) if change.mode is None else change.mode
+    change.data = wanted or b""
+    _headers(change, info)
+    plan.changes.append(change)
+
+
+def _content(spec: dict) -> bytes | None:
+    if spec.get("content") is not None:
+        return spec["content"].encode("utf-8")
+    if spec.get("content_b64") is not None:
+        return base64.b64decode(spec["content_b64"])
+    return None
+
+
+def _wanted_content(path: str, spec: dict, current: bytes | None, check: bool) -> bytes | None:
+    """Bytes the file shall have; None where only its attributes (or nothing) are managed."""
+    content, block = _content(spec), spec.get("block")
+    missing_ok = check or spec["create"]
+    if block:
+        if current is None and spec["state"] == "absent":
+            return None
+        if current is None and not missing_ok:
+            raise FilesError(
+                "%s: does not exist, so there is nothing to put the block %r into. Remedy: install "
+                "the package that brings it, or give `create: true`" % (path, block["marker"])
+            )
+        if content is None and spec["state"] != "absent":
+            raise FilesError("%s: a block needs `content`" % path)
+        body = None if spec["state"] == "absent" else (content or b"").decode("utf-8")
+        text = (current or b"").decode("utf-8", errors="surrogateescape")
+        try:
+            return edit_block(text, body, block).encode("utf-8", errors="surrogateescape")
+        except FilesError as error:
+            raise FilesError("%s: %s" % (path, error)) from None
+    if content is None and current is None and not missing_ok:
+        raise FilesError(
+            "%s: does not exist and no content is given. Remedy: give `content`, or "
+            "`create: true` for an empty file" % path
+        )
+    return content
+
+
+def _plan_link(plan: Plan, path: str, info: os.stat_result | None, target: str) -> None:
+    is_link = info is not None and stat.S_ISLNK(info.st_mode)
+    if is_link and os.readlink(path) == target:
+        return
+    change = Change(path, "link", target=target, after="%s -> %s\n" % (path, target))
+    if is_link:
+        change.before = "%s -> %s\n" % (path, os.readlink(path))
+    _headers(change, info)
+    plan.changes.append(change)
+
+
+def apply(change: Change) -> None:
+    """Make one planned change, atomically where the file system allows it."""
+    try:
+        _APPLY[change.kind](change)
+    except OSError as error:
+        raise FilesError(
+            "%s: %s. Remedy: check the file system (read-only, full, exported with root_squash?) "
+            "and run again" % (change.path, error.strerror or error)
+        ) from error
+
+
+def _set_attributes(change: Change, path: str) -> None:
+    # Owner first: chown clears the set-id bits that a mode may have.
+    if change.uid is not None or change.gid is not None:
+        os.chown(
+            path,
+            -1 if change.uid is None else change.uid,
+            -1 if change.gid is None else change.gid,
+        )
+    if change.mode is not None:
+        os.chmod(path, change.mode)
+
+
+def _apply_directory(change: Change) -> None:
+    if not os.path.isdir(change.path):
+        os.makedirs(os.path.dirname(change.path) or "/", mode=0o755, exist_ok=True)
+        os.mkdir(change.path, 0o700)  # opened to others only once the owner is set
+    _set_attributes(change, change.path)
+
+
+def _apply_file(change: Change) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=".trainwright-", dir=os.path.dirname(change.path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(change.data)
+        _set_attributes(change, temporary)
+        if change.validate:
+            run_validate(change.path, change.validate, temporary)
+        try:
+            os.replace(temporary, change.path)
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.EXDEV):
+                raise
+            # A mount point of its own (/etc/hosts in a container): can only be written in place.
+            shutil.copyfile(temporary, change.path)
+            _set_attributes(change, change.path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def run_validate(path: str, command: str, temporary: str) -> None:
+    """Run the checker on the new content; raises FilesError with its words if it refuses."""
+    if "%s" not in command:
+        raise FilesError("%s: validate %r has no %%s for the file to check" % (path, command))
+    argv = [word.replace("%s", temporary) for word in shlex.split(command)]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise FilesError("%s: validate could not run %s: %s" % (path, argv[0], error)) from error
+    if done.returncode != 0:
+        raise FilesError(
+            "%s: refused by %r (exit %d), left as it was: %s. Remedy: correct the variables that "
+            "this file is made from"
+            % (path, command, done.returncode, (done.stderr + done.stdout).strip()[-2000:])
+        )
+
+
+def _apply_link(change: Change) -> None:
+    # Made in a directory of its own, so that nobody can take the name first, then moved over.
+    holder = tempfile.mkdtemp(prefix=".trainwright-", dir=os.path.dirname(change.path))
+    try:
+        temporary = os.path.join(holder, "link")
+        os.symlink(change.target, temporary)
+        os.replace(temporary, change.path)
+    finally:
+        shutil.rmtree(holder)
+
+
+def _apply_absent(change: Change) -> None:
+    if os.path.isdir(change.path) and not os.path.islink(change.path):
+        shutil.rmtree(change.path)
+    else:
+        os.unlink(change.path)
+
+
+def _apply_attributes(change: Change) -> None:
+    _set_attributes(change, change.path)
+
+
+_APPLY = {
+    "directory": _apply_directory,
+    "file": _apply_file,
+    "link": _apply_link,
+    "absent": _apply_absent,
+    "attributes": _apply_attributes,
+}

@@ -1,0 +1,371 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decides what systemd units need and does it; the decision is pure and the same in check mode."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+STAMPS = "/var/lib/trainwright/stamps"
+PROPERTIES = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "Type",
+    "NeedDaemonReload",
+    "ExecMainStartTimestampMonotonic",
+    "ActiveEnterTimestampMonotonic",
+    "LoadError",
+)
+RUNNING = ("active", "reloading")
+# What `systemctl enable` changes; static, indirect, generated and alias units have no switch.
+CAN_ENABLE = ("disabled", "linked", "linked-runtime", "enabled-runtime")
+IS_ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
+VERBS = ("start", "stop", "restart", "reload")
+JOURNAL_LINES = 15
+POLL_S = 0.1
+# A Type=simple unit counts as started before it has read its configuration.
+SETTLE_S = 0.4
+
+
+class ServicesError(Exception):
+    """A unit that cannot be brought to its state; the message says which, why and what helps."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing to do to a unit, and why."""
+
+    unit: str
+    action: str  # enable, disable, start, stop, restart, reload
+    why: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"unit": self.unit, "action": self.action, "why": self.why}
+
+
+@dataclass
+class State:
+    """What systemd says about a unit, and what was recorded when it was last started."""
+
+    load: str = "not-found"
+    active: str = "inactive"
+    sub: str = ""
+    file: str = ""
+    type: str = ""
+    started: float = 0.0  # seconds since the epoch; 0 if it is not running
+    stamp: str | None = None
+    error: str = ""
+    newer: list[str] = field(default_factory=list)  # watched paths newer than the start
+
+    @property
+    def running(self) -> bool:
+        return self.active in RUNNING
+
+
+def full_name(name: str) -> str:
+    """Unit name with its suffix."""
+    return name if "." in name else name + ".service"
+
+
+def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
+    """State from the properties of systemctl show.
+
+    now, monotonic: both clocks at the time of the call. The monotonic start is to the microsecond
+    where the printed one is to the second, and a file written just before the start must not count
+    as newer.
+    """
+    micros = int(properties.get("ExecMainStartTimestampMonotonic") or 0) or int(
+        properties.get("ActiveEnterTimestampMonotonic") or 0
+    )
+    active = properties.get("ActiveState", "inactive")
+    return State(
+        load=properties.get("LoadState", "not-found"),
+        active=active,
+        sub=properties.get("SubState", ""),
+        file=properties.get("UnitFileState", ""),
+        type=properties.get("Type", ""),
+        started=now - monotonic + micros / 1e6 if active in RUNNING and micros else 0.0,
+        error=properties.get("LoadError", ""),
+    )
+
+
+def newer_paths(paths: list[str], started: float) -> list[str]:
+    """Those of the paths that changed after the service started; missing ones did not."""
+    newer = []
+    for path in paths:
+        try:
+            if started and os.stat(path).st_mtime > started:
+                newer.append(path)
+        except FileNotFoundError:
+            continue
+    return newer
+
+
+def decide(spec: dict, state: State) -> list[Action]:
+    """Actions that bring a unit from its state to the wanted one; empty if nothing is to do."""
+    unit = full_name(spec["name"])
+    wanted, actions = spec["state"], []
+    absent = state.load == "not-found"
+    if spec["enabled"] and (absent or state.file in CAN_ENABLE):
+        actions.append(Action(unit, "enable", "is %s" % (state.file or "not installed")))
+    elif spec["enabled"] is False and state.file in IS_ENABLED:
+        actions.append(Action(unit, "disable", "is %s" % state.file))
+    if wanted == "stopped":
+        if state.running or state.active in ("activating", "deactivating"):
+            actions.append(Action(unit, "stop", "is %s" % state.active))
+    elif not state.running:
+        if wanted == "started":
+            why = "is %s%s" % (state.active, " (%s)" % state.sub if state.sub else "")
+            actions.append(Action(unit, "start", "is not installed" if absent else why))
+    else:
+        why = restart_reason(spec, state)
+        if why:
+            actions.append(Action(unit, "restart", why))
+        elif spec["reload"]:
+            actions.append(Action(unit, "reload", "asked for"))
+    return actions
+
+
+def restart_reason(spec: dict, state: State) -> str:
+    """Why a running unit has to be restarted; "" if it need not."""
+    if spec["restart"]:
+        return "asked for"
+    if spec["stamp"] and state.stamp is None:
+        return "nothing records what it was started with"
+    if spec["stamp"] and state.stamp != spec["stamp"]:
+        return "what it runs with has changed"
+    if state.newer:
+        return "%s changed after it started" % ", ".join(state.newer)
+    return ""
+
+
+def refuse(spec: dict, state: State, check: bool) -> None:
+    """Raise ServicesError for a unit whose wanted state cannot be reached."""
+    unit = full_name(spec["name"])
+    needed = spec["state"] == "started" or spec["enabled"]
+    if not needed:
+        return
+    if state.load == "masked":
+        raise ServicesError(
+            "%s: is masked, so it cannot be started or enabled. Remedy: find out who masked it, "
+            "then `systemctl unmask %s`" % (unit, unit)
+        )
+    if state.load == "not-found" and not check:
+        raise ServicesError(
+            "%s: systemd knows no such unit. Remedy: install the package that brings it, and give "
+            "`daemon_reload: true` if its unit file was just written" % unit
+        )
+    if state.load in ("error", "bad-setting"):
+        raise ServicesError(
+            "%s: systemd refuses its unit file: %s. Remedy: `systemd-analyze verify %s` tells the "
+            "line" % (unit, state.error or state.load, unit)
+        )
+
+
+def listening_ports() -> set[int]:
+    """TCP ports that somebody listens on; connecting would leave an error in the daemon's log."""
+    ports = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for fields in map(str.split, _lines(name)):
+            if len(fields) > 3 and fields[3] == "0A":
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
+
+
+def listening_sockets() -> set[str]:
+    """Unix stream sockets that somebody listens on."""
+    accepting = 0x10000
+    return {
+        fields[7]
+        for fields in map(str.split, _lines("/proc/net/unix"))
+        if len(fields) > 7 and int(fields[3], 16) & accepting
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read().splitlines()[1:]
+    except OSError:
+        return []
+
+
+class Stamps:
+    """What each unit was last started with, one small file a unit."""
+
+    def __init__(self, directory: str = STAMPS) -> None:
+        self.directory = directory
+
+    def _path(self, unit: str) -> str:
+        return os.path.join(self.directory, unit)
+
+    def read(self, unit: str) -> str | None:
+        try:
+            with open(self._path(unit), encoding="utf-8") as handle:
+                return handle.read().strip()
+        except FileNotFoundError:
+            return None
+
+    def write(self, unit: str, stamp: str) -> None:
+        os.makedirs(self.directory, mode=0o755, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".", dir=self.directory)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(stamp + "\n")
+        os.replace(temporary, self._path(unit))
+
+    def forget(self, unit: str) -> None:
+        if os.path.exists(self._path(unit)):
+            os.unlink(self._path(unit))
+
+
+def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedProcess:
+    """Run a command without a shell, in the C locale."""
+    return subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout,
+        env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
+    )
+
+
+class Services:
+    """The units of one module call."""
+
+    def __init__(self, specs: list[dict], parse_show, stamps: Stamps | None = None) -> None:
+        self.specs = specs
+        self.parse_show = parse_show
+        self.stamps = stamps or Stamps()
+        self.states: dict[str, State] = {}
+        self.needs_reload = False
+
+    def load(self) -> None:
+        """Read the state of all units by one call of systemctl."""
+        units = [full_name(spec["name"]) for spec in self.specs]
+        if not units:
+            return
+        done = run(["systemctl", "show", "--property=" + ",".join(PROPERTIES), *units])
+        now, monotonic = time.time(), time.monotonic()
+        blocks = self.parse_show(done.stdout)
+        if len(blocks) != len(units):
+            raise ServicesError(
+                "systemctl show answered for %d of %d units: %s. Remedy: is systemd running on "
+                "this host?" % (len(blocks), len(units), (done.stderr or done.stdout).strip())
+            )
+        for spec, unit, properties in zip(self.specs, units, blocks):
+            state = state_of(properties, now, monotonic)
+            state.stamp = self.stamps.read(unit)
+            state.newer = newer_paths(spec["watch"], state.started)
+            self.states[unit] = state
+            self.needs_reload |= properties.get("NeedDaemonReload") == "yes"
+
+    def plan(self, check: bool) -> list[Action]:
+        """All actions, units in the order given; refuses before the first is done."""
+        actions = []
+        for spec in self.specs:
+            state = self.states[full_name(spec["name"])]
+            refuse(spec, state, check)
+            actions.extend(decide(spec, state))
+        return actions
+
+    def daemon_reload(self) -> None:
+        done = run(["systemctl", "daemon-reload"])
+        if done.returncode != 0:
+            raise ServicesError("systemctl daemon-reload: %s" % done.stderr.strip())
+
+    def apply(self, actions: list[Action]) -> None:
+        """Do the actions: switches of all units first, then each unit in turn until it is ready."""
+        for verb in ("enable", "disable"):
+            units = [action.unit for action in actions if action.action == verb]
+            if units:
+                done = run(["systemctl", verb, *units])
+                if done.returncode != 0:
+                    raise ServicesError(
+                        "systemctl %s %s: %s" % (verb, " ".join(units), done.stderr.strip())
+                    )
+        for spec in self.specs:
+            unit = full_name(spec["name"])
+            verbs = [a.action for a in actions if a.unit == unit and a.action in VERBS]
+            for verb in verbs:
+                if verb == "stop" or (spec["stamp"] and verb != "reload"):
+                    # Forgotten first: whoever interrupts this run leaves a unit that is restarted.
+                    # A caller without a stamp says nothing about what the unit runs with.
+                    self.stamps.forget(unit)
+                self._do(unit, verb)
+            if spec["state"] == "started":
+                self._wait_ready(unit, spec.get("ready"), bool(verbs))
+            if spec["stamp"] and verbs and verbs[-1] in ("start", "restart"):
+                self.stamps.write(unit, spec["stamp"])
+
+    def _do(self, unit: str, verb: str) -> None:
+        if verb in ("start", "restart"):
+            run(["systemctl", "reset-failed", unit])
+        done = run(["systemctl", verb, unit])
+        if done.returncode != 0:
+            raise self._failure(unit, "could not %s: %s" % (verb, done.stderr.strip()))
+
+    def _failure(self, unit: str, what: str) -> ServicesError:
+        journal = run(
+            ["journalctl", "--unit", unit, "--lines", str(JOURNAL_LINES), "--no-pager", "--quiet"]
+        ).stdout.strip()
+        return ServicesError(
+            "%s: %s\nLast lines of its journal:\n%s\nRemedy: fix what the journal names "
+            "(`systemctl status %s` shows more) and run the playbook again; it takes up where it "
+            "stopped" % (unit, what, journal or "(nothing)", unit)
+        )
+
+    def _is_active(self, unit: str) -> bool:
+        return run(["systemctl", "is-active", "--quiet", unit]).returncode == 0
+
+    def _wait_ready(self, unit: str, ready: dict | None, acted: bool) -> None:
+        if ready is None:
+            if acted and self.states[unit].type in ("simple", "exec", ""):
+                time.sleep(SETTLE_S)
+                if not self._is_active(unit):
+                    raise self._failure(unit, "ended right after it was started")
+            return
+        begin = time.monotonic()
+        end, alive_check = begin + ready["timeout"], begin + 1
+        while True:
+            missing = not_ready(ready)
+            if not missing:
+                return
+            now = time.monotonic()
+            if now >= alive_check or now >= end:
+                alive_check = now + 1
+                if not self._is_active(unit):
+                    raise self._failure(unit, "ended before it was ready (%s)" % missing)
+            if now >= end:
+                raise self._failure(
+                    unit, "was not ready within %g s: %s" % (ready["timeout"], missing)
+                )
+            time.sleep(POLL_S)
+
+
+def not_ready(ready: dict) -> str:
+    """What is still missing, "" once the service answers."""
+    if ready.get("port") and ready["port"] not in listening_ports():
+        return "nothing listens on port %d" % ready["port"]
+    if ready.get("socket") and ready["socket"] not in listening_sockets():
+        return "nothing listens on %s" % ready["socket"]
+    if ready.get("command"):
+        argv = shlex.split(ready["command"])
+        try:
+            done = run(argv, timeout=max(ready["timeout"], 1))
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return "%s: %s" % (argv[0], error)
+        if done.returncode != 0:
+            output = (done.stderr + done.stdout).strip()[-500:]
+            return "`%s` ended with %d: %s" % (ready["command"], done.returncode, output)
+    return ""

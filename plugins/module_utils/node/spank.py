@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""For which Slurm a SPANK plugin was built, read from its file. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import struct
+
+# The link that every node has, whatever version of Slurm and Pyxis it runs.
+PLUGIN = "/usr/lib/trainwright/spank_pyxis.so"
+
+
+def built_for(path: str) -> tuple[int, int]:
+    """Return major and minor of the Slurm that a SPANK plugin was built for.
+
+    spank.h puts SLURM_VERSION_NUMBER into the symbol plugin_version, one byte each for major, minor and micro;
+    Slurm refuses a plugin whose first two differ from its own. Raises OSError if the file cannot be read and
+    ValueError if it is no such plugin. (The file cannot be loaded here: what it calls is in Slurm's programs.)
+    """
+    with open(path, "rb") as handle:
+        data = handle.read()
+    value = _elf_symbol(data, b"plugin_version")
+    return value >> 16 & 0xFF, value >> 8 & 0xFF
+
+
+def _elf_symbol(data: bytes, name: bytes) -> int:
+    """Return the 32-bit value of an exported variable of a 64-bit little-endian ELF file."""
+    try:
+        if data[:6] != b"\x7fELF\x02\x01":
+            raise ValueError("no 64-bit ELF file")
+        offset, size, count = (
+            *struct.unpack_from("<Q", data, 40),
+            *struct.unpack_from("<HH", data, 58),
+        )
+        # name, type, flags, address, offset, size, link
+        sections = [
+            struct.unpack_from("<IIQQQQI", data, offset + size * index) for index in range(count)
+        ]
+        for section in sections:
+            if section[1] != 11:  # SHT_DYNSYM
+                continue
+            strings = sections[section[6]][4]
+            for at in range(section[4], section[4] + section[5], 24):
+                symbol, _info, _other, where, value, _size = struct.unpack_from("<IBBHQQ", data, at)
+                end = data.index(b"\0", strings + symbol)
+                if data[strings + symbol : end] == name and 0 < where < count:
+                    home = sections[where]
+                    return int(struct.unpack_from("<I", data, home[4] + value - home[3])[0])
+    except (struct.error, IndexError) as error:
+        raise ValueError(f"a damaged ELF file: {error}") from error
+    raise ValueError(f"no symbol {name.decode()}: no SPANK plugin")

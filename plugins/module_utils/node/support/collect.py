@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Collects one node's part of a support bundle, and joins the parts. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import glob
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+import typing as t
+
+from . import contents
+
+_COMMAND_TIMEOUT = 20  # seconds; a controller that hangs must not hang the bundle
+_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+_SECRET_FILES = ("/var/lib/trainwright/secrets/*", "/etc/slurm/*.key", "/etc/munge/munge.key")
+_SETTINGS_WITH_SECRETS = ("/etc/slurm/slurmdbd.conf", "/etc/slurm/slurm.conf", "/root/.my.cnf")
+
+
+class Bundle:
+    """A .tar.gz that is written member by member; every text passes the redaction."""
+
+    def __init__(self, path: str, secrets: t.Iterable[str]) -> None:
+        self.secrets = list(secrets)
+        self.members: list[str] = []
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._stream = os.fdopen(descriptor, "wb")
+        self._tar = tarfile.open(  # noqa: SIM115  (closed by close)
+            fileobj=self._stream, mode="w:gz", compresslevel=6
+        )
+
+    def add(self, name: str, text: str, mtime: float | None = None) -> None:
+        """Add a text under a name."""
+        data = contents.redact(text, self.secrets).encode()
+        info = tarfile.TarInfo(name)
+        info.size, info.mode, info.mtime = len(data), 0o600, int(mtime or time.time())
+        self._tar.addfile(info, io.BytesIO(data))
+        self.members.append(name)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._tar.close()
+        self._stream.close()
+
+
+def _read(path: str, limit: int) -> str:
+    """Return the last limit bytes of a file as text."""
+    with open(path, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - limit))
+        data = stream.read(limit)
+    if size > limit:
+        # A line cut in two could hide the name that tells a secret.
+        data = data.partition(b"\n")[2]
+    text = data.decode("utf-8", "replace")
+    return text if size <= limit else f"[the first {size - limit} bytes are left out]\n{text}"
+
+
+def _secrets() -> list[str]:
+    found: list[str] = []
+    for pattern in (*_SECRET_FILES, *_SETTINGS_WITH_SECRETS):
+        for path in glob.glob(pattern):
+            try:
+                text = _read(path, 1 << 16)
+            except (OSError, IsADirectoryError):
+                continue
+            if "�" not in text:  # binary keys do not turn up in logs
+                found += contents.secret_values(path, text)
+    return found
+
+
+def _run(argv: t.Sequence[str], limit: int) -> tuple[str, str]:
+    """Return what a command printed, with a heading, and why it failed ("" when it did not)."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=_COMMAND_TIMEOUT,
+            env={"PATH": _PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0"},
+        )
+        output, why = done.stdout, "" if done.returncode == 0 else f"exit {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        output, why = error.stdout or b"", f"no end within {_COMMAND_TIMEOUT} s"
+    except OSError as error:
+        output, why = b"", str(error)
+    text = output[-limit:].decode("utf-8", "replace")
+    head = f"$ {' '.join(argv)}   ({why or 'exit 0'}, {time.monotonic() - began:.1f} s)\n"
+    return head + text, why
+
+
+def _room(path: str) -> int:
+    try:
+        return shutil.disk_usage(path).free if os.access(path, os.W_OK) else 0
+    except OSError:
+        return 0
+
+
+def _place(name: str) -> str:
+    """Return a path for the bundle; a node with a full disk is one that needs a bundle."""
+    directory = next((d for d in ("/var/tmp", "/run", "/tmp") if _room(d) > 64 << 20), "/run")
+    return os.path.join(tempfile.mkdtemp(prefix="trainwright-support.", dir=directory), name)
+
+
+def _paths(patterns: t.Iterable[str]) -> list[str]:
+    found = {path for pattern in patterns for path in glob.glob(pattern)}
+    return sorted(path for path in found if os.path.isfile(path))
+
+
+def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Write the bundle of this node; return its path, its members and what could not be had."""
+    path = _place("node.tar.gz")
+    limit = int(params["log_mb"]) << 20
+    oldest = time.time() - params["days"] * 86400
+    bundle, incomplete, left_out = Bundle(path, _secrets()), {}, []
+    for name in _paths([*contents.FILES, *params["extra_files"]]):
+        if contents.refuse(name) or contents.refuse(os.path.realpath(name)):
+            left_out.append(name)
+            continue
+        try:
+            bundle.add(contents.member_name(name), _read(name, limit), os.path.getmtime(name))
+        except OSError as error:
+            incomplete[name] = str(error)
+    for name in _paths(contents.LOGS):
+        # Rotated and compressed logs are older than what is asked for, most often.
+        if os.path.getmtime(name) < oldest or name.endswith((".gz", ".xz", ".zst", ".bz2")):
+            continue
+        try:
+            bundle.add(contents.member_name(name), _read(name, limit), os.path.getmtime(name))
+        except OSError as error:
+            incomplete[name] = str(error)
+    chosen = {
+        name: argv
+        for name, argv in contents.commands(
+            params["units"], params["days"], params["cluster"]
+        ).items()
+        if shutil.which(argv[0], path=_PATH)
+    }
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        outputs = pool.map(lambda argv: _run(argv, limit), chosen.values())
+        for name, (text, why) in zip(chosen, outputs):
+            bundle.add(f"commands/{name}.txt", text)
+            # systemctl status exits 3 and 4 for units that are stopped or not there.
+            if why and name not in ("units", "packages-deb"):
+                incomplete[name] = why
+    bundle.add("node_facts.json", json.dumps(params["facts"], indent=1, sort_keys=True) + "\n")
+    bundle.add("left_out.txt", "".join(_described(name) for name in left_out))
+    bundle.close()
+    return {
+        "path": path,
+        "size": os.path.getsize(path),
+        "members": bundle.members,
+        "incomplete": incomplete,
+    }
+
+
+def _described(path: str) -> str:
+    """Return one line on a file that is left out: enough to see a wrong owner, mode or key."""
+    try:
+        status = os.stat(path)
+        with open(path, "rb") as stream:
+            # A short digest of a random key tells whether two nodes have the same, and no more.
+            digest = hashlib.sha256(stream.read()).hexdigest()[:8]
+    except OSError as error:
+        return f"{path}: {error}\n"
+    same = f" digest {digest}" if path.endswith((".key", ".jwks")) and status.st_size >= 32 else ""
+    mode, size = oct(status.st_mode & 0o7777), status.st_size
+    return f"{path} mode {mode} owner {status.st_uid}:{status.st_gid} size {size}{same}\n"
+
+
+def join(parts: t.Mapping[str, str], hosts: t.Sequence[str], path: str) -> dict[str, t.Any]:
+    """Join the nodes' bundles into one .tar.gz at path, each below its host's name."""
+    top = os.path.basename(path)[: -len(".tar.gz")]
+    missing = [host for host in hosts if host not in parts]
+    draft = f"{path}.part"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        index = json.dumps({"hosts": sorted(parts), "missing": missing}, indent=1).encode() + b"\n"
+        info = tarfile.TarInfo(f"{top}/index.json")
+        info.size, info.mode, info.mtime = len(index), 0o600, int(time.time())
+        tar.addfile(info, io.BytesIO(index))
+        for host, part in sorted(parts.items()):
+            with tarfile.open(part, "r:gz") as source:
+                for member in source:
+                    # Nodes are not trusted to name paths on the machine that unpacks this.
+                    if not member.isfile() or ".." in member.name.split("/"):
+                        continue
+                    content = source.extractfile(member)
+                    member.name = f"{top}/{host}/{member.name.lstrip('/')}"
+                    tar.addfile(member, content)
+    os.replace(draft, path)
+    return {"path": path, "size": os.path.getsize(path), "missing": missing}

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Finds a batch job by its name, or submits it; waits for its end; cancels it.
+
+A job is known by its name and its user: a second run finds the one that waits or runs. Runs on
+nodes: Python 3.9; the action plugin uses wait() on the control node.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import time
+import typing as t
+
+from ..batch import submission
+from ..errors import SlurmError
+from ..records import ENDED, Job
+from . import job_messages
+from .session import Session
+from .transport import Transport
+
+#: Option of the module -> option of sbatch, where the value is text.
+TYPED = {
+    "account": "account",
+    "array": "array",
+    "begin": "begin",
+    "comment": "comment",
+    "constraint": "constraint",
+    "cpus_per_task": "cpus_per_task",
+    "dependency": "dependency",
+    "error": "error",
+    "gpus": "gpus",
+    "gpus_per_node": "gpus_per_node",
+    "gres": "gres",
+    "mail_user": "mail_user",
+    "memory": "mem",
+    "memory_per_cpu": "mem_per_cpu",
+    "memory_per_gpu": "mem_per_gpu",
+    "nodes": "nodes",
+    "ntasks": "ntasks",
+    "ntasks_per_node": "ntasks_per_node",
+    "output": "output",
+    "partition": "partition",
+    "qos": "qos",
+    "reservation": "reservation",
+    "signal": "signal",
+    "time_limit": "time",
+    "workdir": "chdir",
+}
+LISTED = {"exclude": "exclude", "mail_type": "mail_type", "nodelist": "nodelist"}
+# Options of sbatch that this module has another way for.
+_ELSEWHERE = {
+    "help": "see man sbatch",
+    "job_name": "name is the job's name",
+    "parsable": "the module reads what sbatch prints itself",
+    "test_only": "run the task in check mode",
+    "usage": "see man sbatch",
+    "wait": "state: completed waits",
+    "wrap": "write the command into content",
+    **{to: f"it is the module's option {of}" for of, to in {**TYPED, **LISTED}.items()},
+}
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between two looks at a job
+#: How many times controller_timeout a wait bears a controller that does not answer.
+PATIENCE = 10
+_LOST = 60.0  # seconds after which a job that only the accounting thinks alive is lost
+_CANCEL = 120.0  # seconds; KillWait and UnkillableStepTimeout of slurm.conf are 30 and 60
+_TAIL_BYTES = 65536
+
+View = dict[str, t.Any]
+
+
+# -- what is submitted -----------------------------------------------------------------------------
+def options_of(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the options of sbatch that the module's options ask for. Raises SlurmError."""
+    options: dict[str, t.Any] = {"job_name": params["name"]}
+    for name, value in (params["options"] or {}).items():
+        option = str(name).lstrip("-").replace("-", "_")
+        if option in _ELSEWHERE:
+            raise SlurmError("invalid", f"options: {name}: -> {_ELSEWHERE[option]}")
+        if value is not None and value is not False:
+            options[option] = value if value is True else str(value)
+    for name, option in TYPED.items():
+        if params[name] is not None:
+            options[option] = str(params[name])
+    if "chdir" in options:
+        options["chdir"] = os.path.expanduser(options["chdir"])
+    for name, option in LISTED.items():
+        if params[name]:
+            options[option] = ",".join(params[name])
+    if params["exclusive"]:
+        options["exclusive"] = True
+    if params["requeue"] is not None:
+        options["requeue" if params["requeue"] else "no_requeue"] = True
+    if params["environment"]:
+        options["environment"] = {str(k): str(v) for k, v in params["environment"].items()}
+    if params["arguments"]:
+        options["arguments"] = list(params["arguments"])
+    return options
+
+
+def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
+    """Return the script; a content without #! is for /bin/sh, as for sbatch --wrap."""
+    content = params["content"]
+    if content is not None:
+        return content if content.startswith("#!") else "#!/bin/sh\n" + content
+    path = os.path.join(workdir, os.path.expanduser(params["script"]))
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise SlurmError(
+            "invalid", f"{path}: is no text in UTF-8 -> is it the batch script?"
+        ) from None
+    except OSError as error:
+        raise SlurmError(
+            "invalid",
+            f"{path}: {error.strerror} -> script is a path on the host that the task runs on, "
+            "readable for the user that it runs as; content takes the text itself",
+        ) from None
+
+
+def _directives(script: str) -> dict[str, t.Any] | None:
+    """Options of the script's own lines; None where one of them is not understood."""
+    try:
+        return submission.directives(script)
+    except SlurmError:
+        return None
+
+
+def _home(user: str) -> str:
+    try:
+        return pwd.getpwnam(user).pw_dir
+    except KeyError:
+        return ""
+
+
+def _prepare(params: t.Mapping[str, t.Any], user: str) -> tuple[str, dict[str, t.Any]]:
+    """Return script and options, with the directory in which the job runs."""
+    if params["content"] is None and not params["script"]:
+        raise SlurmError(
+            "invalid",
+            f"{user} has no job {params['name']} that waits or runs -> give content or script to "
+            "submit one, or the id of one that has ended",
+        )
+    options = options_of(params)
+    home = _home(user)
+    script = script_of(params, options.get("chdir") or home)
+    directives = _directives(script)
+    # A directory of ours goes before the script's: where its lines are not understood, sbatch decides.
+    if "chdir" not in options and directives is not None:
+        written = directives.get("chdir")
+        if not written and not home:
+            raise SlurmError(
+                "invalid",
+                f"this host does not know the user {user} nor a home directory -> set workdir to a "
+                "directory on the compute nodes",
+            )
+        options["chdir"] = written or home
+    return script, options
+
+
+def shown(script: str, options: t.Mapping[str, t.Any]) -> str:
+    """Return what is submitted, for a diff; of the environment only the names."""
+    words = submission.arguments({k: v for k, v in options.items() if k != "arguments"})[:-1]
+    lines = ["sbatch " + " ".join(words)]
+    if options.get("environment"):
+        lines.append("environment: " + " ".join(sorted(options["environment"])))
+    if options.get("arguments"):
+        lines.append("arguments: " + " ".join(map(str, options["arguments"])))
+    return "\n".join([*lines, script if script.endswith("\n") else script + "\n"])
+
+
+# -- what slurmctld and the accounting know --------------------------------------------------------
+def _base(job: Job) -> int:
+    return job.array_job_id or job.id
+
+
+def _alive(job: Job) -> bool:
+    return job.state not in ENDED and "COMPLETING" not in job.flags
+
+
+def _listed(transport: Transport, job_id: int | None = None) -> list[Job]:
+    """Jobs of slurmctld. An empty answer counts only when there is a slurmctld."""
+    try:
+        found = transport.jobs(job_id)
+    except SlurmError as error:
+        if error.kind != "unknown":
+            raise
+        found = []
+    if not found and not any(controller.up for controller in transport.controllers()):
+        raise SlurmError(
+            "down",
+            "no slurmctld answers -> see `scontrol ping`, and systemctl status slurmctld on the controller",
+        )
+    return found
+
+
+def find(transport: Transport, name: str, user: str) -> list[Job]:
+    """Return the jobs of this name and user that slurmctld knows."""
+    return [job for job in _listed(transport) if job.name == name and job.user == user]
+
+
+def _forgotten(session: Session, job_id: int) -> list[Job]:
+    """The job from the accounting."""
+    try:
+        found = session.using("ended").ended_jobs(job_id)
+    except SlurmError as error:
+        if error.kind not in ("off", "impossible", "missing"):
+            raise
+        raise SlurmError(
+            error.kind,
+            f"slurmctld does not know job {job_id} (any more: MinJobAge), and the accounting cannot "
+            f"be asked how it ended: {error}",
+        ) from None
+    if not found:
+        raise SlurmError(
+            "unknown",
+            f"neither slurmctld nor the accounting knows a job {job_id} -> `squeue` and `sacct` list "
+            "those that they know",
+        )
+    return found
+
+
+def _whole_array(session: Session, found: list[Job], job_id: int) -> list[Job]:
+    """Add the tasks that slurmctld has forgotten while others still ran."""
+    try:
+        past = session.using("ended").ended_jobs(job_id)
+    except SlurmError:
+        return found
+    here = {job.id for job in found}
+    return found + [job for job in past if job.id not in here]
+
+
+def _leading(jobs: t.Sequence[Job]) -> Job:
+    """The task that stands for all: the first that runs, waits, failed, or the last one."""
+    for fits in (
+        lambda job: not job.ended and job.state != "PENDING",
+        lambda job: not job.ended,
+        lambda job: job.state != "COMPLETED",
+    ):
+        for job in jobs:
+            if fits(job):
+                return job
+    return jobs[-1]
+
+
+def queue_position(job: Job, jobs: t.Iterable[Job]) -> int:
+    """Return the place of a waiting job in its partition's queue, 1 for the next.
+
+    Only jobs that could start count, in the order of squeue: priority, then id.
+    """
+    mine = set(job.partition.split(","))
+    order = (-(job.priority or 0), job.id)
+    return 1 + sum(
+        other.state == "PENDING"
+        and bool(mine & set(other.partition.split(",")))
+        and not other.reason.startswith(("Dependency", "JobHeld", "BeginTime"))
+        and (-(other.priority or 0), other.id) < order
+        for other in jobs
+    )
+
+
+def tail(path: str, lines: int) -> str:
+    """Return the last lines of a regular file, "" where it cannot be read."""
+    if not lines or not os.path.isabs(path):
+        return ""
+    try:
+        # Whose file it is may put anything there: a pipe must not hold us up.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                return ""
+            file.seek(max(0, status.st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def look(session: Session, job_id: int, lines: int) -> View:
+    """Return a job as the module does. Raises SlurmError."""
+    transport = session.using("read")
+    found = _listed(transport, job_id)
+    forgotten = not found
+    if forgotten:
+        found = _forgotten(session, job_id)
+    is_array = any(job.array_job_id for job in found)
+    if is_array and not forgotten and all(job.ended for job in found):
+        found = _whole_array(session, found, job_id)
+    job = _leading(found)
+    ended = all(item.ended for item in found)
+    good = job.state == "COMPLETED"
+    view = {
+        **{name: getattr(job, name) for name in _COPIED},
+        "id": _base(job),
+        "ended": ended,
+        "forgotten": forgotten,
+        "queue_position": None,
+        "failed_task": job.array_task if is_array and ended and not good else "",
+        "output_tail": tail(job.stdout, lines),
+        "stderr_tail": tail(job.stderr or job.stdout, lines) if ended and not good else "",
+    }
+    if is_array:
+        view["tasks"] = [{name: getattr(item, name) for name in _OF_TASKS} for item in found]
+        view["elapsed"] = max(item.elapsed for item in found)
+    if job.state == "PENDING" and not ended:
+        view["queue_position"] = queue_position(job, transport.jobs())
+    return view
+
+
+_COPIED = (
+    *("name", "user", "account", "partition", "qos", "state", "reason", "nodes", "node_count"),
+    *("submit_time", "start_time", "end_time", "elapsed", "time_limit", "exit_code"),
+    *("exit_signal", "restarts", "workdir", "stdout", "stderr"),
+)
+_OF_TASKS = (
+    *("id", "array_task", "state", "reason", "nodes", "elapsed", "exit_code", "exit_signal"),
+    *("stdout", "stderr"),
+)
+
+
+# -- waiting ---------------------------------------------------------------------------------------
+def wait(
+    look_again: t.Callable[[], View],
+    timeout: float | None,
+    patience: float,
+    say: t.Callable[[str], None] = lambda line: None,
+    clock: t.Callable[[], float] = time.monotonic,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> View:
+    """Look at a job until it has ended, cannot start, or timeout seconds have passed; return it.
+
+    patience: seconds for which slurmctld may be silent. say: gets a line when something changed.
+    The result has "waited" as well, in seconds. Raises the SlurmError of a look, if it is none that passes.
+    """
+    begin = clock()
+
+    def over(seen: View) -> View:
+        return {**seen, "waited": round(clock() - begin, 1)}
+
+    silent: float | None = None
+    lost: float | None = None
+    seen: View | None = None
+    said, pause = "", FIRST_PAUSE
+    while True:
+        before = seen
+        try:
+            seen = look_again()
+        except SlurmError as error:
+            silent = clock() if silent is None else silent
+            if not error.passing or clock() - silent >= patience:
+                raise
+            if seen is None and timeout is not None and clock() - begin >= timeout:
+                raise
+            if said != error.kind:
+                say(f"{error}; waiting for it")
+                said = error.kind
+        else:
+            silent = None
+            line, news = job_messages.progress(seen)
+            if news != said:
+                say(line)
+                said = news
+            if seen["ended"] or seen["reason"] in job_messages.STUCK:
+                return over(seen)
+            if before is not None and before["state"] != seen["state"]:
+                pause = FIRST_PAUSE
+            lost = (clock() if lost is None else lost) if seen["forgotten"] else None
+            if lost is not None and clock() - lost >= _LOST:
+                raise SlurmError(
+                    "unknown",
+                    f"{job_messages.called(seen)}: slurmctld has lost it, though the accounting "
+                    f"has it as {seen['state']} -> submit it again; `sacctmgr show runawayjobs` "
+                    "clears the record",
+                )
+        left = float("inf") if timeout is None else timeout - (clock() - begin)
+        if left <= 0 and seen is not None:
+            return over(seen)
+        sleep(max(0.0, min(pause, left)))
+        pause = min(pause * 1.3, LONGEST_PAUSE)
+
+
+def verdict(seen: View, waited: float | None, fail_on_error: bool) -> View:
+    """Return what a finished wait adds to the result: failed and msg, where it did not go well.
+
+    waited: the timeout; with 0 nobody has waited, so that a job may well go on.
+    """
+    if not seen["ended"]:
+        if waited == 0 and seen["reason"] not in job_messages.STUCK:
+            return {}
+        spent = seen.get("waited", waited or 0)
+        return {"failed": True, "msg": job_messages.late(seen, spent), "error": "timeout"}
+    if fail_on_error and seen["state"] != "COMPLETED":
+        return {"failed": True, "msg": job_messages.failure(seen), "error": "job"}
+    return {}
+
+
+# -- the module ------------------------------------------------------------------------------------
+def work(session: Session) -> View:
+    """Bring a job to its state; the options and the result are documented in the module."""
+    params = session.params
+    if params["state"] == "cancelled":
+        return _cancel(session)
+    if params["id"]:
+        if params["state"] == "submitted":
+            raise SlurmError(
+                "invalid",
+                "id is the number of a job that is there -> give name with content or script to "
+                "submit one, or state: completed to wait for this one",
+            )
+        result: View = {"changed": False}
+        job_id = params["id"]
+    else:
+        result = _obtain(session)
+        job_id = result.pop("id")
+        if job_id is None:
+            return {**result, "id": None, "name": params["name"], "state": "", "ended": False}
+    if params["state"] == "submitted" or params["timeout"] == 0:
+        seen = session.call(look, session, job_id, params["tail_lines"])
+    else:
+        seen = wait(
+            lambda: look(session, job_id, params["tail_lines"]),
+            params["timeout"],
+            PATIENCE * params["controller_timeout"],
+        )
+    if params["state"] == "completed":
+        result.update(verdict(seen, params["timeout"], params["fail_on_error"]))
+        if params["accounting"]:
+            seen["accounting"] = _accounted(session, job_id) if seen["ended"] else None
+    return {**seen, **result}
+
+
+def _obtain(session: Session) -> View:
+    """Find the job or submit it: id (None in check mode), changed, diff, warnings."""
+    params = session.params
+    transport = session.using("read", "submit")
+    name, user = params["name"], transport.user
+    prepared: list[t.Any] = []
+    known: list[set[int]] = []
+
+    def ids() -> set[int]:
+        return {_base(job) for job in find(transport, name, user)}
+
+    def attempt() -> tuple[int | None, bool, list[int]]:
+        mine = find(transport, name, user)
+        if known:
+            # The answer to the last try may have been lost with the controller that gave it.
+            new = {_base(job) for job in mine} - known[0]
+            if new:
+                return max(new), True, []
+        else:
+            known.append({_base(job) for job in mine})
+        alive = sorted({_base(job) for job in mine if _alive(job)})
+        if alive and not params["force"]:
+            return alive[-1], False, alive[:-1]
+        if not prepared:
+            prepared.extend(_prepare(params, user))
+        script, options = prepared
+        try:
+            if not session.check:
+                return transport.submit_job(script, options), True, []
+            # slurmrestd has no such test.
+            if transport.name == "cli":
+                transport.submit_job(script, {**options, "test_only": True})
+        except SlurmError as error:
+            if error.passing:
+                raise
+            waits = job_messages.waits_only(error)
+            # slurmrestd of 22.05 has this for an error and submits the job all the same.
+            new = set() if session.check or not waits else ids() - known[0]
+            if new:
+                return max(new), True, []
+            if not (session.check and waits):
+                asked = {**(_directives(script) or {}), **options}
+                raise job_messages.refusal(error, transport, asked, user) from None
+        return None, True, []
+
+    job_id, submitted, others = session.call(attempt)
+    result: View = {"id": job_id, "changed": submitted}
+    if prepared:
+        result["diff"] = {"before": "", "after": shown(*prepared)}
+    if others:
+        result["warnings"] = [
+            f"{user} has {len(others) + 1} jobs named {name}: {job_id} is the latest, and "
+            f"{', '.join(map(str, others))} run or wait as well -> give each job a name of its own"
+        ]
+    return result
+
+
+def _cancel(session: Session) -> View:
+    """End a job, or all of a name that run or wait; nothing where there is none."""
+    params = session.params
+    transport = session.using("read", "cancel")
+    lines = params["tail_lines"]
+    if params["id"]:
+        seen = session.call(look, session, params["id"], lines)
+        ids = [] if seen["ended"] else [params["id"]]
+    else:
+        mine = session.call(find, transport, params["name"], transport.user)
+        ids = sorted({_base(job) for job in mine if _alive(job)})
+        if not ids:
+            return {
+                "changed": False,
+                "id": None,
+                "name": params["name"],
+                "state": "",
+                "ended": True,
+            }
+        seen = session.call(look, session, ids[-1], lines)
+    result: View = {"changed": bool(ids), "cancelled": ids}
+    if ids:
+        result["diff"] = {
+            "before": "".join(f"job {job_id} waits or runs\n" for job_id in ids),
+            "after": "".join(f"job {job_id} is cancelled\n" for job_id in ids),
+        }
+    if session.check or not ids:
+        return {**seen, **result}
+    for job_id in ids:
+        session.call(transport.cancel_job, job_id)
+    limit = _CANCEL if params["timeout"] is None else params["timeout"]
+    patience = PATIENCE * params["controller_timeout"]
+    for job_id in ids:
+        seen = wait(lambda: look(session, job_id, lines), limit, patience)  # noqa: B023
+        if not seen["ended"] and limit:
+            result.update(
+                failed=True,
+                error="timeout",
+                msg=f"{job_messages.called(seen)} is cancelled and has not ended after {limit:g} s: "
+                f"{job_messages.standing(seen)} -> look for processes on its nodes that cannot be "
+                "killed (`scontrol show job`, the log of slurmd there)",
+            )
+    return {**seen, **result}
+
+
+def _accounted(session: Session, job_id: int) -> View | None:
+    """The job's record in the accounting, which may come a little later than its end."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            found = session.call(session.using("ended").ended_jobs, job_id)
+        except SlurmError as error:
+            if error.kind in ("off", "impossible", "missing"):
+                return None
+            raise
+        # slurmdbd may know the end of a job before its start; then the partition is still empty.
+        if found and all(job.ended and job.partition for job in found):
+            return _leading(found).as_dict()
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.5)

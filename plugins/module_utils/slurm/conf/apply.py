@@ -1,0 +1,513 @@
+# Bring slurmctld to run with the wanted configuration, by the smallest step that does it.
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Plan and apply a configuration of slurmctld: none, reconfigure, restart or start.
+
+What slurmctld was last given is kept beside the files (one copy of each in `applied`), and is
+written only after slurmctld took it. A run that was interrupted between writing and telling
+slurmctld therefore still reconfigures or restarts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
+
+#: run(argv) -> (exit status, stdout, stderr)
+Run = Callable[[list[str]], tuple[int, str, str]]
+
+_NEWS = re.compile(r"\b(error|fatal|refus|invalid|unrecognized|mismatch)", re.IGNORECASE)
+
+
+class ApplyError(Exception):
+    """The configuration was not taken; the message says where, what, why and the remedy."""
+
+
+@dataclass
+class Settings:
+    """The module's arguments."""
+
+    version: str
+    role: str = "primary"
+    service: str = "slurmctld"
+    bin_dir: str = "/usr/bin"
+    applied_dir: str = "/var/lib/trainwright/applied"
+    allow_refused: bool = False
+    enabled: bool = True
+    timeout: float = 60.0
+    interval: float = 0.2
+
+
+@dataclass
+class Wanted:
+    """What has to be done: `changes` to files, then `action` on slurmctld."""
+
+    changes: list[files.Change]
+    records: list[files.Change]
+    action: str
+    reasons: list[str]
+    slurmd_restart: bool = False
+    #: nodes must be handed the new configuration after slurmctld was restarted
+    push: bool = False
+    enable: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.changes or self.action != "none" or self.enable)
+
+
+def file_specs(given: list[dict]) -> list[dict]:
+    """Return the files in the form that module_utils.node.files plans with."""
+    return [{**spec, "create": True, "content": spec.get("content")} for spec in given]
+
+
+def _content(spec: dict) -> str:
+    return spec.get("content") or ""
+
+
+def _slurm_conf(specs: list[dict]) -> dict | None:
+    for spec in specs:
+        if os.path.basename(spec["path"]) == "slurm.conf":
+            return spec
+    return None
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+            return handle.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _recorded(spec: dict) -> str:
+    """Return what `applied` keeps of a file: its text, of a secret one its digest."""
+    text = _content(spec)
+    return hashlib.sha256(text.encode()).hexdigest() + "\n" if spec.get("secret") else text
+
+
+def check_options(specs: list[dict], version: str) -> None:
+    """Raise ApplyError for text and options that this Slurm cannot read, before any write."""
+    problems = []
+    for spec in specs:
+        name = os.path.basename(spec["path"])
+        if spec["state"] == "absent" or name not in ("slurm.conf", "cgroup.conf", "gres.conf"):
+            continue
+        try:
+            conf = syntax.parse(_content(spec), name)
+        except syntax.ConfError as error:
+            problems.append(f"{spec['path']}: {error}")
+            continue
+        for option, reason in syntax.unknown_in(conf, version, name):
+            problems.append(f"{spec['path']}: {option}: {reason}")
+    if problems:
+        raise ApplyError(
+            "nothing was written; Slurm "
+            + version
+            + " would refuse: "
+            + "; ".join(problems)
+            + ". Remedy: correct or remove these options where they are set (slurm_conf, "
+            "slurm_cgroup_conf, slurm_node, slurm_partitions)"
+        )
+
+
+def _plain(lines: list[str]) -> list[str]:
+    """Return log lines without time stamps and program names, each once."""
+    bare = (re.sub(r"^(\[[^\]]*\]\s*)?(\w+: (?=error|fatal))?", "", line) for line in lines)
+    return list(dict.fromkeys(line.strip() for line in bare if line.strip()))
+
+
+def parser_says(text: str, scontrol: str, run: Run) -> str:
+    """Return what Slurm's own parser says against a slurm.conf without includes, "" for nothing.
+
+    scontrol reads the whole file before it does anything, and ends with the parser's message at a
+    value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no daemon. What
+    only slurmctld can judge (plugins, nodes of partitions) is not seen.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        path = os.path.join(scratch, "slurm.conf")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as handle:
+            handle.write(text)
+        rc, _out, err = run(["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"])
+    return "; ".join(_plain(err.splitlines())[-4:]) if rc else ""
+
+
+class Controller:
+    """slurmctld of this host, as systemd and scontrol show it."""
+
+    def __init__(self, settings: Settings, run: Run, conf_path: str) -> None:
+        self.settings = settings
+        self._run = run
+        self.conf_path = conf_path
+
+    @classmethod
+    def of(cls, settings: Settings, run: Run, specs: list[dict]) -> Controller:
+        spec = _slurm_conf(specs)
+        return cls(settings, run, spec["path"] if spec else "/etc/slurm/slurm.conf")
+
+    def systemctl(self, *arguments: str) -> tuple[int, str, str]:
+        return self._run(["systemctl", *arguments])
+
+    def scontrol(self, *arguments: str) -> tuple[int, str, str]:
+        # Without it a client of a configless cluster could find another configuration first.
+        environment = ["env", f"SLURM_CONF={self.conf_path}"]
+        return self._run(
+            [*environment, os.path.join(self.settings.bin_dir, "scontrol"), *arguments]
+        )
+
+    def active(self) -> bool:
+        return self.systemctl("is-active", self.settings.service)[0] == 0
+
+    def enabled(self) -> bool:
+        return self.systemctl("is-enabled", self.settings.service)[0] == 0
+
+    def up(self) -> bool:
+        """Whether scontrol ping calls this controller UP.
+
+        A line reads ``Slurmctld(primary) at ctl1 is UP``; every host but the first is a backup.
+        """
+        _rc, out, _err = self.scontrol("ping")
+        lines = [line for line in out.splitlines() if line.startswith("Slurmctld(")]
+        lines = [
+            line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
+        ]
+        # Of several backups ours is the one with our name, where SlurmctldHost uses it.
+        name = os.uname().nodename.split(".")[0]
+        ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
+        return any(line.rstrip().endswith(" is UP") for line in ours)
+
+    def wait_up(self) -> bool:
+        """Wait until this controller answers; False when it died or the time is over."""
+        until = time.monotonic() + self.settings.timeout
+        while time.monotonic() < until:
+            if self.up():
+                return True
+            if self.systemctl("is-failed", self.settings.service)[0] == 0:
+                return False
+            time.sleep(self.settings.interval)
+        return False
+
+    def start(self, verb: str) -> bool:
+        # Without it a few failed runs in a row would end in systemd's start limit.
+        self.systemctl("reset-failed", self.settings.service)
+        return self.systemctl(verb, self.settings.service)[0] == 0 and self.wait_up()
+
+    def reconfigure(self) -> tuple[bool, str]:
+        if self.settings.role != "primary":
+            # scontrol speaks to the controller in charge; a standby one re-reads at SIGHUP.
+            rc, out, err = self.systemctl("reload", self.settings.service)
+        else:
+            rc, out, err = self.scontrol("reconfigure")
+        said = (err or out).strip()
+        return rc == 0 and self.wait_up(), said
+
+    def syntax_error(self, specs: list[dict]) -> str:
+        """Return what Slurm's own parser says against the wanted slurm.conf, "" for nothing."""
+        spec = _slurm_conf(specs)
+        scontrol = os.path.join(self.settings.bin_dir, "scontrol")
+        if not spec or not os.access(scontrol, os.X_OK):
+            return ""
+        if syntax.parse(_content(spec)).includes:
+            return ""  # what is included lies beside the real file
+        return parser_says(_content(spec), scontrol, self._run)
+
+    def news(self, since: float, log_offset: int) -> str:
+        """Return the last that slurmctld said since: errors of its log file, else the journal."""
+        lines: list[str] = []
+        log = self.log_file()
+        if log:
+            with contextlib.suppress(OSError), open(log, "rb") as handle:
+                handle.seek(log_offset)
+                lines = handle.read().decode("utf-8", "replace").splitlines()
+        if not any(_NEWS.search(line) for line in lines):
+            lines += self._run(
+                ["journalctl", "-u", self.settings.service, "--no-pager", "-o", "cat"]
+                + ["--since", f"@{int(since)}"]
+            )[1].splitlines()
+        bad = _plain([line for line in lines if _NEWS.search(line)])
+        # The last line is the reason; what stands before it leads there.
+        return "; ".join((bad or _plain(lines))[-5:]) or "nothing in its log or the journal"
+
+    def log_file(self) -> str:
+        text = _read(self.conf_path)
+        match = re.search(r"^\s*SlurmctldLogFile\s*=\s*(\S+)", text or "", re.I | re.M)
+        return match.group(1) if match else ""
+
+    def log_offset(self) -> int:
+        with contextlib.suppress(OSError):
+            return os.path.getsize(self.log_file())
+        return 0
+
+
+def plan(specs: list[dict], settings: Settings, controller: Controller, check: bool) -> Wanted:
+    """Return what has to be done. Reads only; raises ApplyError for what is refused."""
+    check_options(specs, settings.version)
+    said = controller.syntax_error(specs)
+    if said:
+        raise ApplyError(
+            f"nothing was written; Slurm cannot read the wanted slurm.conf: {said}. Remedy: "
+            "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
+        )
+    running = controller.active()
+    changes = files.plan_all([], specs, check).changes
+    reasons: list[str] = []
+    action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
+    for spec in specs:
+        name = os.path.basename(spec["path"])
+        if not syntax.read_by_slurmctld(spec["path"]):
+            continue
+        applied = _read(os.path.join(settings.applied_dir, name))
+        if applied is None and running and not spec.get("secret"):
+            # Somebody's own cluster: slurmctld was started with the files as they stand.
+            applied = _read(spec["path"])
+        wanted = None if spec["state"] == "absent" else _recorded(spec)
+        if name == "slurm.conf":
+            known = applied is not None
+            if applied is not None and wanted is not None:
+                decision = _decide(applied, wanted, settings.version)
+                action = _stronger(action, decision.action)
+                slurmd_restart = slurmd_restart or decision.slurmd_restart
+                reasons += [_say(reason) for reason in decision.reasons]
+                refused = [_say(r) for r in decision.reasons if r[3] == "refuse"]
+                pushed = pushed or bool(decision.reasons)
+            continue
+        if _differ(applied, wanted):
+            action = _stronger(action, "reconfigure")
+            reasons.append(f"{name}: {'removed' if wanted is None else 'changed'} -> reconfigure")
+            pushed = True
+    if action == "refuse":
+        action = _allowed(refused, settings)
+    if not running:
+        action = "start"
+        reasons.append(f"{settings.service} is not running -> start")
+    records = [] if check else _records(specs, settings)
+    # A restarted slurmctld does not hand its configuration to the nodes that run: only
+    # reconfigure does, or the start of a slurmd (seen with 22.05 and 24.11: after a restart the
+    # cached slurm.conf of slurmd is the old one). This is the one case in which a reconfigure
+    # follows a restart, and it serves the nodes, not slurmctld.
+    push = (
+        action in ("restart", "start")
+        and settings.role == "primary"
+        and known
+        and pushed
+        and not slurmd_restart
+        and _configless(specs)
+    )
+    return Wanted(
+        changes,
+        records,
+        action,
+        reasons,
+        slurmd_restart,
+        push,
+        enable=settings.enabled and not controller.enabled(),
+    )
+
+
+def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
+    try:
+        old = syntax.parse(applied)
+    except syntax.ConfError:
+        # A file that Slurm itself cannot read was never applied: nothing can be compared.
+        return syntax.Decision("restart", True, [("slurm.conf", "unreadable", "", "restart")])
+    return syntax.decide(old, syntax.parse(wanted), version)
+
+
+def _stronger(one: str, other: str) -> str:
+    order = ("none", "reconfigure", "restart", "refuse")
+    return max(one, other, key=order.index)
+
+
+def _say(reason: tuple[str, str, str, str]) -> str:
+    name, before, after, action = reason
+    secret = name in ("AccountingStoragePass", "StoragePass")
+    change = "changed" if secret else f"{before or 'unset'!s} -> {after or 'unset'!s}"
+    return f"{name}: {change} ({action})"
+
+
+def _differ(applied: str | None, wanted: str | None) -> bool:
+    if applied is None or wanted is None:
+        # A file that holds nothing but comments is as good as none.
+        return bool(syntax.meaning(applied or wanted or ""))
+    return syntax.meaning(applied) != syntax.meaning(wanted)
+
+
+def _configless(specs: list[dict]) -> bool:
+    spec = _slurm_conf(specs)
+    conf = syntax.parse(_content(spec)) if spec else syntax.Conf()
+    return "enable_configless" in conf.get("SlurmctldParameters").lower()
+
+
+def _allowed(refused: list[str], settings: Settings) -> str:
+    if settings.allow_refused:
+        return "restart"
+    raise ApplyError(
+        "nothing was written; on a live cluster this loses jobs or their records: "
+        + "; ".join(refused)
+        + ". Remedy: drain the cluster until no job is left, then run again with "
+        "allow_refused: true (slurm_allow_state_move); or put the old value back"
+    )
+
+
+def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
+    owner = {"owner": str(os.geteuid()), "group": str(os.getegid())}
+    common = {**owner, "mode": "0600", "secret": True, "create": True}
+    wanted = []
+    for spec in specs:
+        if not syntax.read_by_slurmctld(spec["path"]):
+            continue
+        path = os.path.join(settings.applied_dir, os.path.basename(spec["path"]))
+        text = None if spec["state"] == "absent" else _recorded(spec)
+        wanted.append({**common, "path": path, "state": spec["state"], "content": text})
+    directories = [
+        {**owner, "path": path, "state": "directory", "mode": mode}
+        for path, mode in (
+            (os.path.dirname(settings.applied_dir), "0755"),
+            (settings.applied_dir, "0700"),
+        )
+    ]
+    return files.plan_all(directories, wanted, False).changes
+
+
+def report(wanted: Wanted, diff: bool) -> dict:
+    """Return the module's result."""
+    result: dict = {
+        "changed": wanted.changed,
+        "action": wanted.action,
+        "reasons": wanted.reasons,
+        "slurmd_restart": wanted.slurmd_restart,
+        "pushed": wanted.push,
+        "changed_paths": [change.path for change in wanted.changes],
+    }
+    if diff:
+        result["diff"] = [change.diff() for change in wanted.changes]
+        if wanted.action != "none":
+            text = f"{wanted.action}\n" + "".join(f"  {line}\n" for line in wanted.reasons)
+            result["diff"].append(
+                {"before_header": "slurmctld", "after_header": "slurmctld"}
+                | {"before": "", "after": text}
+            )
+    return result
+
+
+class _Snapshot:
+    """The files as they were, to be put back when slurmctld refuses the new ones."""
+
+    def __init__(self, changes: list[files.Change]) -> None:
+        self._saved = []
+        for change in changes:
+            with contextlib.suppress(FileNotFoundError):
+                info = os.stat(change.path)
+                with open(change.path, "rb") as handle:
+                    content = handle.read()
+                self._saved.append(
+                    files.Change(
+                        change.path,
+                        "file",
+                        content,
+                        uid=info.st_uid,
+                        gid=info.st_gid,
+                        mode=info.st_mode & 0o7777,
+                    )
+                )
+        old = {change.path for change in self._saved}
+        self._new = [change.path for change in changes if change.path not in old]
+
+    def restore(self) -> None:
+        for change in self._saved:
+            files.apply(change)
+        for path in self._new:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
+    """Write the files and bring slurmctld to run with them.
+
+    Raises ApplyError, with slurmctld's own words, after the old files were put back and
+    slurmctld, if it ran before, runs with them again.
+    """
+    snapshot = _Snapshot(wanted.changes)
+    since, offset = time.time(), controller.log_offset()
+    was_running = wanted.action != "start"
+    try:
+        for change in wanted.changes:
+            files.apply(change)
+    except files.FilesError:
+        snapshot.restore()
+        raise
+    if wanted.enable:
+        controller.systemctl("enable", settings.service)
+    if wanted.action == "reconfigure":
+        done, said = controller.reconfigure()
+        if not done:
+            _back_after_reconfigure(snapshot, settings, controller, said, since, offset)
+    elif wanted.action in ("restart", "start"):
+        if not controller.start(wanted.action):
+            _back_after_start(snapshot, controller, was_running, since, offset)
+        if wanted.push:
+            done, said = controller.reconfigure()
+            if not done:
+                raise ApplyError(
+                    f"slurmctld runs with the new configuration, but handing it to the nodes "
+                    f"failed: {said or controller.news(since, offset)}. Remedy: correct what it "
+                    "says and run again; this run is repeated until it has worked"
+                )
+    for change in wanted.records:
+        files.apply(change)
+
+
+def _back_after_reconfigure(
+    snapshot: _Snapshot,
+    settings: Settings,
+    controller: Controller,
+    said: str,
+    since: float,
+    offset: int,
+) -> None:
+    news = controller.news(since, offset)
+    said = "; ".join(_plain(said.splitlines())) or "nothing"
+    snapshot.restore()
+    if not controller.active():
+        # Before 23.11, or run in the foreground, slurmctld ends at a file it cannot read.
+        back = controller.start("start")
+        state = "ended; it was started again" if back else "ended and does not start again"
+    else:
+        state = "kept its old configuration"
+        if syntax.version_key(settings.version) < (23, 11):
+            controller.reconfigure()
+    raise ApplyError(
+        f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
+        f"said: {said}; slurmctld said: {news}. Remedy: correct the value that "
+        "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
+    )
+
+
+def _back_after_start(
+    snapshot: _Snapshot, controller: Controller, was_running: bool, since: float, offset: int
+) -> None:
+    news = controller.news(since, offset)
+    if not was_running:
+        raise ApplyError(
+            f"{controller.settings.service} does not start or does not answer `scontrol ping` "
+            f"within {controller.settings.timeout:g} s. It said: {news}. Remedy: correct what it "
+            f"names (the files written are kept), look at `journalctl -u "
+            f"{controller.settings.service}`, and run again"
+        )
+    snapshot.restore()
+    back = controller.start("restart")
+    state = "runs with them again" if back else "does not start with them either"
+    raise ApplyError(
+        f"{controller.settings.service} does not start with the new configuration; the old files "
+        f"are back and it {state}. It said: {news}. Remedy: correct the value that it names "
+        "(slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
+    )

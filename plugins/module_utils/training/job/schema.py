@@ -1,0 +1,545 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The description of a training job: its schema as an argument spec, and its checks. Pure.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import shlex
+import typing as t
+
+from ...slurm import values
+from ...slurm.batch.options import SBATCH, SRUN
+
+Json = dict[str, t.Any]
+
+LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "mpirun", "batch")
+#: Launchers of which one runs on each node and starts that node's processes.
+PER_NODE = ("torchrun", "deepspeed", "accelerate")
+
+#: The schema. Each option as in Ansible's argument specs; docs/training_jobs.md says what it means.
+SPEC: dict[str, Json] = {
+    "name": {"type": "str", "required": True},
+    "command": {"type": "str"},
+    "script": {"type": "str"},
+    "arguments": {"type": "list", "elements": "str", "default": []},
+    "launcher": {"type": "str", "choices": list(LAUNCHERS), "default": "torchrun"},
+    "launcher_options": {"type": "list", "elements": "str", "default": []},
+    "nodes": {"type": "str"},
+    "gpus": {"type": "int"},
+    "gpus_per_node": {"type": "str"},
+    "tasks_per_node": {"type": "int"},
+    "cpus_per_task": {"type": "int"},
+    "nodelist": {"type": "str"},
+    "exclude": {"type": "str"},
+    "constraint": {"type": "str"},
+    "machine_type": {"type": "str"},
+    "memory": {"type": "str"},
+    "exclusive": {"type": "bool", "default": False},
+    "partition": {"type": "str"},
+    "account": {"type": "str"},
+    "qos": {"type": "str"},
+    "reservation": {"type": "str"},
+    "time": {"type": "str"},
+    "sbatch_options": {"type": "dict", "default": {}},
+    "srun_options": {"type": "dict", "default": {}},
+    "container": {
+        "type": "dict",
+        "options": {
+            "image": {"type": "str"},
+            "source": {"type": "str"},
+            "mounts": {"type": "list", "elements": "str", "default": []},
+            "workdir": {"type": "str"},
+            "name": {"type": "str"},
+            "writable": {"type": "bool"},
+            "mount_home": {"type": "bool"},
+            "remap_root": {"type": "bool"},
+            "entrypoint": {"type": "bool"},
+        },
+    },
+    "workdir": {"type": "str"},
+    "environment": {"type": "dict", "default": {}},
+    "secrets": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "file": {"type": "str", "default": ""},
+        },
+    },
+    "data": {"type": "str"},
+    "checkpoints": {"type": "str"},
+    "logs": {"type": "str"},
+    "results": {"type": "str"},
+    "output": {"type": "str"},
+    "error": {"type": "str"},
+    "gpu_samples": {"type": "int", "default": 60},
+    "retries": {"type": "int", "default": 0},
+    "signal": {
+        "type": "dict",
+        "options": {
+            "name": {"type": "str", "default": "USR1"},
+            "seconds": {"type": "int", "default": 300},
+        },
+    },
+    "dependency": {"type": "str"},
+    "singleton": {"type": "bool", "default": False},
+    "array": {"type": "str"},
+    "hooks": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "pre": {"type": "str", "default": ""},
+            "post": {"type": "str", "default": ""},
+            "always": {"type": "str", "default": ""},
+        },
+    },
+    "notify": {"type": "str"},
+}
+
+#: Long option of sbatch -> field of the description with the same value.
+FIELDS = {
+    "account": "account",
+    "array": "array",
+    "chdir": "workdir",
+    "constraint": "constraint",
+    "cpus-per-task": "cpus_per_task",
+    "dependency": "dependency",
+    "error": "error",
+    "exclude": "exclude",
+    "exclusive": "exclusive",
+    "gpus": "gpus",
+    "gpus-per-node": "gpus_per_node",
+    "job-name": "name",
+    "mem": "memory",
+    "nodelist": "nodelist",
+    "nodes": "nodes",
+    "ntasks-per-node": "tasks_per_node",
+    "output": "output",
+    "partition": "partition",
+    "qos": "qos",
+    "reservation": "reservation",
+    "time": "time",
+}
+#: Directories of a job, made before it is submitted, and the variable that tells the tasks of each.
+DIRECTORIES = {
+    "data": "TRAIN_DATA",
+    "checkpoints": "TRAIN_CHECKPOINTS",
+    "logs": "TRAIN_LOGS",
+    "results": "TRAIN_RESULTS",
+}
+#: In place of a number of nodes: all that are idle when the job is submitted.
+IDLE = "idle"
+_RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
+_SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
+#: The others would end what serves the files of an image too, which get the signals of a step as well.
+_SIGNALS_IN_IMAGE = frozenset(("USR1", "USR2"))
+
+
+class JobError(ValueError):
+    """A description that is wrong: one line for each fault, `where: what, why -> remedy`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """A Pyxis container; None in a flag leaves it to the cluster's default."""
+
+    image: str = ""
+    source: str = ""
+    mounts: tuple[str, ...] = ()
+    workdir: str = ""
+    name: str = ""
+    writable: bool | None = None
+    mount_home: bool | None = None
+    remap_root: bool | None = None
+    entrypoint: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """A signal before the time limit; seconds: how long before."""
+
+    name: str
+    seconds: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A checked description. Texts are "" and numbers None where nothing is asked; see docs/training_jobs.md."""
+
+    name: str
+    command: str
+    launcher: str = "torchrun"
+    launcher_options: tuple[str, ...] = ()
+    nodes: str = ""
+    gpus: int | None = None
+    gpus_per_node: str = ""
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    nodelist: str = ""
+    exclude: str = ""
+    constraint: str = ""
+    machine_type: str = ""
+    memory: str = ""
+    exclusive: bool = False
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    time: str = ""
+    sbatch_options: t.Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
+    srun_options: t.Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
+    container: Container | None = None
+    workdir: str = ""
+    environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    secrets: tuple[tuple[str, str], ...] = ()
+    data: str = ""
+    checkpoints: str = ""
+    logs: str = ""
+    results: str = ""
+    output: str = ""
+    error: str = ""
+    gpu_samples: int = 60
+    retries: int = 0
+    signal: Signal | None = None
+    dependency: str = ""
+    singleton: bool = False
+    array: str = ""
+    pre: str = ""
+    post: str = ""
+    always: str = ""
+    notify: str = ""
+
+    @property
+    def gpu_count(self) -> int | None:
+        """GPUs on each node, where the description says how many."""
+        match = re.search(r"(\d+)$", self.gpus_per_node)
+        return int(match[1]) if match else None
+
+
+def check(given: object, where: str = "job") -> Job:
+    """Return the job that a description asks for.
+
+    given: the description as YAML gives it. where: what to call it in messages. Raises JobError with
+    all that is wrong.
+    """
+    if not isinstance(given, t.Mapping):
+        raise JobError(f"{where}: is not a mapping -> write the keys of docs/training_jobs.md")
+    faults: list[str] = []
+    made = _options(given, SPEC, where, faults)
+    if not faults:
+        _together(made, where, faults)
+    if faults:
+        raise JobError("\n".join(faults))
+    return _job(made)
+
+
+# -- types -----------------------------------------------------------------------------------------
+def _options(
+    given: t.Mapping[t.Any, t.Any], spec: t.Mapping[str, Json], where: str, faults: list[str]
+) -> Json:
+    made: Json = {}
+    for key in given:
+        if key not in spec:
+            near = difflib.get_close_matches(str(key), spec, 1, 0.6)
+            hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(spec)}"
+            faults.append(f"{where}.{key}: there is no such key -> {hint}")
+    for key, rule in spec.items():
+        value = given.get(key)
+        if value is None:
+            if rule.get("required"):
+                faults.append(f"{where}.{key}: is missing -> give one (docs/training_jobs.md)")
+            default = rule.get("default")
+            if rule["type"] == "dict" and default is not None and "options" in rule:
+                default = _options({}, rule["options"], f"{where}.{key}", faults)
+            made[key] = default
+        else:
+            made[key] = _value(value, rule, f"{where}.{key}", faults)
+    return made
+
+
+def _value(value: t.Any, rule: Json, where: str, faults: list[str]) -> t.Any:
+    kind = rule["type"]
+    if kind == "dict":
+        if not isinstance(value, t.Mapping):
+            faults.append(f"{where}: is not a mapping -> write keys and values below it")
+            return {}
+        return _options(value, rule["options"], where, faults) if "options" in rule else dict(value)
+    if kind == "list":
+        if not isinstance(value, (list, tuple)):
+            faults.append(f"{where}: is not a list -> write each on a line of its own after `- `")
+            return []
+        element = {**rule, "type": rule["elements"]}
+        return [_value(one, element, f"{where}[{n}]", faults) for n, one in enumerate(value)]
+    if kind == "bool":
+        texts = {"true": True, "yes": True, "false": False, "no": False}
+        found = value if isinstance(value, bool) else texts.get(str(value).lower())
+        if found is None:
+            faults.append(f"{where}: is {value!r} -> write true or false")
+        return found
+    if kind == "int":
+        if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
+            faults.append(f"{where}: is {value!r} -> write a whole number")
+            return None
+        return int(value)
+    if isinstance(value, (bool, float)) or not isinstance(value, (str, int)):
+        faults.append(f"{where}: is {value!r}, which YAML takes for no text -> put it in quotes")
+        return ""
+    if where.endswith(".time") and isinstance(value, int):
+        faults.append(
+            f"{where}: is the number {value}; YAML makes one of 1:30:00 too -> write it in quotes, "
+            '"90" for minutes or "1:30:00"'
+        )
+    if "choices" in rule and value not in rule["choices"]:
+        faults.append(f"{where}: is {value!r} -> one of {', '.join(rule['choices'])}")
+    return str(value)
+
+
+# -- what must fit together ------------------------------------------------------------------------
+def _together(made: Json, where: str, faults: list[str]) -> None:
+    def fault(key: str, what: str, remedy: str) -> None:
+        faults.append(f"{where}.{key}: {what} -> {remedy}")
+
+    _texts(made, fault)
+    if bool(made["command"]) == bool(made["script"]):
+        fault("command", "exactly one of command and script says what runs", "give one of them")
+    if made["arguments"] and not made["script"]:
+        fault("arguments", "are those of script", "write them into command")
+    launcher, tasks = made["launcher"], made["tasks_per_node"]
+    if launcher in PER_NODE and (tasks or 1) != 1:
+        fault(
+            "tasks_per_node",
+            f"is {tasks}, and {launcher} starts the processes of a node itself",
+            "leave it out; launcher_options says how many processes",
+        )
+    if launcher in ("mpirun", "batch") and made["container"]:
+        fault(
+            "container",
+            f"{launcher} starts its processes outside of it",
+            "take launcher: srun with srun_options: {mpi: pmix}, or write the container into the command",
+        )
+    if launcher in ("srun", "batch") and made["launcher_options"]:
+        fault("launcher_options", f"{launcher} takes none", "write them into srun_options")
+    _sizes(made, fault)
+    _names(made, fault)
+    _directories(made, fault)
+    _options_of_slurm(made, fault)
+    _endings(made, fault)
+
+
+_Fault = t.Callable[[str, str, str], None]
+
+
+def _texts(made: Json, fault: _Fault) -> None:
+    if not re.fullmatch(r"[\w.@+-]+", made["name"]):
+        fault("name", f"is {made['name']!r}", "letters, digits, and . _ - without spaces")
+    for key, rule in SPEC.items():
+        text = made[key]
+        many = key in ("command", "script")
+        if rule["type"] == "str" and isinstance(text, str) and not many:
+            if "\n" in text.strip():
+                fault(key, "has several lines", "write one line")
+            elif not text.strip():
+                fault(key, "is empty", "leave it out, or give a value")
+
+
+def _sizes(made: Json, fault: _Fault) -> None:
+    if made["nodes"] and not re.fullmatch(rf"[1-9]\d*(-[1-9]\d*)?|{IDLE}", made["nodes"]):
+        fault("nodes", f"is {made['nodes']!r}", f"a number, MIN-MAX, or {IDLE}")
+    if made["nodes"] == IDLE and (made["nodelist"] or made["gpus"]):
+        fault("nodes", "those that are idle are chosen", "leave out nodelist and gpus")
+    each = made["gpus_per_node"]
+    if each and not re.fullmatch(r"([\w.-]+:)?[1-9]\d*", each):
+        fault("gpus_per_node", f"is {each!r}", "a number, or MODEL:NUMBER such as h100:8")
+    elif each and made["gpus"]:
+        number = int(each.rpartition(":")[2])
+        nodes = made["nodes"]
+        if made["gpus"] % number:
+            fault(
+                "gpus", f"{made['gpus']} are not whole nodes of {number}", f"a multiple of {number}"
+            )
+        elif nodes and nodes != str(made["gpus"] // number):
+            fault(
+                "gpus",
+                f"{made['gpus']} are not {nodes} nodes of {number}",
+                "leave out nodes or gpus",
+            )
+    for key, read in (("time", values.seconds), ("memory", values.mebibytes)):
+        if made[key]:
+            try:
+                read(made[key])
+            except ValueError as error:
+                fault(key, str(error), "write it as sbatch takes it")
+    for key in ("gpus", "tasks_per_node", "cpus_per_task"):
+        if made[key] == 0:
+            fault(key, "is 0", "leave it out")
+
+
+def _names(made: Json, fault: _Fault) -> None:
+    secrets = [one["name"] for one in made["secrets"]]
+    for name, value in made["environment"].items():
+        at = f"environment.{name}"
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+            fault(at, "is not a valid variable name", "letters, digits and _")
+        if name in _RANKS:
+            fault(
+                at, "every task would get the same", "leave it out, the launcher sets it for each"
+            )
+        if name in secrets:
+            fault(at, "is among the secrets too", "keep one of them")
+        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+            fault(at, f"is {value!r}, which is not text", "put it in quotes")
+        elif "\0" in str(value) or "\n" in str(value):
+            fault(at, "has several lines", "write it to a file and give its path")
+    for one in made["secrets"]:
+        if not re.fullmatch(r"[A-Za-z_]\w*", one["name"]):
+            fault(
+                "secrets", f"{one['name']!r} is not a valid variable name", "letters, digits and _"
+            )
+        if one["file"] and not os.path.isabs(one["file"]):
+            fault(
+                "secrets", f"the file of {one['name']} is not an absolute path", "write it in full"
+            )
+
+
+def _directories(made: Json, fault: _Fault) -> None:
+    for key in (*DIRECTORIES, "workdir"):
+        if made[key] and not os.path.isabs(made[key]):
+            fault(
+                key,
+                f"{made[key]} is not an absolute path",
+                "write the path on shared storage in full",
+            )
+    for key in ("output", "error"):
+        if made[key] and re.search(r"\$|^~", made[key]):
+            fault(
+                key,
+                "no shell expands variables there",
+                "write it in full; %x and %j are name and number",
+            )
+    container = made["container"] or {"name": "none"}
+    if not container.get("image") and not container.get("name"):
+        fault("container", "has neither image nor name", "give one of them")
+    source, image = container.get("source"), container.get("image") or ""
+    if source and not re.fullmatch(r"[A-Za-z0-9][\w.-]*\.sqsh", image):
+        fault(
+            "container.image",
+            f"is {image!r}, and what is imported from {source} gets a name",
+            "write NAME.sqsh",
+        )
+    for mount in container.get("mounts", ()):
+        if not re.fullmatch(r"[^\s,:]+(:[^\s,:]+){0,2}", mount):
+            fault(
+                "container.mounts",
+                f"{mount!r} is not a valid mount",
+                "write SOURCE:TARGET or SOURCE:TARGET:ro",
+            )
+
+
+def _options_of_slurm(made: Json, fault: _Fault) -> None:
+    for key, known in (("sbatch_options", SBATCH), ("srun_options", SRUN)):
+        normal = {}
+        for name, value in made[key].items():
+            option = str(name).lstrip("-").replace("_", "-")
+            at = f"{key}.{name}"
+            if option not in known.known:
+                near = difflib.get_close_matches(option, known.known, 1, 0.6)
+                fault(
+                    at,
+                    "there is no such option",
+                    f"did you mean {near[0]}?" if near else "see its man page",
+                )
+            elif key == "sbatch_options" and option in FIELDS:
+                fault(at, "has a key of its own", f"write {FIELDS[option]}")
+            elif not isinstance(value, (str, int)):
+                fault(at, f"is {value!r}", "give a text, or true for an option without a value")
+            elif value is True and option in known.valued:
+                fault(at, "takes a value", "give it one")
+            else:
+                normal[option] = value if isinstance(value, bool) else str(value)
+        made[key] = normal
+    if made["container"] is None:
+        return
+    for option in made["srun_options"]:
+        if option in ("container-image", "container-mounts", "container-workdir", "container-name"):
+            fault(f"srun_options.{option}", "has a key in container", "write it there")
+
+
+def _endings(made: Json, fault: _Fault) -> None:
+    signal = made["signal"]
+    if made["retries"] > 100:
+        fault("retries", f"is {made['retries']}", "at most 100")
+    if not signal:
+        return
+    if signal["name"].replace("SIG", "", 1) not in _SIGNALS:
+        fault("signal.name", f"is {signal['name']}", f"one of {', '.join(sorted(_SIGNALS))}")
+    elif made["container"] and signal["name"].replace("SIG", "", 1) not in _SIGNALS_IN_IMAGE:
+        fault("signal.name", f"is {signal['name']}, which ends the container too", "USR1 or USR2")
+    if made["launcher"] == "batch":
+        fault(
+            "signal",
+            "the commands of launcher batch start the steps",
+            "set sbatch_options.signal, and trap it",
+        )
+    if not made["time"]:
+        fault("signal", "comes before a limit that is not given", "set time")
+    elif (values.seconds(made["time"]) or 2**31) <= signal["seconds"]:
+        fault(
+            "signal.seconds", f"is {signal['seconds']}, as long as the job", "take less than time"
+        )
+    if made["retries"] and not made["checkpoints"]:
+        fault("checkpoints", "retries and signal together count starts in it", "set checkpoints")
+
+
+def _job(made: Json) -> Job:
+    command = (made["command"] or "").strip()
+    if made["script"]:
+        command = shlex.join([*_interpreter(made), made["script"], *made["arguments"]])
+    each = (made["gpus_per_node"] or "").rpartition(":")[2]
+    nodes = made["nodes"] or ""
+    gpus = made["gpus"]
+    if gpus and each:
+        nodes, gpus = nodes or str(gpus // int(each)), None
+    container = made["container"]
+    hooks: Json = {key: (text or "").strip("\n") for key, text in made["hooks"].items()}
+    plain: Json = {
+        key: made[key] if made[key] is not None or SPEC[key]["type"] == "int" else ""
+        for key in SPEC
+        if SPEC[key]["type"] in ("str", "int", "bool")
+        and key not in ("command", "script", "nodes", "gpus")
+    }
+    return Job(
+        **plain,
+        **hooks,
+        command=command,
+        nodes=nodes,
+        gpus=gpus,
+        launcher_options=tuple(made["launcher_options"]),
+        sbatch_options=made["sbatch_options"],
+        srun_options=made["srun_options"],
+        container=container
+        and Container(
+            **{
+                **{key: value for key, value in container.items() if value is not None},
+                "mounts": tuple(container["mounts"]),
+            }
+        ),
+        environment={str(name): str(value) for name, value in made["environment"].items()},
+        secrets=tuple((one["name"], one["file"]) for one in made["secrets"]),
+        signal=made["signal"]
+        and Signal(made["signal"]["name"].replace("SIG", "", 1), made["signal"]["seconds"]),
+    )
+
+
+def _interpreter(made: Json) -> list[str]:
+    """What runs a script that no launcher of Python does."""
+    if made["launcher"] in PER_NODE:
+        return []
+    return ["python3"] if made["script"].endswith(".py") else []

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a host knows of its cluster when it judges a batch script. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ...slurm import values
+from .rule import Cluster
+
+#: Written on login nodes by the role slurm_login.
+CONFIG = "/etc/trainwright/jobs.json"
+
+
+def cluster(
+    *,
+    interfaces: t.Sequence[str] = (),
+    partitions: t.Sequence[str] = (),
+    default_memory: bool | None = None,
+    planned: str = "",
+    workdir: str = "",
+    config: str = CONFIG,
+) -> Cluster:
+    """Return what is known: what is given, else what the host's file says, else nothing.
+
+    planned: a duration as sbatch takes it. workdir: where sbatch will be run; "" where that is not
+    known. Raises ValueError for a duration or a file that cannot be read.
+    """
+    found: dict[str, t.Any] = {}
+    try:
+        with open(config, encoding="utf-8") as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{config}: {error} -> role slurm_login writes it") from None
+    interfaces = interfaces or found.get("interfaces") or ()
+    partitions = partitions or found.get("partitions") or ()
+    if default_memory is None:
+        default_memory = found.get("default_memory")
+    try:
+        seconds = values.seconds(planned) if planned else None
+    except ValueError as error:
+        raise ValueError(f"planned: {error} -> write it as sbatch takes --time") from None
+    return Cluster(
+        interfaces=frozenset(interfaces) or None,
+        partitions=frozenset(partitions) or None,
+        default_memory=default_memory,
+        directory_exists=os.path.isdir,
+        workdir=workdir,
+        planned=seconds,
+    )
+
+
+def script(path: str) -> str:
+    """Return the text of a script with its line ends as they are. Raises ValueError: what, why and the remedy."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is not text in UTF-8 -> is it the batch script?") from None
+    except OSError as error:
+        raise ValueError(
+            f"{path}: {error.strerror} -> give the path of a batch script that you can read here"
+        ) from None

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Mistakes in how programs are launched on several nodes. Pure. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import re
+
+from ...slurm.batch import shell
+from ...slurm.batch.request import count_of, nodes_of
+from ...slurm.batch.script import Script
+from .rule import OWN_RANK, Cluster, Found, rule, working_launches
+
+
+@rule("container-batch", "error", "the batch script itself runs in the container")
+def _container(script: Script, cluster: Cluster) -> Found:
+    directive = next((one for one in script.directives if one.name == "container-image"), None)
+    if directive is None:
+        return
+    outside = re.compile(r"(?<![\w./-])(srun|scontrol|sbatch|squeue|sacct|scancel|aws)(?![\w./-])")
+    used: dict[str, None] = {}
+    for command in script.commands:
+        for place, word in enumerate((*command.words, *command.assignments)):
+            first = place == 0 and bool(command.words)
+            match = outside.search(word.text) if first or "$(" in word.text else None
+            if match:
+                used[match[1]] = None
+    if used:
+        yield (
+            directive.line,
+            f"--container-image here runs this script inside the image, where {', '.join(used)} may be missing",
+            "give --container-image to srun instead",
+        )
+
+
+# -- ranks and launchers ---------------------------------------------------------------------------
+@rule("rank-in-batch", "error", "the batch step's own rank is given to every task")
+def _rank(script: Script, cluster: Cluster) -> Found:
+    said = set()
+    why = "it is expanded once, in the batch step, where it is 0: every task gets 0"
+    for one in script.variables:
+        match = OWN_RANK.search(shell.live(one.text))
+        if match and one.where != "task" and (one.exported or "RANK" in one.name):
+            said.add(one.line)
+            yield (
+                one.line,
+                f"{one.name}=${match[1]}: {why}",
+                "leave it out (a container's hook, torchrun and srun tell each task its rank), or set it in what the "
+                "tasks run: srun bash -c 'RANK=$SLURM_PROCID ... exec python train.py'",
+            )
+    for launch in script.launches:
+        for word in launch.command.words if launch.starter else ():
+            for match in OWN_RANK.finditer(shell.live(word.text)):
+                line = word.line + word.text.count("\n", 0, match.start())
+                if line not in said:
+                    said.add(line)
+                    yield (
+                        line,
+                        f"${match[1]}: {why}",
+                        f"let the task expand it: write \\${match[1]}, or put the script in single quotes",
+                    )
+
+
+@rule("launcher-per-task", "error", "a launcher of processes is started by several tasks of a node")
+def _per_task(script: Script, cluster: Cluster) -> Found:
+    for launch in script.launches:
+        if launch.starter != "srun" or not launch.launcher:
+            continue
+        each = count_of(launch.option("ntasks-per-node"))
+        total = count_of(launch.option("ntasks"))
+        if each is None and total is None:
+            each = count_of(script.value("ntasks-per-node"))
+        if each is None or each < 2 or total is not None:
+            continue
+        yield (
+            launch.line,
+            f"{launch.launcher} starts the processes of a node, and {each} tasks on each node start it {each} times",
+            "give srun --ntasks-per-node=1, or set #SBATCH --ntasks-per-node=1",
+        )
+
+
+@rule("launcher-alone", "error", "a launcher that does not know of the job's other nodes")
+def _alone(script: Script, cluster: Cluster) -> Found:
+    nodes = nodes_of(script) or 1
+    for launch in script.launches:
+        if nodes < 2 or launch.launcher not in ("torchrun", "accelerate"):
+            continue
+        single = launch.option("nodes") == "1"
+        if not launch.starter and not launch.command.function:
+            yield (
+                launch.line,
+                f"{launch.launcher} runs in the batch step, on the first of {nodes} nodes alone",
+                f"start it by srun --ntasks-per-node=1 {launch.launcher} ...",
+            )
+        elif launch.launcher == "torchrun" and launch.starter == "srun" and not single:
+            told = launch.launcher_option("nnodes")
+            if told is None or launch.launcher_option("standalone") is not None:
+                yield (
+                    launch.line,
+                    f"torchrun is not told of the {nodes} nodes: each trains by itself",
+                    'give it --nnodes="$SLURM_JOB_NUM_NODES" and a rendezvous at the first node',
+                )
+
+
+@rule("port-fixed", "warning", "a port that another job on the node may have")
+def _port(script: Script, cluster: Cluster) -> Found:
+    if script.value("exclusive") is not None:
+        return
+    remedy = "take one by the job's number: MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))"
+    for one in script.variables:
+        if one.name == "MASTER_PORT" and one.value.isdigit():
+            yield (
+                one.line,
+                f"MASTER_PORT={one.value}: a second job on the same node cannot have it",
+                remedy,
+            )
+    for launch in script.launches:
+        ports = (launch.launcher_option("rdzv-endpoint"), launch.launcher_option("master-port"))
+        match = next((m for p in ports if p and (m := re.search(r"(?:^|:)(\d{4,5})$", p))), None)
+        if match:
+            yield (
+                launch.line,
+                f"port {match[1]}: a second job on the same node cannot have it",
+                remedy,
+            )
+
+
+@rule("cpus-not-passed", "warning", "srun does not take --cpus-per-task from sbatch")
+def _cpus(script: Script, cluster: Cluster) -> Found:
+    cpus = count_of(script.value("cpus-per-task"))
+    if not cpus or cpus < 2 or any(one.name == "SRUN_CPUS_PER_TASK" for one in script.variables):
+        return
+    for launch in working_launches(script):
+        if launch.starter == "srun" and launch.option("cpus-per-task") is None:
+            yield (
+                launch.line,
+                f"since Slurm 22.05 srun does not take --cpus-per-task={cpus} from sbatch: its tasks get 1 CPU each",
+                "add `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` above",
+            )
+            return
+
+
+_CONDA = re.compile(
+    r"^(conda|mamba|micromamba) activate|^(source|\.) \S*(conda|mamba)|(^| )PATH=[^ ]*conda"
+)
+_OTHER_MPI = re.compile(
+    r"^(conda|mamba|micromamba) deactivate|^module (load|add) .*mpi|(^| )PATH=[^ ]*mpi"
+)
+
+
+@rule("conda-mpirun", "warning", "conda's mpirun is found before the system's")
+def _conda(script: Script, cluster: Cluster) -> Found:
+    active = 0
+    for command in script.commands:
+        said = " ".join(shell.plain(word.text) for word in (*command.words, *command.assignments))
+        if _CONDA.search(said):
+            active = command.line
+        elif _OTHER_MPI.search(said):
+            active = 0
+        for launch in script.launches:
+            if launch.command is command and launch.starter == "mpirun" and active:
+                names = ("mpirun", "mpiexec")
+                name = [w.text for w in command.words if w.text in names or "/" in w.text][0]
+                if "/" not in name:
+                    yield (
+                        launch.line,
+                        f"after line {active} {name} is the one of the conda environment if it has one, which knows "
+                        "neither Slurm nor EFA",
+                        "write the system's with its path (/opt/amazon/openmpi/bin/mpirun), or use srun --mpi=pmix",
+                    )

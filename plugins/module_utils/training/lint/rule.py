@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a rule is, what it knows of the cluster, and questions that several rules ask of a script. Pure.
+
+A rule reports nothing where it cannot know. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ...slurm import values
+from ...slurm.batch import shell
+from ...slurm.batch.script import Launch, Script, program
+
+#: line, what is wrong and why, and the remedy
+Found = t.Iterator[tuple[int, str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """What is known of the cluster; None is not known, and then nothing is said of it.
+
+    interfaces: names of the network interfaces of its compute nodes. partitions: its partitions.
+    default_memory: whether slurm.conf gives jobs without --mem a part of a node's memory.
+    directory_exists: tells of an absolute path. workdir: where sbatch will be run. planned: seconds
+    that the work takes.
+    """
+
+    interfaces: frozenset[str] | None = None
+    partitions: frozenset[str] | None = None
+    default_memory: bool | None = None
+    directory_exists: t.Callable[[str], bool] | None = None
+    workdir: str = ""
+    planned: int | None = None
+
+
+class Rule(t.NamedTuple):
+    """A rule. severity: error where the job fails, does other work than is meant, or loses it; else warning."""
+
+    name: str
+    severity: str
+    summary: str
+    find: t.Callable[[Script, Cluster], Found]
+
+
+def rule(
+    name: str, severity: str, summary: str
+) -> t.Callable[[t.Callable[[Script, Cluster], Found]], Rule]:
+    """Make a rule of the function that finds its lines; rules.py collects them in the order of their definition."""
+
+    def make(find: t.Callable[[Script, Cluster], Found]) -> Rule:
+        return Rule(name, severity, summary, find)
+
+    return make
+
+
+# -- what several rules ask ------------------------------------------------------------------------
+#: Programs that look or measure and do not train.
+_LOOKING = frozenset(
+    "cat date df dcgmi echo env fi_info free grep hostname id ls lscpu mkdir nproc nvidia-smi rm"
+    " sleep true uname uptime".split()
+)
+#: A task's own number, as srun tells it.
+OWN_RANK = re.compile(r"\$\{?(SLURM_(?:PROCID|LOCALID|NODEID))\b")
+
+
+def _program(launch: Launch) -> str:
+    return shell.plain(launch.program[0]).rpartition("/")[2] if launch.program else ""
+
+
+def working_launches(script: Script) -> list[Launch]:
+    """Launches that do the job's work."""
+    return [one for one in script.launches if one.launcher or not _looks(one)]
+
+
+def _looks(launch: Launch) -> bool:
+    if launch.inner:
+        return all(program(command) in _LOOKING for command in launch.inner.commands)
+    return _program(launch) in _LOOKING
+
+
+def seconds_of(text: str | None) -> int | None:
+    try:
+        return values.seconds(text) if text else None
+    except ValueError:
+        return None
+
+
+def is_mpi(script: Script) -> bool:
+    if any(one.launcher for one in script.launches):
+        return False
+    return any(
+        one.starter == "mpirun" or one.option("mpi") not in (None, "none")
+        for one in script.launches
+    )
+
+
+def _errexit(script: Script) -> list[tuple[int, bool]]:
+    """Lines from which on a failing command ends the script, or no longer does."""
+    found = [(1, True)] if re.match(r"#!\S*\bsh\s+-\w*e", script.lines[0]) else []
+    if re.match(r"#!\S*/(?:env\s+)?bash\s+-\w*e", script.lines[0]):
+        found = [(1, True)]
+    for command in script.commands:
+        if command.name != "set" or command.function:
+            continue
+        words = [word.text for word in command.words[1:]]
+        for place, word in enumerate(words):
+            named = word in ("-o", "+o") and words[place + 1 : place + 2] == ["errexit"]
+            if named or re.fullmatch(r"[-+][a-z]*e[a-z]*", word):
+                found.append((command.line, word[0] == "-"))
+    return found
+
+
+def fails_fast(script: Script, line: int) -> bool:
+    states = [on for at, on in _errexit(script) if at <= line]
+    return bool(states) and states[-1]
+
+
+def pipefail(script: Script) -> bool:
+    return any(
+        command.name == "set" and any(word.text == "pipefail" for word in command.words)
+        for command in script.commands
+    )
+
+
+def top_level(script: Script) -> list[shell.Command]:
+    return [one for one in script.commands if not one.function and not one.depth]

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Reads from a job's log how far its training is: steps, loss, speed. Pure.
+
+Known forms: the recipes of this collection, Hugging Face's Trainer, Lightning and whatever else
+shows tqdm's bars, DeepSpeed, Megatron-LM, "Batch 1 Loss: 2.3". Lines may have the labels of
+`srun -l` and of torchrun. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+import re
+import statistics
+import typing as t
+from dataclasses import dataclass, field
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?![\w])"
+#: Groups that a pattern of a user's may have.
+GROUPS = ("step", "total", "loss", "rate", "lr")
+
+
+def _compiled(*texts: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(text.replace("NUM", _NUMBER), re.IGNORECASE) for text in texts)
+
+
+_FORMS = _compiled(
+    # step 10/200 loss 2.3456 samples/s 12.3
+    r"\bstep +(?P<step>\d+)(?: */ *(?P<total>\d+))?,? +loss[ :=]+(?P<loss>NUM)"
+    r"(?:.*?samples/s(?:ec)?[ :=]+(?P<rate>NUM))?(?:.*?\blr[ :=]+(?P<lr>NUM))?",
+    # Batch 1 Loss: 11.05403, Speed: 6.08 samples/sec, lr: 0.000063
+    r"\bbatch +(?P<step>\d+)(?: */ *(?P<total>\d+))?,? +loss: *(?P<loss>NUM)"
+    r"(?:.*?speed: *(?P<rate>NUM) *samples/s)?(?:.*?\blr: *(?P<lr>NUM))?",
+    # DeepSpeed, runtime/pipe/engine.py: steps: 10 loss: 2.3 iter time (s): 0.5 samples/sec: 16.0
+    r"\bsteps?: *(?P<step>\d+)(?: */ *(?P<total>\d+))? +loss: *(?P<loss>NUM)"
+    r"(?:.*?iter time \(s\): *(?P<seconds>NUM))?(?:.*?samples/sec: *(?P<rate>NUM))?",
+    # Megatron-LM, training/training.py: iteration 1/ 9 | elapsed time per iteration (ms): 1.2 | lm loss: 2.3E+00 |
+    r"\biteration +(?P<step>\d+) */ *(?P<total>\d+) *\|(?=.*?\bloss: *(?P<loss>NUM))"
+    r"(?=(?:.*?elapsed time per iteration \(ms\): *(?P<ms>NUM))?)"
+    r"(?=(?:.*?global batch size: *(?P<batch>\d+))?)(?=(?:.*?learning rate: *(?P<lr>NUM))?)",
+    # Hugging Face, trainer_callback.py: {'loss': 2.3, 'grad_norm': 1.0, 'learning_rate': 5e-05, 'epoch': 0.1}
+    r"""\{(?=.*?["']loss["']: *["']?(?P<loss>NUM))(?=(?:.*?["']learning_rate["']: *["']?(?P<lr>NUM))?)"""
+    r"""(?=(?:.*?["'](?:global_)?step["']: *(?P<step>\d+))?)""",
+)
+# tqdm: "Epoch 0:  5%|#  | 10/200 [00:10<03:10,  1.00it/s, loss=2.3]"
+_BAR = re.compile(
+    r"(?:(?P<what>[^|%]*?):)? *\d+%\|[^|]*\| *(?P<step>\d+)/(?P<total>\d+) \[[\d:]+<[\d:?]+, *"
+    r"(?:(?P<speed>[\d.]+)(?P<unit>[a-z]+/s|s/[a-z]+)|\?)(?P<rest>[^\]]*)"
+)
+(_BAR_LOSS,) = _compiled(r"\b(?:train[_/])?loss(?:_step)?=(NUM)")
+_EPOCH = re.compile(r"^\s*Epoch:? *\[?(\d+)(?:/(\d+))?", re.IGNORECASE)
+# What a line that tells anything has in it, in small letters: for one step, for _MARK.
+_WORTH = ("loss", "%|")
+_MARKS = ("resum", "going on after", "cancelled at")
+#: Lines after which steps may go back: Slurm ended a step or a job, a training resumes.
+_MARK = re.compile(
+    r"\bresum(?:e|ed|ing)\b|\bgoing on after step\b|\*\*\* (?:JOB|STEP) .* CANCELLED AT ",
+    re.IGNORECASE,
+)
+_NOT_TRAINING = re.compile(r"(?:\beval\w*|\bvalid\w*|\bval|\btest\w*)[\s:_\]-]*$", re.IGNORECASE)
+_LABEL = re.compile(r"(?:\s*(?P<task>\d+): ?)?(?:\[(?:rank|default)(?P<rank>\d+)\]:? ?)?")
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
+_LONGEST = 4000  # characters of a line that are read
+_LATEST = 50  # points that the speed is taken from
+_NEAR_END = 1000  # lines that the time of the last one is looked for in
+_SILENT = 3  # points of another rank after which the first counts as gone
+
+
+class PatternError(ValueError):
+    """A pattern of a user's that cannot be used: what, why and the remedy."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step. time: seconds since 1970 by the log's own clock, good for differences only."""
+
+    step: int
+    total: int | None = None
+    loss: float | None = None  # may be nan or infinite
+    samples_per_second: float | None = None
+    learning_rate: float | None = None
+    seconds: float | None = None  # of one step, where the log says so
+    line: int = 0  # in the text that was read, from 1
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a log says of a training. points: one a step, in their order, each step greater than the one before."""
+
+    points: tuple[Point, ...] = ()
+    #: Whether the log has no steps, so that `step` counts the lines with a loss.
+    counted: bool = False
+    #: How often steps went back, as they do when a job starts again.
+    restarts: int = 0
+    #: First line since they last went back.
+    since: int = 0
+    #: Time of the last line that has one.
+    last_time: float | None = None
+
+    @property
+    def last(self) -> Point | None:
+        """The newest step."""
+        return self.points[-1] if self.points else None
+
+    @property
+    def total(self) -> int | None:
+        """Steps in all, where the log says so."""
+        return next((p.total for p in reversed(self.points) if p.total), None)
+
+    @property
+    def nan_since(self) -> int | None:
+        """The step since which no loss is a number; None while the newest one is."""
+        found = None
+        for point in reversed(self.points):
+            if point.loss is None:
+                continue
+            if math.isfinite(point.loss):
+                break
+            found = point.step
+        return found
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """By what the log says of it, else by its times; of the newest steps. None where it has neither."""
+        run = [point for point in self.points if point.line >= self.since][-_LATEST:]
+        given = [point.seconds for point in run if point.seconds]
+        if given:
+            return statistics.median(given)
+        timed = [point for point in run if point.time is not None]
+        if len(timed) < 2:
+            return None
+        first, last = timed[0], timed[-1]
+        length = t.cast("float", last.time) - t.cast("float", first.time)
+        return length / (last.step - first.step) if length > 0 else None
+
+
+def own_patterns(texts: t.Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    """Compile a user's patterns. Raises PatternError."""
+    found = []
+    for text in texts:
+        try:
+            pattern = re.compile(text)
+        except re.error as error:
+            raise PatternError(
+                f"patterns: {text!r}: {error} -> write a regular expression of Python, such as "
+                r"step=(?P<step>\d+) loss=(?P<loss>\S+)"
+            ) from None
+        strange = sorted(set(pattern.groupindex) - set(GROUPS))
+        if strange:
+            raise PatternError(
+                f"patterns: {text!r}: no value is called {', '.join(strange)} -> name its groups "
+                f"{', '.join(GROUPS)}"
+            )
+        if not {"step", "loss"} & set(pattern.groupindex):
+            raise PatternError(
+                f"patterns: {text!r}: finds neither a step nor a loss -> name a group of it, as in "
+                r"(?P<step>\d+)"
+            )
+        found.append(pattern)
+    return tuple(found)
+
+
+def labelled(line: str) -> tuple[str, str, str]:
+    """Return task (of `srun -l`), rank (of torchrun), each "" without, and the text after them."""
+    match = _LABEL.match(line)
+    if not match:
+        return "", "", line
+    return match["task"] or "", match["rank"] or "", line[match.end() :]
+
+
+def moment(text: str) -> float | None:
+    """Return the time at the beginning of a line, taken as if it were UTC; None where it has none."""
+    match = _TIME.search(text[:100])
+    if not match:
+        return None
+    parts = tuple(int(match[n]) for n in range(1, 7))
+    try:
+        return calendar.timegm((*parts, 0, 0, 0)) + float(f"0.{match[7] or 0}")
+    except ValueError:
+        return None
+
+
+def read(lines: t.Iterable[str], patterns: t.Sequence[re.Pattern[str]] = ()) -> Progress:
+    """Return what the lines of a log say. patterns: in the place of the known forms. Raises nothing.
+
+    Of several ranks that write the same steps, the first one that did counts, until it falls silent.
+    """
+    streams: dict[str, _Stream] = {}
+    marks: list[int] = []
+    lines = list(lines)
+    for number, line in enumerate(lines, 1):
+        task, rank, rest = labelled(line)
+        for text in rest.rstrip("\r\n").split("\r"):
+            text = text[:_LONGEST]
+            small = text.lower()
+            if any(word in small for word in _MARKS) and _MARK.search(text):
+                marks.append(number)
+            if not patterns and not any(word in small for word in _WORTH):
+                continue
+            stream = streams.get(f"{task}.{rank}") or _Stream()
+            if stream.take(_ESCAPE.sub("", text), number, patterns):
+                streams.setdefault(f"{task}.{rank}", stream)
+    last_time = next(filter(None, map(moment, reversed(lines[-_NEAR_END:]))), None)
+    series = [(stream, stream.points()) for stream in streams.values()]
+    # A bar without a loss counts where no rank writes one.
+    found = [one for one in series if any(point.loss is not None for point in one[1])]
+    found = found or [one for one in series if one[1]]
+    if not found:
+        return Progress(last_time=last_time)
+    chosen = _followed(found[0][1], marks)
+    for _stream, other in found[1:]:
+        chosen = _gone_on(chosen, other, marks)
+    counted = found[0][0].counts
+    return Progress(tuple(chosen.points), counted, chosen.restarts, chosen.since, last_time)
+
+
+@dataclass
+class _Bar:
+    """A bar that may be that of a training."""
+
+    what: str
+    point: Point
+
+
+@dataclass
+class _Stream:
+    """What the lines of one rank say."""
+
+    steps: list[Point] = field(default_factory=list)  # with their step
+    losses: list[Point] = field(default_factory=list)  # without one; step is 0
+    bars: list[_Bar] = field(default_factory=list)
+    form: tuple[re.Pattern[str], ...] = ()  # of its last line
+
+    @property
+    def counts(self) -> bool:
+        """Whether its steps are lines that are counted."""
+        return not self.steps and not self.bars
+
+    def take(self, text: str, line: int, patterns: t.Sequence[re.Pattern[str]]) -> bool:
+        """Take a line if it tells of a step or a loss, and return whether it does."""
+        if not patterns and "%|" in text:
+            return self._take_bar(text, line)
+        # Most lines are as the one before.
+        for form in (*self.form, *(patterns or _FORMS)):
+            match = form.search(text)
+            if not match or _NOT_TRAINING.search(text[: match.start()][-20:]):
+                continue
+            point = _point(match.groupdict(), line, moment(text))
+            if point is None:
+                continue
+            self.form = (form,)
+            (self.steps if point.step else self.losses).append(point)
+            return True
+        return False
+
+    def _take_bar(self, text: str, line: int) -> bool:
+        match = _BAR.search(text)
+        loss = match and _BAR_LOSS.search(match["rest"])
+        if not match or not (loss or not match["what"] or _EPOCH.match(match["what"])):
+            return False
+        values = {"step": match["step"], "total": match["total"], "loss": loss and loss[1]}
+        point = _point(values, line, moment(text), _pace(match["speed"], match["unit"]))
+        if point is None:
+            return False
+        self.bars.append(_Bar(match["what"] or "", point))
+        return True
+
+    def points(self) -> list[Point]:
+        """Every point, in the order of the log, with its step."""
+        if self.steps:
+            return self.steps
+        return self._numbered() if self.losses else self._of_bars()
+
+    def _of_bars(self) -> list[Point]:
+        """Bars begin anew with each epoch."""
+        epochs = [_EPOCH.match(one.what) for one in self.bars]
+        base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
+        base = min(base, 1)
+        found: list[Point] = []
+        before, past = None, 0
+        for one, match in zip(self.bars, epochs):
+            point, each = one.point, one.point.total or 0
+            if match:
+                count = int(match[2]) + 1 - base if match[2] else 0
+                past = (int(match[1]) - base) * each
+                total = count * each or None
+            else:
+                if before and before.step >= (before.total or 0) and point.step < before.step:
+                    past += before.total or 0
+                total = each if not past else None
+            before = point
+            found.append(_replaced(point, past + point.step, total))
+        return found
+
+    def _numbered(self) -> list[Point]:
+        """Give losses the steps of the bar beside them.
+
+        The losses may come late and several at once, when the output is buffered: then they lie
+        evenly between the bar's places. Without a bar they are counted.
+        """
+        first = self.losses[0].line
+        before = [one.point for one in self.bars if one.point.line <= first]
+        bars = before[-1:] or [one.point for one in self.bars][:1]
+        if not bars:
+            return [_replaced(point, n, None) for n, point in enumerate(self.losses, 1)]
+        total = bars[0].total
+        places = [one.point for one in self.bars if one.point.total == total]
+        groups: list[tuple[Point, list[Point]]] = []
+        at = 0
+        for loss in self.losses:
+            while at + 1 < len(places) and places[at + 1].line <= loss.line:
+                at += 1
+            if not groups or groups[-1][0] is not places[at]:
+                groups.append((places[at], []))
+            groups[-1][1].append(loss)
+        found: list[Point] = []
+        for place, losses in groups:
+            last = found[-1].step if found else 0
+            last = last if last < place.step else max(0, place.step - len(losses))
+            for n, loss in enumerate(losses, 1):
+                step = max(1, last + round((place.step - last) * n / len(losses)))
+                found.append(_replaced(loss, step, total, place.seconds))
+        return found
+
+
+@dataclass
+class _Run:
+    points: list[Point]
+    restarts: int = 0
+    since: int = 0
+
+
+def _followed(points: t.Iterable[Point], marks: t.Sequence[int]) -> _Run:
+    """Take points in their order; where steps go back, later points replace those before.
+
+    A step that is one of the last two is another rank's, unless a mark lies between.
+    """
+    run = _Run([])
+    waiting = list(marks)
+    for point in points:
+        marked = False
+        while waiting and waiting[0] <= point.line:
+            waiting.pop(0)
+            marked = True
+        if run.points and point.step <= run.points[-1].step:
+            if not marked and point.step in [one.step for one in run.points[-2:]]:
+                continue
+            while run.points and run.points[-1].step >= point.step:
+                run.points.pop()
+            run.restarts += 1
+            run.since = point.line
+        run.points.append(point)
+    return run
+
+
+def _gone_on(run: _Run, other: t.Sequence[Point], marks: t.Sequence[int]) -> _Run:
+    """Go on with another rank's points where the one before wrote no more."""
+    last = run.points[-1]
+    later = [point for point in other if point.line > last.line]
+    restarted = bool(later) and any(last.line < mark <= later[0].line for mark in marks)
+    if not restarted:
+        later = [point for point in later if point.step > last.step]
+    if len(later) < _SILENT:
+        return run
+    whole = _followed([*run.points, *later], marks)
+    return _Run(whole.points, run.restarts + whole.restarts, max(run.since, whole.since))
+
+
+def _replaced(point: Point, step: int, total: int | None, seconds: float | None = None) -> Point:
+    return Point(
+        step,
+        total,
+        point.loss,
+        point.samples_per_second,
+        point.learning_rate,
+        point.seconds or seconds,
+        point.line,
+        point.time,
+    )
+
+
+def _point(
+    said: t.Mapping[str, str | None], line: int, when: float | None, seconds: float | None = None
+) -> Point | None:
+    """Make a point of what a line says; None where that is not a number, or no step was made yet."""
+    try:
+        step, total = (int((said.get(key) or "0").replace(",", "")) for key in ("step", "total"))
+        loss, rate, lr, given, milliseconds, batch = (
+            float(said[key] or "") if said.get(key) else None
+            for key in ("loss", "rate", "lr", "seconds", "ms", "batch")
+        )
+    except ValueError:
+        return None
+    if not step and said.get("step") is not None:
+        return None
+    seconds = given or (milliseconds / 1000 if milliseconds else seconds)
+    if rate is None and batch and seconds:
+        rate = batch / seconds
+    return Point(step, total or None, loss, rate, lr, seconds, line, when)
+
+
+def _pace(speed: str | None, unit: str | None) -> float | None:
+    """Return the seconds of a step by what a bar says: 4.9it/s or 2.1s/it."""
+    try:
+        value = float(speed or 0)
+    except ValueError:
+        return None
+    if not value or not unit:
+        return None
+    return value if unit.startswith("s/") else 1 / value

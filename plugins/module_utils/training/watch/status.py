@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Puts together what a training job does: the job, its log, its checkpoints, its GPUs. Only reads, but for a report.
+
+Runs on nodes: Python 3.9; the action plugin uses watched() and ending() on the control node.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import time
+import typing as t
+
+from ...report import page as report
+from ...slurm import values
+from ...slurm.client import job_messages, jobs
+from ...slurm.client.session import Session
+from ...slurm.errors import SlurmError
+from ...slurm.hostlist import natural_key
+from . import checkpoints, failure, gpu_use, progress
+
+View = dict[str, t.Any]
+Page = t.Callable[[], str]
+
+#: Bytes at the end of a log that are read.
+LOG_BYTES = 16 * 2**20
+_CSV_BYTES = 256 * 2**10  # of each node: some hours of eight GPUs
+
+
+# -- one look --------------------------------------------------------------------------------------
+def work(session: Session) -> View:
+    """Return what the module returns; the options and the result are documented there."""
+    params = session.params
+    said: View = {}
+    if params["wait"] and not session.check:
+        looks: list[tuple[View, Page]] = []
+
+        def again() -> View:
+            looks[:] = [look(session)]
+            return watched(looks[0][0])
+
+        seen = jobs.wait(again, params["timeout"], jobs.PATIENCE * params["controller_timeout"])
+        result, page = looks[0]
+        said = ending(seen, params["timeout"], params["fail_on_error"])
+    else:
+        result, page = session.call(look, session)
+    if params["report"]:
+        result = {**result, "changed": True, "report": params["report"]}
+        if not session.check:
+            _write(params["report"], page())
+    return {**result, **said}
+
+
+def watched(result: View) -> View:
+    """Return a look at the training as jobs.wait() takes one at a job; "look" is the whole of it."""
+    return {**result["job"], "output_tail": result["summary"], "stderr_tail": "", "look": result}
+
+
+def ending(seen: View, timeout: float | None, fail_on_error: bool) -> View:
+    """Return what a finished wait adds to the result: waited, and where it went badly failed, msg, error.
+
+    seen: what jobs.wait() returned of looks that watched() made.
+    """
+    said = jobs.verdict(seen, timeout, fail_on_error)
+    if said.get("error") == "job":
+        said["msg"] = "\n".join(seen["look"]["failure"])
+    return {"waited": seen["waited"], **said}
+
+
+def look(session: Session) -> tuple[View, Page]:
+    """Look at the job once: the result, and what makes a report of it. Raises SlurmError."""
+    params = session.params
+    try:
+        patterns = progress.own_patterns(params["patterns"])
+    except progress.PatternError as error:
+        raise SlurmError("invalid", str(error)) from None
+    job = jobs.look(session, _number(session), 0)
+    del job["output_tail"], job["stderr_tail"]  # the log is read here
+    job["time_left"] = None
+    if job["state"] == "RUNNING" and job["time_limit"] is not None:
+        job["time_left"] = max(0, job["time_limit"] - job["elapsed"])
+    now = time.time()
+    paths = [params["log"]] if params["log"] else _logs(job)
+    logs = [_Log(path, LOG_BYTES) for path in paths]
+    read = _progress(logs, patterns)
+    uses = _gpus(paths, job["id"])
+    result: View = {
+        "changed": False,
+        "job": job,
+        "log": paths[0] if paths else "",
+        "log_problem": next((log.problem for log in logs if log.problem), ""),
+        "log_skipped": max((log.skipped for log in logs), default=0),
+        "progress": _shown(read, job, logs, now),
+        **_standstill(read, job, logs, now, params["stalled_after"]),
+        "checkpoints": _checkpoints(params["checkpoints"], now),
+        "gpus": [use.as_dict() for use in uses],
+        "failure": _failure(job, logs, read),
+    }
+    result["summary"] = _summary(result)
+    result["lines"] = _lines(result)
+    return result, lambda: _page(result, read, uses, now)
+
+
+class _Log:
+    """A log as far as it was read; problem: why it was not."""
+
+    def __init__(self, path: str, most: int) -> None:
+        self.problem = ""
+        self.lines: list[str] = []
+        self.modified: float | None = None
+        self.skipped = 0
+        try:
+            # Whose file it is may put anything there: a pipe must not hold us up.
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as file:
+                status = os.fstat(handle)
+                if not stat.S_ISREG(status.st_mode):
+                    raise OSError(0, "is not a regular file")
+                self.skipped = max(0, status.st_size - most)
+                file.seek(self.skipped)
+                text = file.read(most).decode("utf-8", "replace")
+        except OSError as error:
+            self.problem = (
+                f"{path}: {error.strerror} -> set log to a file that this host and user can read"
+            )
+            return
+        self.modified = status.st_mtime
+        # Not splitlines(): that takes the \r of a progress bar for the end of a line.
+        self.lines = text.split("\n")[1 if self.skipped else 0 :]
+
+
+def _number(session: Session) -> int:
+    """Return the number of the job that is asked for by its number or its name."""
+    given = session.params["job"]
+    if given.isdigit():
+        return int(given)
+    transport = session.using("read")
+    found = jobs.find(transport, given, transport.user)
+    if not found:
+        raise SlurmError(
+            "unknown",
+            f"{transport.user} has no job {given} that slurmctld knows -> give its number, which `sacct "
+            f"--name={given}` tells, or run the task as its user",
+        )
+    newest = max(found, key=lambda job: (not job.ended, job.array_job_id or job.id))
+    return newest.array_job_id or newest.id
+
+
+def _logs(job: View) -> list[str]:
+    """The job's own outputs; none before it has started."""
+    if job["state"] == "PENDING" and not job["restarts"]:
+        return []
+    return list(
+        dict.fromkeys(
+            path for path in (job["stdout"], job["stderr"]) if path and path != "/dev/null"
+        )
+    )
+
+
+def _progress(logs: list[_Log], patterns: t.Any) -> progress.Progress:
+    """Read the first log that has steps. Losses in the output and a bar in the errors go together."""
+    for log in logs:
+        read = progress.read(log.lines, patterns)
+        if read.counted and len(logs) > 1:
+            logs.reverse()
+            return progress.read([line for one in logs for line in one.lines], patterns)
+        if read.points:
+            return read
+    return progress.Progress()
+
+
+# -- what it comes to ------------------------------------------------------------------------------
+def _shown(read: progress.Progress, job: View, logs: t.Sequence[_Log], now: float) -> View | None:
+    """The progress as the module returns it."""
+    last = read.last
+    if last is None:
+        return None
+    total = read.total
+    seconds = read.seconds_per_step
+    modified = max((log.modified for log in logs if log.modified is not None), default=now)
+    if seconds is None and job["start_time"] and job["state"] != "PENDING":
+        # All that is known: since the start, with all that came before the first step.
+        run = [point.step for point in read.points if point.line >= read.since] or [last.step]
+        # The first line comes after as many steps as lie between two lines.
+        made = last.step - run[0] + min(run[0], run[1] - run[0] if run[1:] else run[0])
+        until = min(modified, job["end_time"]) if job["ended"] and job["end_time"] else modified
+        seconds = max(0.0, until - job["start_time"]) / made or None
+    eta = None
+    if total and seconds and job["state"] == "RUNNING" and not read.counted:
+        eta = max(0, round((total - last.step) * seconds))
+    finite = last.loss is not None and math.isfinite(last.loss)
+    return {
+        "step": last.step,
+        "total": total,
+        "percent": round(100 * last.step / total, 1) if total else None,
+        "loss": last.loss if finite else None,
+        "nan_since": read.nan_since,
+        "samples_per_second": _finite(last.samples_per_second),
+        "learning_rate": _finite(last.learning_rate),
+        "seconds_per_step": None if seconds is None else round(seconds, 4),
+        "eta": eta,
+        "counted": read.counted,
+        "went_back": read.restarts,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _standstill(
+    read: progress.Progress, job: View, logs: t.Sequence[_Log], now: float, minutes: float
+) -> View:
+    """How long there was no new step, and whether that is too long.
+
+    The log's last change counts, and before it the time between its last step and its last line,
+    where they have one. A job that has started anew has as long as one that has just started.
+    """
+    if job["state"] != "RUNNING" or not job["start_time"]:
+        return {"idle": None, "stalled": False}
+    modified = max((log.modified for log in logs if log.modified is not None), default=0.0)
+    idle = now - max(modified, job["start_time"])
+    last = read.last
+    if modified and last and last.time is not None and read.last_time is not None:
+        idle += max(0.0, read.last_time - last.time)
+    idle = max(0.0, min(idle, now - job["start_time"]))
+    return {"idle": round(idle), "stalled": idle >= 60 * minutes}
+
+
+def _checkpoints(directory: str | None, now: float) -> list[View]:
+    if not directory:
+        return []
+    try:
+        return [one.as_dict(now) for one in checkpoints.listed(directory)]
+    except FileNotFoundError:
+        return []  # the training makes it with its first one
+    except OSError as error:
+        raise SlurmError(
+            "invalid",
+            f"checkpoints: {directory}: {error.strerror} -> give a directory that this host and user can read",
+        ) from None
+
+
+def _failure(job: View, logs: t.Sequence[_Log], read: progress.Progress) -> list[str]:
+    if not job["ended"] or job["state"] == "COMPLETED":
+        return []
+    lines = [line for log in logs for line in log.lines]
+    return list(failure.explain(job, lines, read.last.line if read.last else 0).lines)
+
+
+def _gpus(paths: t.Sequence[str], job: int) -> list[gpu_use.GpuUse]:
+    """What nvidia-smi wrote beside the log."""
+    found = []
+    directory = os.path.dirname(paths[0]) if paths else ""
+    try:
+        names = os.listdir(directory) if directory else []
+    except OSError:
+        names = []
+    for name in names:
+        node = gpu_use.node_of(name, job)
+        if node:
+            rows = _Log(os.path.join(directory, name), _CSV_BYTES).lines
+            found.append(gpu_use.read(node, rows))
+    return sorted((use for use in found if use.samples), key=lambda use: natural_key(use.node))
+
+
+# -- what is said ----------------------------------------------------------------------------------
+def _summary(result: View) -> str:
+    """The state of the training in one line, "" before there is any."""
+    shown, parts = result["progress"], []
+    if shown:
+        parts.append(_step(shown))
+    if result["stalled"]:
+        parts.append(f"stalled: no new step for {job_messages.duration(result['idle'])}")
+    newest = next((one for one in result["checkpoints"] if one["newest"]), None)
+    if newest:
+        parts.append(f"checkpoint {newest['name']}")
+    return ", ".join(parts)
+
+
+def _step(shown: View) -> str:
+    what = "line" if shown["counted"] else "step"
+    of = f"/{shown['total']} ({shown['percent']:g} %)" if shown["total"] else ""
+    parts = [f"{what} {shown['step']}{of}"]
+    if shown["nan_since"] is not None:
+        parts.append(f"loss is not a number since {what} {shown['nan_since']}")
+    elif shown["loss"] is not None:
+        parts.append(f"loss {shown['loss']:.5g}")
+    if shown["samples_per_second"] is not None:
+        parts.append(f"{shown['samples_per_second']:.5g} samples/s")
+    if shown["seconds_per_step"] is not None:
+        parts.append(f"{shown['seconds_per_step']:.3g} s a {what}")
+    if shown["eta"] is not None:
+        parts.append(f"done in {job_messages.duration(shown['eta'])}")
+    return ", ".join(parts)
+
+
+def _lines(result: View) -> list[str]:
+    """What is said on the screen."""
+    job, shown = result["job"], result["progress"]
+    line = f"{job_messages.called(job)}: {job_messages.standing(job)}"
+    if job["state"] == "PENDING":
+        start = job["start_time"]
+        line += (
+            f", expected to start {values.stamp(start)} UTC" if start else ", no expected start yet"
+        )
+    else:
+        line += f", {job_messages.duration(job['elapsed'])}"
+    if job["time_left"] is not None:
+        line += f", {job_messages.duration(job['time_left'])} left of its limit"
+    if job["restarts"]:
+        line += f", started again {job['restarts']} times"
+    lines = [line]
+    if shown:
+        lines.append(_step(shown))
+        if (
+            shown["eta"] is not None
+            and job["time_left"] is not None
+            and shown["eta"] > job["time_left"]
+        ):
+            lines.append(
+                "its limit comes before its end -> raise the limit, or let it be requeued from a checkpoint"
+            )
+    elif result["log_problem"]:
+        lines.append(result["log_problem"])
+    elif job["state"] == "RUNNING":
+        lines.append(f"no step in {result['log'] or 'its log'} yet")
+    if result["stalled"]:
+        lines.append(
+            f"stalled: no new step for {job_messages.duration(result['idle'])} -> see the end of "
+            f"{result['log'] or 'its log'} and `srun --jobid={job['id']} --overlap nvidia-smi`"
+        )
+    lines += [_of_checkpoint(one) for one in result["checkpoints"][:5]]
+    lines += [_of_gpus(use) for use in result["gpus"]]
+    return lines + result["failure"]
+
+
+def _of_checkpoint(one: View) -> str:
+    state = "complete" if one["complete"] else f"not complete: {one['why']}"
+    mark = ", the newest complete one" if one["newest"] else ""
+    age = job_messages.duration(one["age"])
+    return f"checkpoint {one['name']}: {_size(one['size'])}, {age} old, {state}{mark}"
+
+
+def _size(count: int) -> str:
+    value, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{value:.4g} {units[0]}"
+
+
+def _of_gpus(use: View) -> str:
+    def whole(value: float | None, unit: str) -> str:
+        return "?" if value is None else f"{value:.0f} {unit}"
+
+    return (
+        f"GPUs of {use['node']}: {use['gpus']}, {whole(use['utilization_mean'], '%')} busy on average, "
+        f"at most {whole(use['memory_max'], 'MiB')} of {whole(use['memory_total'], 'MiB')}"
+    )
+
+
+# -- the report ------------------------------------------------------------------------------------
+def _page(
+    result: View, read: progress.Progress, uses: t.Sequence[gpu_use.GpuUse], now: float
+) -> str:
+    """Return the report as HTML."""
+    job = result["job"]
+    summary: list[tuple[str, report.Cell]] = [
+        ("Job", job["id"]),
+        ("User", job["user"]),
+        ("State", job_messages.standing(job)),
+        ("Elapsed", job_messages.duration(job["elapsed"])),
+        ("Started again", job["restarts"]),
+        ("Training", result["summary"]),
+        ("Log", result["log"]),
+    ]
+    sections: list[report.Section] = []
+    if result["failure"]:
+        sections.append(report.Text("Why it failed", result["failure"]))
+    for title, axis, of in (
+        ("Loss", "loss", lambda point: point.loss),
+        ("Throughput", "samples a second", lambda point: point.samples_per_second),
+        ("Time of a step", "seconds", lambda point: point.seconds),
+    ):
+        points = [(float(point.step), of(point)) for point in read.points]
+        if any(y is not None for _x, y in points):
+            x = "line" if read.counted else "step"
+            sections.append(report.Chart(title, x, axis, [report.Series(title, points)]))
+    if result["checkpoints"]:
+        sections.append(
+            report.Table(
+                "Checkpoints",
+                ["Name", "Step", "Size", "Age", "Verdict", "Why"],
+                [
+                    [
+                        one["name"] + (" (newest)" if one["newest"] else ""),
+                        one["step"],
+                        _size(one["size"]),
+                        job_messages.duration(one["age"]),
+                        "PASS" if one["complete"] else "INCOMPLETE",
+                        one["why"],
+                    ]
+                    for one in result["checkpoints"]
+                ],
+            )
+        )
+    if uses:
+        columns = [
+            "Node",
+            "Model",
+            "GPUs",
+            "Busy, mean %",
+            "Busy, most %",
+            "Memory, most MiB",
+            "Of MiB",
+            "Most C",
+        ]
+        names = (
+            *("node", "model", "gpus", "utilization_mean", "utilization_max", "memory_max"),
+            *("memory_total", "temperature_max"),
+        )
+        sections.append(
+            report.Table("GPUs", columns, [[getattr(use, name) for name in names] for use in uses])
+        )
+        series = [report.Series(use.node, use.curve) for use in uses if use.curve]
+        sections.append(report.Chart("GPU use", "minutes", "busy, %", series))
+    footer = f"Written by trainwright.slurm {values.stamp(int(now))} UTC"
+    title = f"Training {job['name'] or job['id']}"
+    return report.render(report.Report(title, summary, sections, footer))
+
+
+def _write(path: str, text: str) -> None:
+    """Write the report whole or not at all. Raises SlurmError."""
+    beside = f"{path}.tmp"
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except OSError as error:
+        raise SlurmError(
+            "invalid",
+            f"report: {path}: {error.strerror} -> give a file in a directory that this user may write",
+        ) from None

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Runs an action that looks at its module while that runs aside, with given answers in place of a host."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+from unittest import mock
+
+import pytest
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import asynchronous
+
+RESULTS = "/root/.ansible_async/j1"
+#: What starting a module aside returns, and a call that did so.
+JOB = {"ansible_job_id": "j1", "started": True, "results_file": RESULTS}
+ASIDE = ("aside",)
+#: What async_status returns meanwhile, and a call of it.
+BUSY, STATUS = {"started": True, "finished": False}, ("status",)
+
+
+class Run:
+    """One run of an action.
+
+    Attributes:
+        calls: those of modules: ASIDE, STATUS, ("check",) or ().
+        lines: what it displayed. looked: its commands.
+        task: the action's task.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, action: types.ModuleType, given: dict[str, t.Any], **task: t.Any
+    ) -> None:  # fmt: skip
+        self._action, self._given, self._now = action, given, 0.0
+        self.calls: list[tuple[str, ...]] = []
+        self.lines: list[str] = []
+        self.looked: list[str] = []
+        self.task = mock.Mock(
+            args=given, **{"async_val": 0, "check_mode": False, "no_log": False, **task}
+        )
+        monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
+        monkeypatch.setattr(action, "Display", lambda: mock.Mock(display=self.lines.append))
+        clock = mock.Mock(monotonic=lambda: self._now, sleep=self._sleep)
+        monkeypatch.setattr(action, "time", clock)
+        monkeypatch.setattr(asynchronous, "time", clock)
+
+    def _sleep(self, seconds: float) -> None:
+        self._now += seconds
+
+    def __call__(self, *answers: dict[str, t.Any], said: t.Sequence[str] = ()) -> dict[str, t.Any]:
+        """Run it. answers: what each call of a module returns. said: what each look finds; then there are results."""
+        action = self._action.ActionModule.__new__(self._action.ActionModule)
+        action._task = self.task
+        coming, lines = list(answers), list(said)
+
+        def execute(
+            module_name: str, module_args: dict[str, t.Any], wrap_async: bool = False, **_: t.Any
+        ) -> dict[str, t.Any]:
+            if module_name.endswith("async_status"):
+                assert module_args == {"jid": "j1", "_async_dir": "/root/.ansible_async"}
+                self.calls.append(STATUS)
+            else:
+                assert module_args == self._given
+                self.calls.append(("check",) if self.task.check_mode else ASIDE * wrap_async)
+            assert bool(self.task.async_val) is wrap_async
+            return dict(coming.pop(0))
+
+        def look(command: str) -> dict[str, str]:
+            self.looked.append(command)
+            size = 42 if lines else 1042
+            return {"stdout": f"{lines.pop(0) if lines else ''}\n4000 {size} {RESULTS}\n"}
+
+        action._execute_module = execute
+        action._low_level_execute_command = look
+        result: dict[str, t.Any] = action.run(task_vars={"inventory_hostname": "login1"})
+        assert not coming
+        return result

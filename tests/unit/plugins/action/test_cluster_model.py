@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The action that refuses bad input, with the inventory, facts and record of a real cluster; a case a kind."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.bad_input import CASES, ELSEWHERE, Case
+from tests.unit.plugins.action.cluster_model_task import ROOT, Process
+
+RECORDED = ROOT / "tests" / "fixtures" / "cluster"
+HOSTS = (RECORDED / "hosts.yml").read_text(encoding="utf-8")
+RECORD = (RECORDED / "record.json").read_text(encoding="utf-8")
+
+
+def facts() -> dict[str, dict[str, t.Any]]:
+    """What node_facts said of each host."""
+    said: dict[str, dict[str, t.Any]] = json.loads(
+        (RECORDED / "facts.json").read_text(encoding="utf-8")
+    )
+    return said
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Process]:
+    started = Process()
+    yield started
+    started.end()
+
+
+def play(process: Process, case: Case, directory: Path) -> dict[str, t.Any]:
+    """What the action makes of a case."""
+    (directory / "hosts.yml").write_text(case.inventory_text(HOSTS), encoding="utf-8")
+    (directory / "group_vars").symlink_to(ROOT / "inventories" / "local" / "group_vars")
+    known = facts()
+    if case.facts:
+        case.facts(known)
+    return process.run(
+        directory,
+        case.answers(HOSTS, known),
+        case.record(RECORD) if case.record else RECORD,
+        case.variables,
+        case.limit,
+    )
+
+
+def test_what_is_right_is_not_refused(process: Process, tmp_path: Path) -> None:
+    done = play(process, Case("right", "", "", "", ""), tmp_path)
+    assert not done["failed"], done["msg"]
+    assert {"c1", "c2"} <= {node["name"] for node in done["nodes"]} and not done["changed"]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.id not in ELSEWHERE], ids=lambda case: case.id
+)
+def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> None:
+    done = play(process, case, tmp_path)
+    assert done["failed"]
+    assert len(case.lines(done["msg"].splitlines())) == 1, done["msg"]
+
+
+def test_kinds_are_many() -> None:
+    """Each case is another kind, by its name and by what is said."""
+    assert len({case.id for case in CASES}) == len(CASES) >= 32
+    assert len({(case.variable, case.what) for case in CASES}) == len(CASES)
+    assert {case.id for case in CASES} >= ELSEWHERE

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the node facts against recorded files, made-up trees and this very machine."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.action.node_facts import clock_offset
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts, machine, network
+
+FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "node"
+
+
+def recorded(name: str) -> str:
+    return (FIXTURES / name).read_text()
+
+
+def put(root: pathlib.Path, path: str, text: str = "") -> None:
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def put_cpus(root: pathlib.Path, layout: list[tuple[int, str]]) -> None:
+    """A CPU tree: (socket, sibling list) of each logical CPU."""
+    put(root, "sys/devices/system/cpu/online", f"0-{len(layout) - 1}\n")
+    for cpu, (package, siblings) in enumerate(layout):
+        base = f"sys/devices/system/cpu/cpu{cpu}/topology"
+        put(root, f"{base}/physical_package_id", f"{package}\n")
+        put(root, f"{base}/thread_siblings_list", f"{siblings}\n")
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ([(0, "0-1"), (0, "0-1")], (2, 1, 1, 2)),
+        ([(0, "0,4"), (0, "1,5"), (1, "2,6"), (1, "3,7")] * 2, (8, 2, 2, 2)),
+        ([(-1, "0"), (-1, "1")], (2, 1, 2, 1)),
+        # One thread switched off: nothing even can be said, so one flat socket.
+        ([(0, "0-1"), (0, "0-1"), (0, "2")], (3, 1, 3, 1)),
+    ],
+)
+def test_cpu_layout(tmp_path, layout, expected):
+    put_cpus(tmp_path, layout)
+    found = machine.cpu_layout(str(tmp_path))
+    assert tuple(
+        found[key] for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core")
+    ) == (expected)
+
+
+def test_cpu_list():
+    assert machine.expand_cpu_list("0-2,5,7-8\n") == [0, 1, 2, 5, 7, 8]
+    assert machine.expand_cpu_list("") == []
+
+
+def test_memory_is_rounded_down(tmp_path):
+    put(tmp_path, "proc/meminfo", "MemTotal:       24684123 kB\nMemFree:  1 kB\n")
+    assert machine.memory_mb(str(tmp_path)) == 24105
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "version"),
+    [("debian13", "debian", "13"), ("ubuntu2404", "debian", "24.04"), ("rocky9", "rhel", "9.4")],
+)
+def test_os_release(tmp_path, name, like, version):
+    put(tmp_path, "etc/os-release", recorded(f"os-release-{name}.txt"))
+    found = machine.os_release(str(tmp_path))
+    assert (found["like"], found["version"]) == (like, version)
+
+
+def test_cgroup_hybrid_when_both_kinds_are_mounted(tmp_path):
+    put(tmp_path, "proc/self/cgroup", recorded("cgroup-hybrid.txt"))
+    found = machine.cgroup(str(tmp_path))
+    assert found["mode"] == "hybrid"
+    assert "memory" in found["controllers"]
+    assert "name=systemd" not in found["controllers"]
+
+
+def test_cgroup_v2_alone(tmp_path):
+    put(tmp_path, "proc/self/cgroup", "0::/system.slice/ssh.service\n")
+    put(tmp_path, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+    assert machine.cgroup(str(tmp_path)) == {
+        "mode": "v2",
+        "controllers": ["cpu", "cpuset", "io", "memory", "pids"],
+    }
+
+
+def test_gpus_are_named_by_minor_and_not_by_index(tmp_path):
+    put(
+        tmp_path,
+        "proc/driver/nvidia/gpus/0000:43:00.0/information",
+        recorded("gpu-information.txt"),
+    )
+    minors = machine.gpu_minors(str(tmp_path))
+    gpus = machine.parse_nvidia_smi(recorded("nvidia-smi.csv"), minors)
+    assert [gpu["device"] for gpu in gpus] == ["/dev/nvidia0", "/dev/nvidia3"]
+    assert gpus[0]["model"] == "NVIDIA H100 80GB HBM3"
+    assert gpus[0]["memory_mb"] == 81559
+
+
+def test_nvidia_smi_that_fails_gives_no_gpus():
+    text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    assert machine.parse_nvidia_smi(text, {}) == []
+
+
+def test_gpu_devices_in_order_without_control_devices(tmp_path):
+    for name in ("nvidia10", "nvidia2", "nvidia0", "nvidiactl", "nvidia-uvm"):
+        put(tmp_path, f"dev/{name}")
+    devices = machine.gpu_devices(str(tmp_path))
+    assert [gpu["device"] for gpu in devices] == ["/dev/nvidia0", "/dev/nvidia2", "/dev/nvidia10"]
+    assert [gpu["index"] for gpu in devices] == [0, 1, 2]
+
+
+def test_apt_policy():
+    assert facts.parse_apt_policy(recorded("apt-policy.txt")) == ("", "22.05.8-4+deb12u3")
+    installed = "slurmd:\n  Installed: 24.11.5-4\n  Candidate: 24.11.5-4\n"
+    assert facts.parse_apt_policy(installed) == ("24.11.5-4", "24.11.5-4")
+    assert facts.parse_apt_policy("") == ("", "")
+
+
+def test_package_queries():
+    assert facts.parse_dpkg_query("not-installed \nconfig-files 1\ninstalled 24.11.5-4\n") == (
+        "24.11.5-4"
+    )
+    assert facts.parse_rpm_query("package slurm is not installed\n23.11.10-1.el9\n") == (
+        "23.11.10-1.el9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "upstream"),
+    [("22.05.8-4+deb12u3", "22.05.8"), ("1:25.05.3-1", "25.05.3"), ("26.05.0~rc1", "26.05.0")]
+    + [("", "")],
+)
+def test_upstream_version(version, upstream):
+    assert facts.upstream_version(version) == upstream
+
+
+def test_service_states():
+    text = recorded("systemctl-show.txt")
+    assert facts.service_states(text, ("slurmctld", "slurmdbd", "slurmd")) == {
+        "slurmctld": "active",
+        "slurmdbd": "absent",
+        "slurmd": "failed",
+    }
+    assert set(facts.service_states("").values()) == {"absent"}
+
+
+def test_slurm_conf_keys_know_no_case():
+    text = "clustername=demo # ours\nStateSaveLocation = /var/spool/x\n#AuthType=auth/munge\n"
+    assert facts.slurm_conf_values(text) == {
+        "ClusterName": "demo",
+        "StateSaveLocation": "/var/spool/x",
+    }
+
+
+def test_slurm_that_is_not_ours_is_found(tmp_path):
+    put(tmp_path, "opt/slurm/sbin/slurmd")
+    put(tmp_path, "opt/slurm/etc/slurm.conf")
+    put(tmp_path, "opt/slurm/lib/slurm/auth_munge.so")
+    assert facts.slurm_places(str(tmp_path)) == {
+        "prefix": "/opt/slurm",
+        "sbin": "/opt/slurm/sbin",
+        "config_dir": "/opt/slurm/etc",
+        "plugin_dir": "/opt/slurm/lib/slurm",
+    }
+
+
+def test_slurm_of_debian(tmp_path):
+    put(tmp_path, "usr/sbin/slurmd")
+    put(tmp_path, "usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so")
+    places = facts.slurm_places(str(tmp_path))
+    assert places["plugin_dir"] == "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+    assert places["config_dir"] == "/etc/slurm"
+
+
+def test_listening_inodes_leaves_connections_out(tmp_path):
+    put(tmp_path, "proc/net/tcp", recorded("net-tcp.txt"))
+    assert network.listening_inodes(str(tmp_path), {22, 6817}) == {"156921": 22}
+
+
+def test_listeners_and_probes_on_this_machine():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        name = pathlib.Path("/proc/self/comm").read_text().strip()
+        assert network.listeners("/", [port, 1]) == {str(port): name}
+        assert network.probe(f"127.0.0.1:{port}") == "open"
+    assert network.probe(f"127.0.0.1:{port}") == "refused"
+    assert network.probe("no-port") == "unresolved"
+
+
+def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
+    mountinfo = (
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        f"2 1 0:5 / {tmp_path} rw - tmpfs none rw\n"
+        f"3 2 0:6 / {tmp_path} rw - xfs /dev/sdb rw\n"
+    )
+    found = machine.disk(str(tmp_path / "not" / "yet"), mountinfo)
+    assert found["fstype"] == "xfs"
+    assert found["mount"] == str(tmp_path)
+    assert found["free_mb"] > 0
+
+
+def test_fqdn_without_dns():
+    hosts = "127.0.0.1 localhost\n10.0.0.5 c1 c1.example.org # c1.wrong\n"
+    assert network.fqdn("c1", hosts) == "c1.example.org"
+    assert network.fqdn("c2", hosts) == "c2"
+    assert network.fqdn("c3.example.org", "") == "c3.example.org"
+
+
+def test_container_is_told_from_metal(tmp_path):
+    assert machine.virtualization(str(tmp_path)) == "none"
+    put(tmp_path, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n")
+    put(tmp_path, "sys/class/dmi/id/product_name", "p5.48xlarge\n")
+    assert machine.virtualization(str(tmp_path)) == "amazon"
+    put(tmp_path, "run/systemd/container", "podman\n")
+    assert machine.virtualization(str(tmp_path)) == "container"
+
+
+def test_gather_here_is_complete_and_starts_few_commands(monkeypatch):
+    started = []
+    real = facts.subprocess.Popen
+
+    def popen(argv, **values):
+        started.append(argv[0])
+        return real(argv, **values)
+
+    monkeypatch.setattr(facts.subprocess, "Popen", popen)
+    node = facts.gather(ports=[], reach=[], paths=["/var"], users=["root"], uids=[0])
+    assert len(started) <= 4
+    assert node["cpus"] == (
+        node["sockets"] * node["cores_per_socket"] * node["threads_per_core"] * node["boards"]
+    )
+    assert node["users"]["root"] == {"uid": 0, "gid": 0}
+    assert node["uids"] == {"0": "root"}
+    assert node["hostname"] == os.uname().nodename.partition(".")[0]
+    assert set(node["services"]) == set(facts.SERVICES)
+
+
+@pytest.mark.parametrize("true_offset", [0.0, 5.0, -120.0])
+def test_clock_offset_holds_the_true_one(true_offset):
+    # Asked at 100, started at 100.4, ended at 100.9, answer at 101.0 of the control node's clock.
+    offset, error = clock_offset(100.0, 100.4 + true_offset, 100.9 + true_offset, 101.0)
+    assert abs(offset - true_offset) <= error
+    assert error == pytest.approx(0.25)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of cluster_secrets on a real directory, with the real ssh-keygen where it is needed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import secrets
+
+ALL = ["munge_key", "slurm_key", "jwt_key", "database_password", "ssh_ca"]
+NO_CA = ALL[:-1]
+KEY = "ssh-ed25519 " + base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+
+needs_ssh_keygen = pytest.mark.skipif(
+    not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed"
+)
+
+
+def ensure(store, want=NO_CA, host_keys=(), adopt=None, check=False) -> dict:
+    return secrets.ensure(str(store), list(want), list(host_keys), adopt or {}, check)
+
+
+def host(name="c1", key=KEY, **given) -> dict:
+    return {"name": name, "principals": [name, "10.0.0.1"], "key": key, **given}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "secrets"
+
+
+def test_each_secret_is_made_once(store):
+    first = ensure(store)
+    assert first["changed"]
+    sizes = {name: len(base64.b64decode(value)) for name, value in first["secrets"].items()}
+    assert sizes == {"munge_key": 1024, "slurm_key": 1024, "jwt_key": 32, "database_password": 32}
+    assert first["secrets"]["munge_key"] != first["secrets"]["slurm_key"]
+    password = base64.b64decode(first["secrets"]["database_password"])
+    assert int(password, 16)
+    second = ensure(store)
+    assert not second["changed"]
+    assert second["secrets"] == first["secrets"]
+
+
+def test_only_root_can_look(store):
+    ensure(store)
+    assert stat.S_IMODE(store.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in store.iterdir()} == {0o600}
+    store.chmod(0o755)
+    assert ensure(store)["made"] == ["directory"]
+    assert stat.S_IMODE(store.stat().st_mode) == 0o700
+
+
+def test_check_mode_writes_nothing_and_says_what_would_be_made(store):
+    result = ensure(store, ALL, [host()], check=True)
+    assert result["changed"]
+    assert set(result["secrets"].values()) == {""}
+    assert result["host_certificates"] == {"c1": ""}
+    assert not store.exists()
+
+
+def test_a_running_clusters_keys_are_taken_over_once(store, tmp_path):
+    theirs = tmp_path / "munge.key"
+    theirs.write_bytes(b"k" * 128)
+    result = ensure(store, ["munge_key"], adopt={"munge_key": str(theirs)})
+    assert base64.b64decode(result["secrets"]["munge_key"]) == b"k" * 128
+    theirs.write_bytes(b"x" * 128)
+    assert not ensure(store, ["munge_key"], adopt={"munge_key": str(theirs)})["changed"]
+
+
+def test_what_can_be_taken_over(tmp_path):
+    munge = tmp_path / "munge.key"
+    jwt = tmp_path / "jwt.key"
+    (tmp_path / "slurm.conf").write_text(f"x=y\nauthaltparameters=a,jwt_key={jwt},b\n")
+    assert secrets.adoptable(str(tmp_path), str(munge)) == {}
+    for path in (munge, jwt, tmp_path / "slurm.key"):
+        path.write_bytes(bytes(32))
+    assert secrets.adoptable(str(tmp_path), str(munge)) == {
+        "munge_key": str(munge),
+        "slurm_key": str(tmp_path / "slurm.key"),
+        "jwt_key": str(jwt),
+    }
+
+
+def test_a_damaged_secret_is_not_replaced_behind_ones_back(store):
+    ensure(store)
+    (store / "munge.key").write_bytes(b"")
+    with pytest.raises(secrets.SecretError, match="munge.key: 0 bytes.*put the cluster's"):
+        ensure(store)
+
+
+@pytest.mark.parametrize(
+    "item, word",
+    [
+        (host(name="../x"), "not a host name"),
+        (host(name="-x"), "not a host name"),
+        (host(principals=["a,b"]), "principal"),
+        (host(principals=["a b"]), "principal"),
+        (host(key=""), "not an OpenSSH public key"),
+        (host(key="ssh-ed25519 !!!"), "not an OpenSSH public key"),
+        (host(key="ssh-rsa " + KEY.split()[1]), "not an OpenSSH public key"),
+    ],
+)
+def test_host_keys_are_checked_before_anything_is_made(store, item, word):
+    with pytest.raises(secrets.SecretError, match=r"host_keys\[0\].*" + word):
+        ensure(store, ALL, [item])
+    assert not store.exists()
+
+
+def test_a_host_is_named_once_and_needs_the_authority(store):
+    with pytest.raises(secrets.SecretError, match="given twice"):
+        ensure(store, ALL, [host(), host()])
+    with pytest.raises(secrets.SecretError, match="add ssh_ca"):
+        ensure(store, NO_CA, [host()])
+
+
+@needs_ssh_keygen
+def test_the_authority_signs_and_signs_again_only_after_a_change(store, tmp_path):
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "k")], check=True
+    )
+    item = host(key=(tmp_path / "k.pub").read_text())
+    first = ensure(store, ["ssh_ca"], [item])
+    assert first["made"] == ["directory", "ssh_ca", "host certificate of c1"]
+    assert first["secrets"] == {}
+    assert first["ssh_ca_public"].startswith("ssh-ed25519 ")
+    shown = subprocess.run(
+        ["ssh-keygen", "-L", "-f", str(store / "host_certs" / "c1-cert.pub")],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "host certificate" in shown
+    assert "Valid: forever" in shown
+    assert shown.split("Principals:")[1].split()[:2] == ["10.0.0.1", "c1"]
+    assert stat.S_IMODE(os.stat(store / "ssh_ca").st_mode) == 0o600
+
+    assert not ensure(store, ["ssh_ca"], [item])["changed"]
+    assert not ensure(store, ["ssh_ca"], [host(key=item["key"] + "@elsewhere")])["changed"]
+    turned = host(key=item["key"], principals=["10.0.0.1", "c1"])
+    assert not ensure(store, ["ssh_ca"], [turned])["changed"]
+    more = host(key=item["key"], principals=["c1", "c1.example"])
+    assert ensure(store, ["ssh_ca"], [more])["made"] == ["host certificate of c1"]
+
+
+@needs_ssh_keygen
+def test_a_lost_public_half_follows_from_the_private_one(store):
+    public = ensure(store, ["ssh_ca"])["ssh_ca_public"]
+    (store / "ssh_ca.pub").unlink()
+    again = ensure(store, ["ssh_ca"])
+    assert again["made"] == ["ssh_ca.pub"]
+    assert again["ssh_ca_public"].split()[:2] == public.split()[:2]
+
+
+def test_a_missing_ssh_keygen_is_said_with_its_package(store, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(secrets.SecretError, match="openssh-client"):
+        ensure(store, ["ssh_ca"])

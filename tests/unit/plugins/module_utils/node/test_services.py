@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of services: the decision as a table, and whole runs against a made-up systemctl."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import services
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
+
+State = services.State
+RUNS = State(load="loaded", active="active", file="enabled", stamp="s1")
+DOWN = State(load="loaded", active="inactive", sub="dead", file="enabled")
+FAILED = State(load="loaded", active="failed", sub="failed", file="enabled")
+ABSENT = State()
+MASKED = State(load="masked", file="masked")
+
+
+def unit(name="slurmd", **values) -> dict:
+    spec = {"enabled": None, "state": None, "stamp": "", "restart": False, "reload": False}
+    return {"name": name, "watch": [], "ready": None, **spec, **values}
+
+
+def running(**values) -> State:
+    return State(**{**vars(RUNS), **values})
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "expected"),
+    [
+        ({"state": "started"}, RUNS, []),
+        ({"state": "started"}, DOWN, ["start"]),
+        ({"state": "started"}, FAILED, ["start"]),
+        ({"state": "started"}, State(load="loaded", active="activating"), ["start"]),
+        ({"state": "started", "enabled": True}, ABSENT, ["enable", "start"]),
+        ({"state": "started", "stamp": "s1"}, RUNS, []),
+        ({"state": "started", "stamp": "s2"}, RUNS, ["restart"]),
+        ({"state": "started", "stamp": "s1"}, running(stamp=None), ["restart"]),
+        ({"state": "started", "stamp": "s2"}, DOWN, ["start"]),
+        ({"state": "started", "restart": True}, RUNS, ["restart"]),
+        ({"state": "started", "restart": True}, DOWN, ["start"]),
+        ({"state": "started"}, running(newer=["/etc/x"]), ["restart"]),
+        ({"state": "started", "reload": True}, RUNS, ["reload"]),
+        ({"state": "started", "reload": True, "restart": True}, RUNS, ["restart"]),
+        ({"state": "started", "reload": True}, DOWN, ["start"]),
+        ({"stamp": "s2"}, RUNS, ["restart"]),
+        ({"stamp": "s2"}, DOWN, []),
+        ({"restart": True}, DOWN, []),
+        ({"state": "stopped"}, RUNS, ["stop"]),
+        ({"state": "stopped", "stamp": "s2", "restart": True}, RUNS, ["stop"]),
+        ({"state": "stopped", "enabled": False}, ABSENT, []),
+        ({"state": "stopped", "enabled": False}, MASKED, []),
+        ({"state": "stopped"}, DOWN, []),
+        ({"enabled": True}, running(file="disabled"), ["enable"]),
+        ({"enabled": True}, running(file="static"), []),
+        ({"enabled": False}, RUNS, ["disable"]),
+        ({"enabled": False}, running(file="disabled"), []),
+        ({"enabled": None}, running(file="disabled"), []),
+    ],
+)
+def test_decision(spec, state, expected):
+    assert [action.action for action in services.decide(unit(**spec), state)] == expected
+
+
+def test_every_action_says_why():
+    spec = unit(state="started", enabled=True, stamp="s2")
+    for action in services.decide(spec, running(file="disabled")):
+        assert action.unit == "slurmd.service"
+        assert action.why
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "check", "message"),
+    [
+        ({"state": "started"}, MASKED, True, "is masked"),
+        ({"enabled": True}, MASKED, False, "systemctl unmask slurmd.service"),
+        ({"state": "started"}, ABSENT, False, "Remedy: install the package"),
+        ({"state": "started"}, State(load="bad-setting", error="line 3"), True, "line 3"),
+    ],
+)
+def test_refused(spec, state, check, message):
+    with pytest.raises(services.ServicesError, match=message):
+        services.refuse(unit(**spec), state, check)
+
+
+def test_a_missing_unit_is_no_error_before_its_package_is_there_or_when_it_shall_stop():
+    services.refuse(unit(state="started", enabled=True), ABSENT, True)
+    services.refuse(unit(state="stopped", enabled=False), ABSENT, False)
+    services.refuse(unit(state="stopped"), MASKED, False)
+
+
+def test_start_time_comes_from_the_monotonic_clock():
+    shown = {
+        "LoadState": "loaded",
+        "ActiveState": "active",
+        "ExecMainStartTimestampMonotonic": "90000000",
+        "ActiveEnterTimestampMonotonic": "95000000",
+    }
+    assert services.state_of(shown, now=1000.0, monotonic=100.0).started == 990.0
+    shown["ExecMainStartTimestampMonotonic"] = "0"
+    assert services.state_of(shown, now=1000.0, monotonic=100.0).started == 995.0
+    shown["ActiveState"] = "inactive"
+    assert services.state_of(shown, now=1000.0, monotonic=100.0).started == 0.0
+
+
+def test_watched_paths(tmp_path):
+    (tmp_path / "old").write_text("")
+    os.utime(tmp_path / "old", (100, 100))
+    (tmp_path / "new").write_text("")
+    os.utime(tmp_path / "new", (300, 300))
+    paths = [str(tmp_path / name) for name in ("old", "new", "missing")]
+    assert services.newer_paths(paths, 200.0) == [str(tmp_path / "new")]
+    assert services.newer_paths(paths, 0.0) == []
+
+
+def test_stamps(tmp_path):
+    stamps = services.Stamps(str(tmp_path / "stamps"))
+    assert stamps.read("x.service") is None
+    stamps.write("x.service", "abc")
+    assert stamps.read("x.service") == "abc"
+    stamps.forget("x.service")
+    stamps.forget("x.service")
+    assert stamps.read("x.service") is None
+
+
+FAKE = """#!{python}
+import json, os, sys
+path, log = {state!r}, {log!r}
+units = json.load(open(path))
+verb, names = sys.argv[1], [a for a in sys.argv[2:] if not a.startswith("-")]
+open(log, "a").write(" ".join([verb, *names]) + "\\n")
+if verb == "show":
+    print("\\n\\n".join("\\n".join(f"{{k}}={{v}}" for k, v in units.get(
+        n, {{"LoadState": "not-found", "ActiveState": "inactive"}}).items()) for n in names))
+for name in names:
+    unit = units.get(name, {{}})
+    if verb in ("start", "restart"):
+        if unit.get("Broken"):
+            unit["ActiveState"] = "failed"
+            json.dump(units, open(path, "w"))
+            sys.exit("Job for %s failed" % name)
+        unit["ActiveState"] = unit.get("After", "active")
+    elif verb == "stop":
+        unit["ActiveState"] = "inactive"
+    elif verb in ("enable", "disable"):
+        unit["UnitFileState"] = verb + "d"
+    elif verb == "is-active":
+        sys.exit(0 if unit.get("ActiveState") == "active" else 3)
+json.dump(units, open(path, "w"))
+"""
+
+
+@pytest.fixture
+def systemd(tmp_path, monkeypatch):
+    """A systemctl that keeps its units in a file, and a journalctl with one line."""
+    monkeypatch.setattr(services, "SETTLE_S", 0.0)
+    monkeypatch.setattr(services, "POLL_S", 0.01)
+    (tmp_path / "bin").mkdir()
+    state, log = tmp_path / "units.json", tmp_path / "log"
+    fake = FAKE.format(python=sys.executable, state=str(state), log=str(log))
+    (tmp_path / "bin" / "systemctl").write_text(fake)
+    (tmp_path / "bin" / "journalctl").write_text("#!/bin/sh\necho fatal: no slurm.conf\n")
+    for path in (tmp_path / "bin").iterdir():
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    class Systemd:
+        def have(self, **units) -> None:
+            base = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "disabled"}
+            full = {f"{name}.service": {**base, **unit} for name, unit in units.items()}
+            state.write_text(json.dumps(full))
+
+        def calls(self) -> list[str]:
+            lines = log.read_text().splitlines() if log.exists() else []
+            log.write_text("")
+            return lines
+
+        def run(self, *specs, check=False) -> list[str]:
+            manager = services.Services(
+                list(specs), parse_show, services.Stamps(str(tmp_path / "stamps"))
+            )
+            manager.load()
+            actions = manager.plan(check)
+            if not check:
+                manager.apply(actions)
+            return [f"{action.action} {action.unit}" for action in actions]
+
+    return Systemd()
+
+
+def test_check_mode_says_what_the_real_run_does_and_a_second_run_is_quiet(systemd):
+    systemd.have(slurmd={}, munge={"ActiveState": "active", "UnitFileState": "enabled"})
+    wanted = [
+        unit("munge", state="started", enabled=True),
+        unit("slurmd", state="started", enabled=True, stamp="s1"),
+    ]
+    told = systemd.run(*wanted, check=True)
+    assert systemd.calls() == ["show munge.service slurmd.service"]
+    assert told == systemd.run(*wanted) == ["enable slurmd.service", "start slurmd.service"]
+    systemd.calls()
+    assert systemd.run(*wanted) == []
+    assert systemd.calls() == ["show munge.service slurmd.service"]
+
+
+def test_a_new_stamp_restarts_once(systemd):
+    systemd.have(slurmd={"ActiveState": "active"})
+    assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s1")) == []
+    assert systemd.run(unit(state="started", stamp="s2")) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s2")) == []
+    assert "reset-failed slurmd.service" in systemd.calls()
+
+
+def test_stopping_forgets_the_stamp(systemd):
+    systemd.have(slurmd={})
+    systemd.run(unit(state="started", stamp="s1"))
+    systemd.run(unit(state="stopped"))
+    systemd.have(slurmd={"ActiveState": "active"})  # somebody started it
+    assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+
+
+def test_a_failed_start_shows_the_journal_and_keeps_no_stamp(systemd):
+    systemd.have(slurmd={"Broken": "yes"})
+    with pytest.raises(services.ServicesError, match="fatal: no slurm.conf(.|\n)*Remedy"):
+        systemd.run(unit(state="started", stamp="s1"))
+    systemd.have(slurmd={"ActiveState": "active"})
+    assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+
+
+def test_a_unit_that_ends_at_once_is_an_error(systemd):
+    systemd.have(slurmd={"Type": "simple", "After": "failed"})
+    with pytest.raises(services.ServicesError, match="ended right after it was started"):
+        systemd.run(unit(state="started"))
+
+
+def test_ready_waits_for_a_port_without_connecting(systemd):
+    systemd.have(slurmctld={"ActiveState": "active"})
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.settimeout(0.05)
+        ready = {"port": listener.getsockname()[1], "timeout": 2}
+        assert systemd.run(unit("slurmctld", state="started", ready=ready)) == []
+        with pytest.raises(socket.timeout):
+            listener.accept()
+
+
+def test_ready_for_a_socket_and_a_command(systemd, tmp_path):
+    systemd.have(munge={"ActiveState": "active"})
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        ready = {"socket": path, "command": "test -e '%s'" % path, "timeout": 0.1}
+        assert "nothing listens on" in services.not_ready(ready)
+        listener.listen()
+        assert systemd.run(unit("munge", state="started", ready=ready)) == []
+    assert "no-such-command" in services.not_ready({"command": "no-such-command", "timeout": 1})
+    assert "ended with 1" in services.not_ready({"command": "false", "timeout": 1})
+
+
+def test_not_ready_in_time_names_what_is_missing(systemd):
+    systemd.have(slurmd={"ActiveState": "active"})
+    begin = time.monotonic()
+    with pytest.raises(services.ServicesError, match="within 0.2 s: nothing listens on port 1"):
+        systemd.run(unit(state="started", ready={"port": 1, "timeout": 0.2}))
+    assert time.monotonic() - begin < 5
+
+
+def test_no_systemd_is_said(monkeypatch):
+    manager = services.Services([unit()], lambda _text: [])
+    monkeypatch.setattr(
+        services, "run", lambda *_a: type("Done", (), {"stdout": "", "stderr": "no bus"})
+    )
+    with pytest.raises(services.ServicesError, match="no bus. Remedy"):
+        manager.load()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the renderer of reports: what stands on the page, that all of it is escaped, that curves are right."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.report import page as report
+
+EVIL = "<script>alert('\"&')</script>"
+
+
+def elements(page: str, name: str) -> list[ElementTree.Element]:
+    """The SVG's elements of a name; the parse holds the drawing to be well-formed."""
+    return [
+        one
+        for text in re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+        for one in ElementTree.fromstring(text).iter(name)
+    ]
+
+
+def chart(*points: tuple[float, float | None]) -> str:
+    series = [report.Series("loss", points)]
+    return report.render(
+        report.Report("x", sections=[report.Chart("Loss", "step", "loss", series)])
+    )
+
+
+def test_everything_is_escaped_and_nothing_comes_from_elsewhere() -> None:
+    page = report.render(
+        report.Report(
+            EVIL,
+            [(EVIL, EVIL)],
+            [
+                report.Text(EVIL, [EVIL]),
+                report.Table(EVIL, [EVIL], [[EVIL]]),
+                report.Chart(
+                    EVIL, EVIL, EVIL, [report.Series(EVIL, [(1, 1)]), report.Series(EVIL, [])]
+                ),
+            ],
+            EVIL,
+        )
+    )
+    assert "<script" not in page and page.count("&lt;script&gt;") >= 13
+    assert not re.search(r"(src|href)=|https?://|url\(|@import", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_cells_and_verdicts() -> None:
+    rows: list[list[t.Any]] = [[verdict, 1, 0.123456, None, True] for verdict in report.VERDICTS]
+    page = report.render(report.Report("x", sections=[report.Table("T", list("abcde"), rows)]))
+    for verdict in report.VERDICTS:
+        assert f'<span class="verdict {verdict}">{verdict.replace("_", " ")}</span>' in page
+        assert f".{verdict} {{" in page
+    assert page.count("<td class=number>0.1235</td><td>&ndash;</td><td>yes</td>") == len(rows)
+
+
+def test_a_row_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="table T: a row has 1 cells, and there are 2 columns"):
+        report.render(report.Report("x", sections=[report.Table("T", ["a", "b"], [["c"]])]))
+
+
+def test_a_curve_is_where_its_values_are() -> None:
+    page = chart((0, 0.0), (50, 10.0), (100, 5.0))
+    (line,) = elements(page, "polyline")
+    dots = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
+    assert [x for x, _y in dots] == pytest.approx([70, 407.5, 745])
+    assert [y for _x, y in dots] == pytest.approx([235, 15, 125])
+    texts = [one.text for one in elements(page, "text")]
+    assert texts == [
+        "0",
+        "20",
+        "40",
+        "60",
+        "80",
+        "100",
+        "0",
+        "2",
+        "4",
+        "6",
+        "8",
+        "10",
+        "step",
+        "loss",
+    ]
+
+
+def test_a_curve_is_broken_where_there_is_no_value() -> None:
+    page = chart(
+        (1, 1.0), (2, 2.0), (3, math.nan), (4, 1.0), (5, 2.0), (6, None), (7, 3.0), (8, math.inf)
+    )
+    assert len(elements(page, "polyline")) == 2 and len(elements(page, "circle")) == 1
+    assert "nan" not in page and "inf" not in page.replace("info", "")
+
+
+@pytest.mark.parametrize("points", [[], [(1, None)], [(1, math.nan)]])
+def test_a_chart_without_values_says_so(points: list[tuple[float, float | None]]) -> None:
+    assert "There are no values." in chart(*points)
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -3.0, 1e-12, 1e12])
+def test_a_value_that_never_changes(value: float) -> None:
+    assert len(elements(chart((1, value), (2, value)), "polyline")) == 1
+
+
+def test_thinning_keeps_peaks_and_gaps() -> None:
+    points: list[tuple[float, float | None]] = [(n, math.sin(n)) for n in range(100_000)]
+    points[12_345] = (12_345, 99.0)
+    points[54_321] = (54_321, -99.0)
+    points[77_777] = (77_777, None)
+    found = report.thinned(points)
+    assert 500 < len(found) <= report.MOST_POINTS
+    assert {points[12_345], points[54_321], points[77_777]} <= set(found)
+    assert [x for x, _y in found] == sorted(x for x, _y in found)
+    assert len(chart(*points)) < 60_000
+    assert report.thinned(points[:1000]) == points[:1000]

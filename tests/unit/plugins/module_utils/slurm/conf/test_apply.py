@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of slurmctld_config against a slurmctld that is played by a class."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
+
+BASE = """ClusterName=t
+SlurmctldHost=ctl1
+SlurmctldParameters=enable_configless
+NodeName=c1 CPUs=4
+PartitionName=batch Nodes=ALL
+"""
+ME = {"owner": str(os.geteuid()), "group": str(os.getegid())}
+
+
+class Slurm:
+    """systemctl, scontrol and journalctl of one host; `bad` in a file makes slurmctld refuse it.
+
+    given: what slurmctld runs with, "" while it does not run. calls: what was done to it.
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.conf = directory / "slurm.conf"
+        self.given = ""
+        self.nodes_have = ""
+        self.calls: list[str] = []
+        self.dies_at_bad_reconfigure = False
+        self.enabled = False
+
+    def __call__(self, argv: list[str]) -> tuple[int, str, str]:
+        while argv[0] == "env" or argv[0].startswith("SLURM_CONF="):
+            argv = argv[1:]
+        verb = {"systemctl": argv[1], "journalctl": "journal"}.get(argv[0]) or argv[1]
+        return getattr(self, "_" + verb.replace("-", "_"))()
+
+    def _is_active(self):
+        return (0, "active", "") if self.given else (3, "inactive", "")
+
+    def _is_failed(self):
+        return (1, "", "") if self.given else (0, "failed", "")
+
+    def _is_enabled(self):
+        return (0 if self.enabled else 1, "", "")
+
+    def _enable(self):
+        self.enabled = True
+        return 0, "", ""
+
+    def _reset_failed(self):
+        return 0, "", ""
+
+    def _ping(self):
+        return 0, f"Slurmctld(primary) at ctl1 is {'UP' if self.given else 'DOWN'}\n", ""
+
+    def _journal(self):
+        return 0, "slurmctld: error: cannot find sched plugin\nslurmctld: fatal: bad plugin\n", ""
+
+    def _start(self):
+        self.calls.append("start")
+        return self._run()
+
+    def _restart(self):
+        self.calls.append("restart")
+        return self._run()
+
+    def _run(self):
+        self.given = "" if "bad" in self.conf.read_text() else self.conf.read_text()
+        return (0 if self.given else 1), "", ""
+
+    def _reload(self):
+        return self._reconfigure()
+
+    def _reconfigure(self):
+        self.calls.append("reconfigure")
+        if "bad" in self.conf.read_text():
+            self.given = "" if self.dies_at_bad_reconfigure else self.given
+            return 1, "", "slurm_reconfigure error: Unspecified error"
+        self.given = self.nodes_have = self.conf.read_text()
+        return 0, "", ""
+
+
+class Site:
+    """One controller with its files, on which the module's code runs."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        (path / "etc").mkdir()
+        self.path = path
+        self.conf = path / "etc" / "slurm.conf"
+        self.slurm = Slurm(path / "etc")
+
+    def run(self, text: str, check: bool = False, extra: tuple = (), **given) -> dict:
+        settings = config.Settings(
+            **{"version": "24.11", "applied_dir": str(self.path / "var" / "applied"), "timeout": 1}
+            | {"bin_dir": str(self.path), "interval": 0.001, "enabled": False}
+            | given
+        )
+        base = {"mode": "0644", "state": "present", "secret": False, "content": None, **ME}
+        specs = config.file_specs(
+            [{**base, "path": str(self.conf), "content": text}]
+            + [{**base, **spec, "path": str(self.conf.parent / spec["path"])} for spec in extra]
+        )
+        controller = config.Controller.of(settings, self.slurm, specs)
+        self.slurm.calls.clear()
+        wanted = config.plan(specs, settings, controller, check)
+        if not check:
+            config.apply(wanted, settings, controller)
+        return config.report(wanted, diff=True)
+
+
+@pytest.fixture
+def site(tmp_path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def running(site) -> Site:
+    site.run(BASE)
+    return site
+
+
+def test_the_first_run_starts_and_the_second_does_nothing(site):
+    assert site.run(BASE, check=True)["action"] == "start"
+    assert site.slurm.calls == []
+    assert not site.conf.exists()
+    result = site.run(BASE)
+    assert (result["changed"], result["action"]) == (True, "start")
+    assert result["changed_paths"] == [str(site.conf)]
+    assert site.slurm.calls == ["start"]
+    again = site.run(BASE)
+    assert (again["changed"], again["action"], again["diff"]) == (False, "none", [])
+    assert site.slurm.calls == []
+
+
+@pytest.mark.parametrize(
+    "version, change, action, calls, pushed",
+    [
+        ("24.11", "SlurmctldTimeout=9", "reconfigure", ["reconfigure"], False),
+        ("22.05", "SlurmctldTimeout=9", "reconfigure", ["reconfigure"], False),
+        ("24.11", "NodeName=c2 CPUs=4", "reconfigure", ["reconfigure"], False),
+        # A restart does not reach the nodes of a configless cluster.
+        ("22.05", "NodeName=c2 CPUs=4", "restart", ["restart", "reconfigure"], True),
+        # slurmd is restarted as well and fetches the configuration by itself.
+        ("24.11", "SlurmdPort=7000", "restart", ["restart"], False),
+        ("24.11", "# a comment", "none", [], False),
+    ],
+)
+def test_a_change_costs_one_step(site, version, change, action, calls, pushed):
+    site.run(BASE, version=version)
+    text = BASE + change + "\n"
+    expected = site.run(text, check=True, version=version)
+    result = site.run(text, version=version)
+    assert {**expected, "changed": True} == result
+    assert (result["action"], site.slurm.calls, result["pushed"]) == (action, calls, pushed)
+    assert site.slurm.given == text or action == "none"
+    assert not site.run(text, version=version)["changed"]
+
+
+def test_without_configless_nothing_is_handed_to_nodes(site):
+    base = BASE.replace("enable_configless", "idle_on_node_suspend")
+    site.run(base, version="22.05")
+    assert not site.run(base + "NodeName=c2\n", version="22.05")["pushed"]
+    assert site.slurm.calls == ["restart"]
+
+
+def test_an_interrupted_run_still_reconfigures(running):
+    text = BASE + "SlurmctldTimeout=9\n"
+    running.conf.write_text(text)  # written, and the run ended there
+    result = running.run(text)
+    assert result["action"] == "reconfigure"
+    assert result["changed_paths"] == []
+    assert not running.run(text)["changed"]
+
+
+def test_somebodys_running_cluster_is_compared_with_its_own_files(site):
+    site.conf.write_text(BASE)
+    site.slurm.given = BASE
+    assert site.run(BASE)["action"] == "none"
+    assert site.run(BASE + "SlurmctldTimeout=9\n")["action"] == "reconfigure"
+
+
+@pytest.mark.parametrize("dies, said", [(False, "kept its old"), (True, "started again")])
+def test_a_refused_reconfigure_puts_the_old_files_back(running, dies, said):
+    running.slurm.dies_at_bad_reconfigure = dies
+    with pytest.raises(config.ApplyError, match="Unspecified error.*fatal: bad plugin") as error:
+        running.run(BASE + "Epilog=bad\n")
+    assert said in str(error.value)
+    assert running.conf.read_text() == running.slurm.given == BASE
+    assert not running.run(BASE)["changed"]
+
+
+def test_a_refused_restart_puts_the_old_files_back(running):
+    with pytest.raises(config.ApplyError, match="runs with them again.*fatal: bad plugin"):
+        running.run(BASE + "SlurmdPort=7000\nEpilog=bad\n", extra=({"path": "gres.conf"},))
+    assert running.slurm.calls == ["restart", "restart"]
+    assert running.conf.read_text() == running.slurm.given == BASE
+    assert not (running.conf.parent / "gres.conf").exists()
+
+
+def test_a_first_start_that_fails_keeps_the_files_and_says_why(site):
+    with pytest.raises(config.ApplyError, match="does not start.*fatal: bad plugin.*Remedy"):
+        site.run(BASE + "Epilog=bad\n")
+    assert site.conf.exists()
+    assert site.run(BASE)["action"] == "start"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_loses_jobs_is_refused_before_writing(running, check):
+    moved = BASE + "StateSaveLocation=/elsewhere\n"
+    with pytest.raises(config.ApplyError, match="StateSaveLocation.*Remedy: drain"):
+        running.run(moved, check=check)
+    assert running.conf.read_text() == BASE
+    result = running.run(moved, check=check, allow_refused=True)
+    assert (result["action"], result["slurmd_restart"]) == ("restart", True)
+
+
+@pytest.mark.parametrize("text, word", [("Metrix=1", "Metrix"), ("NodeName=c[2", "line 6")])
+def test_unreadable_text_is_refused_before_writing(running, text, word):
+    with pytest.raises(config.ApplyError, match="nothing was written.*" + word):
+        running.run(BASE + text + "\n", check=True)
+
+
+def test_slurms_own_parser_is_asked_where_it_is_installed(running):
+    scontrol = running.path / "scontrol"
+    scontrol.write_text("")
+    scontrol.chmod(0o755)
+    running.slurm._show = lambda: (1, "", "scontrol: error: TreeWidth value x\nscontrol: fatal: no")
+    with pytest.raises(config.ApplyError, match="cannot read.*error: TreeWidth value x; fatal: no"):
+        running.run(BASE + "TreeWidth=x\n")
+    assert running.conf.read_text() == BASE
+
+
+def test_other_files_of_slurmctld_reconfigure_and_the_rest_does_not(running):
+    gres = {"path": "gres.conf", "content": "Name=gpu File=/dev/nvidia0\n"}
+    record = {"path": "record.json", "content": "{}"}
+    assert running.run(BASE, extra=(record,))["action"] == "none"
+    assert running.run(BASE, extra=(gres, record))["reasons"] == [
+        "gres.conf: changed -> reconfigure"
+    ]
+    assert not running.run(BASE, extra=(gres, record))["changed"]
+    gone = {**gres, "content": None, "state": "absent"}
+    assert running.run(BASE, extra=(gone,))["reasons"] == ["gres.conf: removed -> reconfigure"]
+    assert running.slurm.calls == ["reconfigure"]
+    assert not running.run(BASE, extra=(gone,))["changed"]
+
+
+def test_a_secret_file_leaves_only_its_digest(running):
+    secret = {"path": "key.conf", "content": "Key=sesame\n", "secret": True}
+    result = running.run(BASE, extra=(secret,))
+    assert result["action"] == "reconfigure"
+    assert "sesame" not in str(result)
+    assert "sesame" not in (running.path / "var" / "applied" / "key.conf").read_text()
+    assert not running.run(BASE, extra=(secret,))["changed"]
+
+
+def test_the_unit_is_enabled_once(site):
+    site.run(BASE, enabled=True)
+    assert site.slurm.enabled
+    assert not site.run(BASE, enabled=True)["changed"]
+
+
+def test_a_standby_controller_rereads_at_sighup(running):
+    name = os.uname().nodename.split(".")[0]
+    running.slurm._ping = lambda: (
+        0,
+        f"Slurmctld(primary) at x is DOWN\nSlurmctld(backup) at {name} is UP\n",
+        "",
+    )
+    result = running.run(BASE + "SlurmctldTimeout=9\n", role="backup")
+    assert result["action"] == "reconfigure"
+    assert running.slurm.calls == ["reconfigure"]

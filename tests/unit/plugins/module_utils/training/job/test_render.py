@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the rendered batch script, some of them by running it with stand-ins for Slurm's commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.request import asked
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import parse
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import linter
+
+BASE: dict[str, t.Any] = {"name": "train", "command": "train.py --epochs 3", "nodes": 2, "time": "60",
+                          "memory": "1G"}  # fmt: skip
+MANY: list[dict[str, t.Any]] = [
+    {},
+    {"gpus_per_node": "h100:8", "machine_type": "p5.48xlarge", "exclusive": True},
+    {"launcher": "srun", "command": "python train.py", "tasks_per_node": 4, "cpus_per_task": 2},
+    {"launcher": "srun", "command": "./mpic", "srun_options": {"mpi": "pmix"}},
+    {"launcher": "accelerate", "gpus_per_node": 2},
+    {"launcher": "deepspeed", "gpus_per_node": 8},
+    {"launcher": "mpirun", "command": "./mpic", "environment": {"A": "b c"}, "tasks_per_node": 2},
+    {"launcher": "batch", "command": "srun a\ncode=$?\nsrun b\nexit $code"},
+    {"container": {"image": "a.sqsh", "mounts": ["/a:/a"], "mount_home": False, "writable": True}},
+    {"signal": {"seconds": 120}, "retries": 3, "checkpoints": "/c", "logs": "/l"},
+    {"hooks": {"pre": "echo a", "post": "echo b", "always": "echo c"}, "notify": "mail me"},
+    {"secrets": [{"name": "HF_TOKEN", "file": "/home/alice/t"}], "signal": {}},
+    {"dependency": "afterok:1", "singleton": True, "array": "0-3"},
+    {"sbatch_options": {"comment": "a # b", "nice": True}, "srun_options": {"label": True}},
+]
+
+
+def text(secrets_file: str = "", **changes: t.Any) -> str:
+    return render.render(schema.check({**BASE, **changes}), secrets_file=secrets_file)
+
+
+@pytest.mark.parametrize("changes", MANY, ids=str)
+def test_it_is_a_script_without_mistakes(changes: dict[str, t.Any]) -> None:
+    made = text(**changes)
+    done = subprocess.run(["bash", "-n"], input=made, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not list(map(str, linter.lint(made)))
+    assert not [one.name for one in parse(made).variables if one.name in ("RANK", "LOCAL_RANK")
+                and one.where == "batch"]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", MANY, ids=str)
+def test_it_says_what_was_described(changes: dict[str, t.Any]) -> None:
+    script = parse(text(**changes))
+    wanted = asked(script)
+    assert wanted["nodes"] == "2" and wanted["time"] == "3600" and wanted["mem"] == "1024"
+    made = schema.check({**BASE, **changes})
+    if made.launcher != "batch":
+        (launch,) = script.launches
+        program = " ".join(launch.program)
+        assert program == made.command
+        assert launch.launcher == (made.launcher if made.launcher in schema.PER_NODE else "")
+
+
+def test_options_in_order() -> None:
+    made = text(dependency="afterok:1", singleton=True, sbatch_options={"comment": "a # b"})
+    assert '#SBATCH --comment="a # b"' in made
+    assert "#SBATCH --dependency=afterok:1,singleton" in made
+    assert parse(made).value("comment") == "a # b"
+    assert made.index("--job-name") < made.index("--nodes") < made.index("--time")
+
+
+# -- run -------------------------------------------------------------------------------------------
+class Slurm:
+    """Stand-ins for srun and scontrol; the tasks run here, one for each node."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bin = path / "bin"
+        self.bin.mkdir()
+        self.program(
+            "scontrol", 'if [ "$1" = show ]; then echo n1; echo n2; else echo "$@" >> "$LOG"; fi'
+        )
+        self.program(
+            "srun",
+            'while [ "${1#-}" != "$1" ]; do shift; done\n'
+            "for SLURM_NODEID in 0 1; do\n"
+            "  export SLURM_NODEID SLURM_PROCID=$SLURM_NODEID SLURM_LOCALID=0\n"
+            '  "$@" || exit\ndone',
+        )
+        self.program("torchrun", 'echo "torchrun $*" >> "$LOG"; exec python3 "${@: -1}"')
+
+    def program(self, name: str, body: str) -> None:
+        file = self.bin / name
+        file.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+        file.chmod(0o755)
+
+    def start(self, script: str, **more: str) -> subprocess.Popen[str]:
+        environment = {
+            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+            "LOG": str(self.path / "log"),
+            "SLURM_JOB_ID": "12345",
+            "SLURM_JOB_NODELIST": "n[1-2]",
+            "SLURM_JOB_NUM_NODES": "2",
+            "SLURM_NTASKS": "2",
+            **more,
+        }
+        return subprocess.Popen(
+            ["bash", "-c", script],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, script: str, **more: str) -> tuple[int, str]:
+        process = self.start(script, **more)
+        out, err = process.communicate(timeout=20)
+        return process.returncode, out + err
+
+    @property
+    def log(self) -> str:
+        path = self.path / "log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Slurm:
+    return Slurm(tmp_path)
+
+
+def test_torchrun_meets_at_the_first_node(slurm: Slurm) -> None:
+    program = slurm.path / "train.py"
+    program.write_text("print('trained')")
+    code, said = slurm.run(text(command=str(program), gpus_per_node=4))
+    assert code == 0 and said == "trained\ntrained\n"
+    for node in "01":
+        assert (
+            f"torchrun --nnodes=2 --node-rank={node} --master-addr=n1 --master-port=22345 --nproc-per-node=4"
+            in slurm.log
+        )
+
+
+def test_ranks_are_the_tasks_own(slurm: Slurm) -> None:
+    slurm.program("python", 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK: $*"')
+    code, said = slurm.run(text(launcher="srun", command="python a.py 'b  c'"))
+    assert code == 0 and said == "0 of 2, 0: a.py b  c\n1 of 2, 0: a.py b  c\n"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_is_that_of_the_training(slurm: Slurm, code: int) -> None:
+    hooks = {
+        "pre": "echo pre",
+        "post": "echo post",
+        "always": "echo always $TRAIN_EXIT_CODE; false",
+    }
+    made = text(
+        launcher="srun", command=f"bash -c 'exit {code}'", hooks=hooks, notify="echo notified"
+    )
+    found, said = slurm.run(made)
+    assert found == code
+    assert said.split("\n")[:-1] == [
+        "pre",
+        *(["post"] if code == 0 else []),
+        f"always {code}",
+        "notified",
+    ]
+
+
+def test_a_hook_that_fails_after_a_good_training_fails_the_job(slurm: Slurm) -> None:
+    code, _said = slurm.run(text(launcher="srun", command="true", hooks={"post": "exit 5"}))
+    assert code == 5
+
+
+@pytest.mark.parametrize("command", ["true", "false"])
+def test_secrets_are_read_and_removed(slurm: Slurm, command: str) -> None:
+    file = slurm.path / "secrets"
+    file.write_text("HF_TOKEN='abc def'\n")
+    made = text(
+        str(file),
+        launcher="srun",
+        command=f"bash -c 'echo \"$HF_TOKEN\"; {command}'",
+        secrets=[{"name": "HF_TOKEN", "file": "/x"}],
+    )
+    assert "abc def" not in made
+    code, said = slurm.run(made)
+    assert said.startswith("abc def\n") and code == (command == "false") and not file.exists()
+    slurm.program("sleep", 'echo "sleep $*" >> "$LOG"')
+    code, said = slurm.run(made)
+    assert code == 1 and "-> submit the job again" in said and slurm.log.count("sleep 1\n") == 60
+
+
+def test_the_file_of_the_secrets_is_known_by_the_number_of_the_job(slurm: Slurm) -> None:
+    made = text(launcher="srun", command="printenv A", secrets=[{"name": "A"}])
+    for name, more in (
+        ("12345", {}),
+        ("9_4", {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "4"}),
+    ):
+        file = slurm.path / render.SECRETS / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"A={name}\n")
+        assert slurm.run(made, HOME=str(slurm.path), **more) == (0, f"{name}\n{name}\n")
+        assert not file.exists()
+
+
+def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
+    file = slurm.path / "secrets"
+    file.write_text("A=1\n")
+    slurm.program(
+        "srun",
+        'trap "echo checkpoint; exit 0" USR1\necho ready\nwhile :; do sleep 0.02; done',
+    )
+    made = text(
+        str(file), launcher="srun", command="x", signal={"seconds": 3137}, secrets=[{"name": "A", "file": "/x"}],
+        retries=1, checkpoints=str(slurm.path), hooks={"always": "echo always"},
+    )  # fmt: skip
+    process = slurm.start(made)
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "checkpoint\n", "")
+    assert slurm.log == "requeue 12345\n" and file.exists()
+    # What would have ended the tasks does not wait any longer.
+    assert subprocess.run(["pgrep", "-fx", "sleep 3107"], check=False).returncode == 1
+    assert (slurm.path / ".limits-12345").read_text() == "1\n"
+
+
+def test_a_job_that_ends_before_its_limit_is_not_requeued(slurm: Slurm) -> None:
+    code, _said = slurm.run(text(launcher="srun", command="bash -c 'exit 4'", signal={}))
+    assert code == 4 and not slurm.log
+
+
+def test_starts_after_failed_nodes_are_counted(slurm: Slurm) -> None:
+    made = text(launcher="srun", command="true", retries=2)
+    assert slurm.run(made, SLURM_RESTART_COUNT="2")[0] == 0
+    code, said = slurm.run(made, SLURM_RESTART_COUNT="3")
+    assert code == 1 and "failed nodes have ended this job 3 times" in said
+
+
+def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(slurm: Slurm) -> None:
+    slurm.program("srun", 'trap "" USR1\necho ready\nwhile :; do sleep 0.02; done')
+    made = text(launcher="srun", command="x", signal={"seconds": 2})
+    process = slurm.start(made)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    process.communicate(timeout=20)
+    assert slurm.log == "requeue 12345\n"
+
+
+def test_launchers_do_not_see_the_signal(slurm: Slurm) -> None:
+    program = slurm.path / "train.py"
+    program.write_text("import signal; print(signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN)")
+    assert slurm.run(text(command=str(program), signal={}))[1] == "True\nTrue\n"
+    assert slurm.run(text(command=str(program)))[1] == "False\nFalse\n"
+
+
+def test_each_node_finds_its_own_interface(slurm: Slurm) -> None:
+    slurm.program("getent", 'echo "10.0.0.1  $2"')
+    slurm.program("ip", 'echo "2: ens$SLURM_NODEID    inet 10.0.0.1/24 scope global"')
+    slurm.program("python", 'echo "${GLOO_SOCKET_IFNAME:-none}"')
+    asked: dict[str, t.Any] = {"launcher": "srun", "command": "python a.py"}
+    assert slurm.run(text(**asked))[1] == "ens0\nens1\n"
+    assert slurm.run(text(**asked, environment={"GLOO_SOCKET_IFNAME": "eth5"}))[1] == "eth5\neth5\n"
+    slurm.program("ip", 'echo "1: lo    inet 127.0.1.1/8 scope host lo"')
+    assert slurm.run(text(**asked))[1] == "none\nnone\n"
+
+
+@pytest.mark.parametrize("container", [None, {"image": "a.sqsh"}], ids=str)
+def test_a_python_program_of_srun_knows_its_rank_and_says_why_it_failed(
+    slurm: Slurm, container: dict[str, str] | None
+) -> None:
+    slurm.program("python", 'echo "rank $RANK, $LOCAL_RANK of $WORLD_SIZE"; exit "$RANK"')
+    asked = {"launcher": "srun", "command": "python a.py", "container": container}
+    began = time.monotonic()
+    assert slurm.run(text(**asked)) == (1, "rank 0, 0 of 2\nrank 1, 0 of 2\n")
+    # srun passes on what it printed while it lives.
+    assert time.monotonic() >= began + 2
+
+
+def test_gpus_are_sampled_until_the_training_ends(slurm: Slurm) -> None:
+    slurm.program("nvidia-smi", 'echo "nvidia-smi $*" >> "$LOG"; echo row; exec sleep 60')
+    slurm.program(
+        "srun",
+        'while [ "${1#-}" != "$1" ]; do shift; done\n'
+        'case "$*" in *nvidia-smi*) SLURMD_NODENAME=n1 exec "$@" ;; *) sleep 1; exec "$@" ;; esac',
+    )
+    made = text(
+        launcher="srun", command="true", gpus_per_node=8, logs=str(slurm.path), gpu_samples=5
+    )
+    assert slurm.run(made) == (0, "")
+    assert "-l 5\n" in slurm.log and (slurm.path / "gpu-n1-12345.csv").read_text() == "row\n"
+    for off in ({"gpu_samples": 0}, {"logs": None}, {"gpus_per_node": None}):
+        asked = {"launcher": "srun", "command": "true", "gpus_per_node": 8, "logs": "/l", **off}
+        assert "nvidia-smi" not in text(**asked)
+
+
+def test_a_number_of_nodes_that_is_not_known_yet() -> None:
+    with pytest.raises(schema.JobError, match=r"job.nodes: is idle"):
+        text(nodes="idle")
+
+
+@pytest.mark.parametrize(
+    ("changes", "strategy"),
+    [
+        ({}, "--multi_gpu"),  # without it each node trains alone, on GPUs and without
+        ({"nodes": None, "nodelist": "n[1-2]"}, "--multi_gpu"),
+        ({"nodes": 1, "gpus_per_node": 8}, "--multi_gpu"),
+        ({"nodes": None, "gpus": 4}, "--multi_gpu"),
+        ({"nodes": 1, "gpus_per_node": 1}, ""),  # refused for one process
+        ({"nodes": 1, "launcher_options": ["--num_processes=4"]}, "--multi_gpu"),
+        ({"launcher_options": ["--use_fsdp"]}, ""),
+        ({"launcher_options": ["--config_file=fsdp.yaml"]}, ""),
+        ({"launcher_options": ["--use_deepspeed"]}, "--deepspeed_multinode_launcher=standard"),
+        ({"nodes": 1, "launcher_options": ["--use_deepspeed"]}, ""),
+    ],
+    ids=str,
+)
+def test_accelerate_is_told_how_processes_work_together(
+    slurm: Slurm, changes: dict[str, t.Any], strategy: str
+) -> None:
+    slurm.program("accelerate", 'echo "accelerate $*"')
+    code, said = slurm.run(text(launcher="accelerate", **changes))
+    words = next(line for line in said.splitlines() if "accelerate launch" in line).split()
+    known = {"--multi_gpu", "--deepspeed_multinode_launcher=standard"}
+    assert code == 0 and known & set(words) == ({strategy} if strategy else set()), said
+
+
+def test_deepspeed_gets_a_list_of_hosts(slurm: Slurm) -> None:
+    slurm.program("deepspeed", 'cat "${1#--hostfile=}"; echo "${@:2}"')
+    code, said = slurm.run(text(launcher="deepspeed", gpus_per_node=8))
+    assert code == 0 and said.startswith(
+        "n1 slots=8\nn2 slots=8\n--no_ssh --node_rank=0 --master_addr=n1 --master_port=22345 train.py --epochs 3\n"
+    )

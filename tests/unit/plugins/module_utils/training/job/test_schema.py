@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the job description's checks."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema
+
+GOOD: dict[str, t.Any] = {"name": "train", "command": "train.py", "time": "1:00:00"}
+
+
+def faults(**changes: t.Any) -> list[str]:
+    with pytest.raises(schema.JobError) as raised:
+        schema.check({**GOOD, **changes})
+    lines = str(raised.value).split("\n")
+    assert all(line.startswith("job.") and " -> " in line for line in lines), lines
+    return lines
+
+
+def test_a_small_description() -> None:
+    made = schema.check({"name": "train", "script": "/s/a b.py", "arguments": ["--lr", "1 2"]})
+    assert made.command == "'/s/a b.py' --lr '1 2'" and made.launcher == "torchrun"
+    assert (
+        schema.check({"name": "x", "script": "a.py", "launcher": "srun"}).command == "python3 a.py"
+    )
+
+
+def test_texts_of_the_command_line_are_taken() -> None:
+    made = schema.check({**GOOD, "tasks_per_node": "4", "launcher": "srun", "exclusive": "true"})
+    assert made.tasks_per_node == 4 and made.exclusive is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nodse": 2}, "job.nodse: there is no such key -> did you mean nodes?"),
+        ({"name": None}, "job.name: is missing"),
+        ({"name": "a b"}, "job.name: is 'a b'"),
+        ({"script": "a.py"}, "exactly one of command and script"),
+        ({"command": None}, "exactly one of command and script"),
+        ({"time": 5400}, "YAML makes one of 1:30:00 too"),
+        ({"time": "1h"}, "is no duration"),
+        ({"memory": "lots"}, "is no size"),
+        ({"container": {"image": "/a/b.sqsh", "source": "r/a:1"}}, "write NAME.sqsh"),
+        ({"launcher": "ray"}, "one of torchrun, srun"),
+        ({"nodes": "2x"}, "a number, MIN-MAX, or idle"),
+        ({"gpus": 12, "gpus_per_node": "8"}, "are not whole nodes of 8"),
+        ({"gpus": 16, "gpus_per_node": "8", "nodes": 3}, "are not 3 nodes of 8"),
+        ({"tasks_per_node": 8}, "torchrun starts the processes of a node itself"),
+        ({"launcher": "mpirun", "container": {"image": "a"}}, "take launcher: srun"),
+        ({"container": {}}, "has neither image nor name"),
+        (
+            {"container": {"image": "a"}, "signal": {"name": "TERM"}},
+            "is TERM, which ends the container too -> USR1 or USR2",
+        ),
+        ({"container": {"image": "a", "mounts": "/a:/a"}}, "is not a list"),
+        ({"container": {"image": "a", "mounts": ["/a:/b c"]}}, "is not a valid mount"),
+        ({"environment": {"RANK": 0}}, "every task would get the same"),
+        ({"environment": {"A-B": 1}}, "is not a valid variable name"),
+        ({"environment": {"A": True}}, "put it in quotes"),
+        (
+            {"environment": {"T": "x"}, "secrets": [{"name": "T", "file": "/t"}]},
+            "among the secrets too",
+        ),
+        ({"secrets": [{"name": "T", "file": "t"}]}, "not an absolute path"),
+        ({"nodes": "idle", "nodelist": "n1"}, "those that are idle are chosen"),
+        ({"checkpoints": "ckpt"}, "not an absolute path"),
+        ({"output": "$HOME/x"}, "no shell expands"),
+        ({"sbatch_options": {"mem": "1G"}}, "write memory"),
+        ({"sbatch_options": {"tpo": 1}}, "no such option"),
+        ({"srun_options": {"mpi": True}}, "takes a value"),
+        ({"signal": {"name": "KILL"}}, "one of HUP"),
+        ({"signal": {"seconds": 3600}}, "as long as the job"),
+        ({"signal": {}, "retries": 2}, "set checkpoints"),
+        ({"hooks": {"before": "x"}}, "job.hooks.before: there is no such key"),
+        ({"retries": -1}, "write a whole number"),
+        ({"exclusive": "maybe"}, "write true or false"),
+        ({"partition": ""}, "job.partition: is empty"),
+    ],
+)
+def test_wrong_descriptions(changes: dict[str, t.Any], said: str) -> None:
+    found = faults(**changes)
+    assert any(said in line for line in found), found
+
+
+def test_all_faults_are_said_at_once() -> None:
+    assert len(faults(nodes="x", memory="y", checkpoints="z")) == 3
+    with pytest.raises(schema.JobError, match="is not a mapping"):
+        schema.check(["a"])
+
+
+def test_numbers_of_gpus() -> None:
+    made = schema.check({**GOOD, "gpus": 16, "gpus_per_node": "h100:8"})
+    assert (made.nodes, made.gpus, made.gpu_count) == ("2", None, 8)
+    assert schema.check({**GOOD, "gpus": 16}).gpus == 16
+
+
+def test_the_documentation_has_every_key() -> None:
+    page = Path(__file__).resolve().parents[6] / "docs" / "training_jobs.md"
+    text = page.read_text(encoding="utf-8")
+
+    def keys(spec: dict[str, t.Any], prefix: str = "") -> t.Iterator[str]:
+        for name, rule in spec.items():
+            yield f"{prefix}{name}"
+            inside = f"{prefix}{name}[]." if rule["type"] == "list" else f"{prefix}{name}."
+            yield from keys(rule.get("options") or {}, inside)
+
+    missing = [name for name in keys(schema.SPEC) if f"| `{name}` |" not in text]
+    assert not missing
+    for block in text.split("```yml\n")[1:]:
+        example = yaml.safe_load(block.split("```")[0])
+        schema.check(example)
