@@ -48,7 +48,7 @@ SANITY: dict[str, list[str]] = {
     "pylint": ["plugins/"],
     "replace-urlopen": [],
     "runtime-metadata": [],
-    "shebang": ["plugins/", "roles/", "molecule/", "docs/", "recipes/", ".ci/"],
+    "shebang": ["plugins/", "roles/", "molecule/", "docs/", "recipes/images/", ".ci/"],
     "symlinks": [],
     "use-argspec-type-path": [],
     "use-compat-six": [],

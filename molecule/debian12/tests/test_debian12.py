@@ -31,4 +31,7 @@ def test_a_job_of_a_user_is_run_and_accounted(host: Host) -> None:
     listed = (
         f"sacct --user=alice --name={name} --allocations --noheader --parsable2 --format=account"
     )
-    assert "research" in host.check_output(listed).split()
+    # Slurm sends what it records when it has time.
+    host.run_expect(
+        [0], f"timeout 60 sh -c 'until {listed} | grep -qx research; do sleep 0.2; done'"
+    )

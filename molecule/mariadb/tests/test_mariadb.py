@@ -19,6 +19,8 @@ def test_service_runs_now_and_after_a_boot(host: Host) -> None:
 def test_database_and_its_user_exist(host: Host) -> None:
     assert "slurm_acct_db" in query(host, "SHOW DATABASES").split()
     assert "ON `slurm_acct_db`.* TO `slurm`" in query(host, "SHOW GRANTS FOR slurm@localhost")
+    login = "mariadb --user=slurm --password=of-a-container-for-tests slurm_acct_db"
+    assert host.run(f"{login} --execute='SELECT 1'").succeeded
 
 
 def test_settings_are_in_effect(host: Host) -> None:

@@ -8,7 +8,7 @@ from testinfra.host import Host
 
 
 def test_limits_hold_for_a_login(host: Host) -> None:
-    assert host.check_output("su - nobody -s /bin/sh -c 'ulimit -Sn'") == "131072"
+    assert host.check_output("su - nobody -s /bin/sh -c 'ulimit -Sn'") == "4099"
 
 
 def test_kernel_settings_are_in_effect(host: Host) -> None:
