@@ -62,6 +62,10 @@ def test_each_public_variable_is_in_one_role() -> None:
 def test_private_variables_are_marked(role: str) -> None:
     for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
         names = load(path) or {}
+        if path.name == "model.yml":
+            # The one name that all roles share; the text is what a role says where it is missing.
+            assert set(names) == {"slurm_model"}
+            continue
         assert all(name.startswith(f"__{role}_") for name in names), path
 
 
