@@ -18,7 +18,7 @@ description:
     delegated, it reads the record C(/var/lib/trainwright/record.json). It changes nothing.
   - A run that sees only some of the nodes takes the others from the record. A node that the
     inventory no longer lists stays until O(remove) names it.
-  - The result is the model itself; register it as C(slurm_model), the name all roles read. It is no
+  - The result is the model itself; register it as C(slurm_model), the name all roles read. It is not a
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
     model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
@@ -118,7 +118,7 @@ install_method:
   sample: distribution
   returned: success
 controllers:
-  description: Hosts of slurmctld, primary first. C(name) is what the host calls itself.
+  description: Hosts of slurmctld, primary first. C(name) is the host's own host name.
   type: list
   elements: dict
   sample:
@@ -434,12 +434,12 @@ oci_conf:
   sample: []
   returned: success
 slurmd_digest:
-  description: SHA-256 over what makes every slurmd restart when it changes.
+  description: SHA-256 of the settings for which every slurmd restarts when they change.
   type: str
   sample: 9f86d0
   returned: success
 slurmd_digests:
-  description: By host, the same with what concerns only that node.
+  description: By host, the same with the settings of that node alone.
   type: dict
   sample:
     c1: 2c26b4
@@ -486,7 +486,7 @@ groups:
       gid: 2001
   returned: success
 messages:
-  description: What a person should know, such as why cgroups are off.
+  description: Messages for the reader of the run, such as why cgroups are off.
   type: list
   elements: str
   sample: []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What follows from the nodes together: cgroups, default memory, topology, MPI. Pure."""
+"""Choices that depend on all nodes together: cgroups, default memory, topology. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .nodes import folded, places
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Controllers a node needs for cgroup/v2; devices are limited by eBPF and have no controller there.
+# Controllers that cgroup/v2 needs; devices are limited by eBPF there, without a controller.
 CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory")
 
 
 def choose_cgroup(
     nodes: Sequence[Mapping[str, t.Any]], version: tuple[int, int]
 ) -> dict[str, t.Any]:
-    """Choose how slurmd confines jobs, by what every node that runs slurmd can do.
+    """Choose how slurmd confines jobs: every node that runs slurmd must support it.
 
     Hybrid cgroups stop slurmd ("Hybrid mode is not supported"). ``CgroupPlugin=disabled`` came with
     24.05 (cgroup.conf(5)); before, cgroup/v1 with no plugin that uses it lets slurmd start.
@@ -47,7 +47,7 @@ def choose_cgroup(
                 f"{fold(member[0] for member in members)} {reason}"
                 for reason, members in folded(unable, lambda item: item[1])
             )
-            or f"Slurm {version[0]}.{version[1]:02d} has no cgroup/v2"
+            or f"Slurm {version[0]}.{version[1]:02d} does not have cgroup/v2"
         )
     constrain = plugin == "cgroup/v2"
     overridden = [
@@ -76,14 +76,14 @@ def choose_cgroup(
 def choose_topology(
     settings: Settings, nodes: Sequence[Mapping[str, t.Any]], version: tuple[int, int]
 ) -> tuple[dict[str, t.Any], list[str]]:
-    """Return (topology of the model, what to say of it). Raises topology.TopologyError."""
+    """Return (topology of the model, messages about it). Raises topology.TopologyError."""
     made = topology.design(settings.get("slurm_topology") or {}, places(nodes), version)
     given = {str(key).lower() for key in settings.get("slurm_conf") or {}}
     chosen: dict[str, t.Any] = {
         "plugin": made.plugin if made else "none",
         "file": topology_files.file_name(version) if made else "",
         "lines": topology_files.lines(made, version) if made else [],
-        # Who sets the plugin by hand has files of his own.
+        # A site that sets the plugin itself writes the files itself.
         "managed": "topologyplugin" not in given,
         "unplaced": list(made.unplaced) if made else [],
         "left_out": list(made.left_out) if made else [],

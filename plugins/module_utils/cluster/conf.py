@@ -21,7 +21,7 @@ if t.TYPE_CHECKING:
 
 
 def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
-    """Return the computed settings of slurm.conf, and a site's own instead of them or beside them."""
+    """Return the computed settings of slurm.conf, with a site's own settings merged in."""
     settings, cgroup = inputs["settings"], model["cgroup"]
     gres = sorted({item["name"] for node in model["nodes"] for item in node["gres"]})
     types = sorted(
@@ -116,7 +116,7 @@ def cgroup_conf(model: Model, settings: Settings) -> Pairs:
 
 
 def plugstack(settings: Settings, inputs: Inputs) -> list[str]:
-    """Lines of plugstack.conf. They stand in it themselves: configless hands out no file that it includes by path."""
+    """Return the lines of plugstack.conf, written out: configless mode does not ship files included by path."""
     lines = [str(line) for line in settings.get("slurm_plugstack") or []]
     if inputs["groups"].get("slurm_pyxis"):
         version = str(settings.get("pyxis_version") or pyxis.VERSION)

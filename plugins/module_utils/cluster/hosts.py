@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The hosts of the services, /etc/hosts, and who the host certificates are for. Pure."""
+"""The hosts of the services, /etc/hosts, and the names in the host certificates. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def service_hosts(inputs: Inputs, group: str) -> list[dict[str, str]]:
 
 
 def add_hosts(model: Model, inputs: Inputs) -> None:
-    """Add what /etc/hosts and the host certificates need, of every host that is known."""
+    """Add the names and addresses of all known hosts, for /etc/hosts and the host certificates."""
     entries: dict[str, dict[str, str]] = {}
     for host in sorted(
         {host for group in SERVICE_GROUPS for host in inputs["groups"].get(group, [])},

@@ -72,11 +72,11 @@ def build_model(inputs: Inputs) -> Model:
         )
     elif wanted and version != (0, 0) and parse_version(wanted) != version:
         messages.append(
-            f"slurm_version {wanted} is not what the distribution has; Slurm {version_string} is"
+            f"the distribution does not have slurm_version {wanted}; Slurm {version_string} is"
             " installed (slurm_install_method repository or source gives another)"
         )
-    network, said = choose_topology(settings, nodes, version)
-    messages += said
+    network, notes = choose_topology(settings, nodes, version)
+    messages += notes
     unlisted = [node["name"] for node in nodes if not node["listed"]]
     if unlisted:
         messages.append(
@@ -87,7 +87,7 @@ def build_model(inputs: Inputs) -> Model:
         os_row(inputs["supported_os"], facts[host].get("os") or {}) or {} for host in sorted(facts)
     ]
     pmix = (
-        # What a person's own repository was built with is unknown.
+        # It is not known how a site's own repository was built.
         bool(rows)
         and settings["slurm_install_method"] in ("distribution", "source")
         and all(row.get("pmix") for row in rows)
@@ -101,7 +101,7 @@ def build_model(inputs: Inputs) -> Model:
     if pmix and without:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
         pmix = False
-        messages.append(f"MpiDefault is none: {fold(without)} has a Slurm without mpi/pmix")
+        messages.append(f"MpiDefault is none: {fold(without)}'s Slurm does not have mpi/pmix")
     if not facts or not any(host in facts for host in [*compute, *controller_hosts]):
         pmix = bool((inputs["record"].get("choices") or {}).get("pmix"))
 

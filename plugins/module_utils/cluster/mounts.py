@@ -13,7 +13,7 @@ if t.TYPE_CHECKING:
 
 
 def normalise_mounts(mounts: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """Return cluster_mounts with every key present; parents come before what is mounted in them."""
+    """Return cluster_mounts with every key present; a parent comes before the mounts inside it."""
     result = []
     for mount in mounts:
         options = mount.get("options") or "defaults"

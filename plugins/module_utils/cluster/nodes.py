@@ -44,7 +44,7 @@ def _topology(declared: Mapping[str, t.Any], facts: Mapping[str, t.Any]) -> dict
     given = [key for key in found if declared.get(key)]
     cpus = int(declared.get("cpus") or (product if given else found_cpus))
     if product != cpus:
-        # What is declared, or what a container may use, is not what the machine reports.
+        # The declared CPUs, or those that a container may use, differ from the machine's.
         threads = parts["threads_per_core"]
         if cpus % threads:
             threads = 1
@@ -61,7 +61,7 @@ def _topology(declared: Mapping[str, t.Any], facts: Mapping[str, t.Any]) -> dict
 def _gres(
     declared: Sequence[Mapping[str, t.Any]] | None, facts: Mapping[str, t.Any]
 ) -> list[dict[str, t.Any]]:
-    """Return the generic resources of a node: what is declared, else the GPUs found."""
+    """Return the generic resources of a node: those declared, else the GPUs found."""
     if declared is not None:
         result = []
         for item in declared:
@@ -138,7 +138,7 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
 def merge_nodes(
     inputs: Inputs, clients: Sequence[str], messages: list[str]
 ) -> tuple[list[dict[str, t.Any]], list[str]]:
-    """Merge the record with what this run saw. Returns (nodes in order, names that are new)."""
+    """Merge the record with the nodes that this run saw. Returns (nodes in order, names that are new)."""
     nodes: dict[str, dict[str, t.Any]] = {
         name: dict(node)
         for name, node in (inputs["record"].get("nodes") or {}).items()
@@ -147,7 +147,7 @@ def merge_nodes(
     known = set(nodes)
     compute = inputs["groups"].get("slurm_compute", [])
     client_set = set(clients)
-    # A login host that needs no slurmd any more (sackd came with an upgrade) is no node any more.
+    # After an upgrade that brings sackd, a login host no longer runs slurmd and is not a node.
     for name in [
         name
         for name, node in nodes.items()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The record on the controllers: what a run that sees only some hosts has to know. Pure."""
+"""The record on the controllers, from which a run knows the hosts that it does not see. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORD_FORMAT = 1
 
 
 def record_of(model: Model, inputs: Inputs, pmix: bool) -> dict[str, t.Any]:
-    """Return the record for the controllers: what a run that sees only some hosts has to know."""
+    """Return the record for the controllers, for later runs that see only some of the hosts."""
     hosts = {
         host: entry
         for host, entry in (inputs["record"].get("hosts") or {}).items()

@@ -45,15 +45,15 @@ def design(
 ) -> Topology | None:
     """Return the topology of the nodes in places, None for the plugin none.
 
-    spec: slurm_topology. What its switches and blocks say of a node goes before the node's own
-    place. Names that are no key of places (nodes that no run has reached yet) are passed over.
+    spec: slurm_topology. Its switches and blocks take precedence over a node's own place.
+    Names that are not in places (nodes that no run has reached yet) are ignored.
     version: of Slurm, as (24, 11). Raises TopologyError.
     """
     plugin = str(spec.get("plugin") or "none")
     if plugin == "none":
         return None
     faults: list[Fault] = []
-    # From 25.05 on the other kind may stand beside the cluster's own, for partitions to choose.
+    # From 25.05 on the file may hold the other kind as well, for partitions to choose.
     both = version >= YAML_FROM
     tree: Tree | None = None
     blocks: tuple[Block, ...] = ()
@@ -140,9 +140,9 @@ def _design_blocks(spec: Mapping[str, t.Any], places: Mapping[str, Place]) -> tu
 
 
 def faults_of(topology: Topology, known: Iterable[str]) -> list[Fault]:
-    """Return what Slurm would stop at, or would silently do otherwise; [] for a sound topology.
+    """Return the faults that make Slurm stop or silently do something else; [] if there are none.
 
-    Slurm has no checker for these files, and a daemon ends at most of these faults.
+    Slurm does not have a checker for these files, and most of these faults end a daemon.
     """
     variable = "slurm_topology"
     remedy = "correct slurm_network_path, slurm_block or slurm_topology (merge_lowest for fewer switches)"

@@ -37,11 +37,11 @@ def blocks_in(blocks: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
         name = str(item["name"])
         where = f"{base}[{name}]"
         if name in names:
-            faults.append(Fault(where, "stands there twice", "write all its nodes in one place"))
+            faults.append(Fault(where, "is there twice", "write all its nodes in one place"))
         names.add(name)
         members = hosts_in(item.get("nodes"), f"{where}.nodes", faults)
         if not members:
-            faults.append(Fault(where, "has no nodes", "name its nodes, or remove it"))
+            faults.append(Fault(where, "does not have nodes", "name its nodes, or remove it"))
         for node in members:
             if found.setdefault(node, name) != name:
                 what = f"{node} is in {found[node]} as well"
@@ -52,7 +52,7 @@ def blocks_in(blocks: Sequence[Mapping[str, t.Any]]) -> dict[str, str]:
 
 
 def size_faults(sizes: Sequence[t.Any], blocks: Sequence[Block] = ()) -> list[Fault]:
-    """Return what is wrong with block sizes: the base, then that times powers of two, rising."""
+    """Return the faults of block sizes: they must be the base, then it times rising powers of two."""
     variable = "slurm_topology.block_sizes"
     if not sizes:
         counts = sorted({len(block.nodes) for block in blocks})

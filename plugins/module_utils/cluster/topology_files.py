@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""topology.conf and topology.yaml of a topology, and what to say of it. Pure."""
+"""topology.conf and topology.yaml of a topology, and notes about it. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _named(nodes: Sequence[str]) -> str:
 
 
 def notes(topology: Topology, version: tuple[int, int]) -> list[str]:
-    """Return what a person should know of this topology, a line each."""
+    """Return notes for the reader of the run about this topology, one line each."""
     said = []
     if topology.unplaced and topology.left_out != topology.unplaced:
         said.append(

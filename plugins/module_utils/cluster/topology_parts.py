@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a topology is made of: places, switches, blocks, their names and what is wrong with them.
+"""The parts of a topology: places, switches, blocks, their names, and faults in them.
 
 Pure: no I/O, no Ansible. A place is a path of switch names from the top of the network to the leaf
 switch that the node hangs on, and the name of a block (an NVLink domain).
@@ -21,12 +21,12 @@ if t.TYPE_CHECKING:
 #: "cannot be longer than 64 characters" (topology.conf(5)); the code counts its end.
 _LONGEST = 63
 _GOOD_NAME = re.compile(r"(?!\d+$)[A-Za-z0-9_][A-Za-z0-9_-]*", re.ASCII)
-#: Of one kind of fault in ten thousand nodes, so many are said.
+#: A message names at most this many nodes with the same fault.
 _SAID = 5
 
 
 class Fault(t.NamedTuple):
-    """Why a topology cannot be: the variable, what is wrong, what to do."""
+    """Why a topology is refused: the variable, the fault, the remedy."""
 
     variable: str
     what: str
@@ -34,7 +34,7 @@ class Fault(t.NamedTuple):
 
 
 class TopologyError(ValueError):
-    """What was given makes no topology. faults: all that is wrong with it."""
+    """The input does not make a topology. faults: all of its faults."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = list(faults)
@@ -59,7 +59,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Tree:
-    """Switches, parents before what is below them. unplaced: nodes whose place is unknown."""
+    """Switches, parents before their children. unplaced: nodes whose place is unknown."""
 
     switches: tuple[Switch, ...]
     unplaced: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def path_of(given: object) -> tuple[str, ...]:
 
 
 def slurm_name(name: str) -> str:
-    """Return a name that Slurm reads as one switch or block: what it can read stays as it is.
+    """Return a name that Slurm reads as one switch or block; a name that it can read stays as it is.
 
     Host lists have a meaning for brackets, commas and a number alone, SLURM_TOPOLOGY_ADDR for dots.
     A name that had to be changed ends in a digest of what it was, so that two never become one, and

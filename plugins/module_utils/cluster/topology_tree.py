@@ -140,7 +140,7 @@ def _tree(
 def paths_from(switches: Sequence[Mapping[str, t.Any]]) -> dict[str, list[str]]:
     """Return node name -> path for a description of switches: [{name, nodes | switches}].
 
-    Raises TopologyError for a description that is no tree.
+    Raises TopologyError for a description that is not a tree.
     """
     base = "slurm_topology.switches"
     faults: list[Fault] = []
@@ -150,9 +150,7 @@ def paths_from(switches: Sequence[Mapping[str, t.Any]]) -> dict[str, list[str]]:
         name = str(item["name"])
         where = f"{base}[{name}]"
         if name in nodes_on:
-            faults.append(
-                Fault(where, "stands there twice", "write all that is on it in one place")
-            )
+            faults.append(Fault(where, "is there twice", "write everything on it in one place"))
         nodes_on[name] = hosts_in(item.get("nodes"), f"{where}.nodes", faults)
         below[name] = hosts_in(item.get("switches"), f"{where}.switches", faults)
         if bool(item.get("nodes")) == bool(item.get("switches")):

@@ -184,7 +184,7 @@ def test_described_switches_go_before_the_hosts_own_places() -> None:
 @pytest.mark.parametrize(
     ("switches", "what"),
     [
-        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "stands there twice"),
+        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "is there twice"),
         ([{"name": "a"}], "has neither nodes nor switches"),
         ([{"name": "a", "nodes": "c1", "switches": "b"}, {"name": "b", "nodes": "c2"}], "has nodes and switches"),
         ([{"name": "a", "switches": "b"}], "no switch is called b"),
@@ -260,8 +260,8 @@ def test_sizes_that_slurm_stops_at_are_refused(sizes: list[t.Any], what: str) ->
     ("blocks", "what"),
     [
         ([{"name": "a", "nodes": "c1"}, {"name": "b", "nodes": "c[1-2]"}], "c1 is in a as well"),
-        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "stands there twice"),
-        ([{"name": "a", "nodes": ""}], "has no nodes"),
+        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "is there twice"),
+        ([{"name": "a", "nodes": ""}], "does not have nodes"),
         ([], "is known of no compute node"),
     ],
 )
