@@ -36,7 +36,7 @@ _PACKAGES = (
     "linux-image-cloud-amd64 systemd systemd-sysv libpam-systemd dbus udev kmod iproute2 procps "
     "openssh-server sudo python3 python3-apt ca-certificates"
 ).split()
-_ROLE_PACKAGES = ROOT / "roles/slurm/vars/main/packages_debian.yml"
+_ROLE_PACKAGES = ROOT / "roles/slurm_packages/vars/main/packages_debian.yml"
 _ROLE_SETS = "slurm_cluster slurm_controller slurm_database slurm_compute mariadb time_sync".split()
 _DPKG_OPTIONS = (
     "path-exclude=/usr/share/doc/*",

@@ -21,10 +21,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     HOST_VARIABLES,
     Inputs,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import (
-    RECORD_FORMAT,
-    build_model,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 
 RECORD_PATH = "/var/lib/trainwright/record.json"

@@ -18,7 +18,7 @@ description:
     delegated, it reads the record C(/var/lib/trainwright/record.json). It changes nothing.
   - A run that sees only some of the nodes takes the others from the record. A node that the
     inventory no longer lists stays until O(remove) names it.
-  - The result is the model itself; register it as C(slurm_model), the name all roles read. It is no
+  - The result is the model itself; register it as C(slurm_model), the name all roles read. It is not a
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
     model of a thousand nodes took 354 s a task instead of 45 s.
   - Node names are folded with ClusterShell, which the Python of the control node needs.
@@ -117,7 +117,7 @@ install_method:
   sample: distribution
   returned: success
 controllers:
-  description: Hosts of slurmctld, primary first. C(name) is what the host calls itself.
+  description: Hosts of slurmctld, primary first. C(name) is the host's own host name.
   type: list
   elements: dict
   sample:
@@ -341,12 +341,21 @@ partitions:
       options: {}
   returned: success
 slurm_conf:
-  description: Scalar settings of slurm.conf in order.
+  description: >-
+    The settings of slurm.conf that depend on the cluster, and those of the variable slurm_conf. The role slurmctld
+    adds the lines that every cluster has.
   type: list
   elements: list
   sample:
     - - ClusterName
       - atlas
+  returned: success
+slurm_conf_given:
+  description: The variable slurm_conf. A null removes a line, whether computed or the role's.
+  type: dict
+  sample:
+    KillWait: 60
+    RebootProgram: null
   returned: success
 node_lines:
   description: NodeName lines.
@@ -402,7 +411,9 @@ cgroup_conf:
       - cgroup/v2
   returned: success
 slurmdbd_conf:
-  description: Settings of slurmdbd.conf without the password.
+  description: >-
+    The settings of slurmdbd.conf that depend on the cluster, without the password. The role slurmdbd adds the lines
+    that every cluster has, and the variable slurmdbd_conf.
   type: list
   elements: list
   sample:
@@ -422,12 +433,12 @@ oci_conf:
   sample: []
   returned: success
 slurmd_digest:
-  description: SHA-256 over what makes every slurmd restart when it changes.
+  description: SHA-256 of the settings for which every slurmd restarts when they change.
   type: str
   sample: 9f86d0
   returned: success
 slurmd_digests:
-  description: By host, the same with what concerns only that node.
+  description: By host, the same with the settings of that node alone.
   type: dict
   sample:
     c1: 2c26b4
@@ -474,7 +485,7 @@ groups:
       gid: 2001
   returned: success
 messages:
-  description: What a person should know, such as why cgroups are off.
+  description: Messages for the reader of the run, such as why cgroups are off.
   type: list
   elements: str
   sample: []

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import topology
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import (
+    topology,
+    topology_files,
+    topology_parts,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import fold
 
 from tests.unit.network import instances
@@ -161,11 +165,13 @@ def test_blocks_are_known_and_changed_without_a_restart(placed: Converged) -> No
 @pytest.mark.systems("debian13")
 def test_a_slurmctld_takes_the_topology_of_ten_thousand_instances(site: Converged) -> None:
     paths = instances(COUNT)
-    places = {name: topology.Place(topology.path_of(path)) for name, path in paths.items()}
+    places = {
+        name: topology_parts.Place(topology_parts.path_of(path)) for name, path in paths.items()
+    }
     started = time.process_time()
     made = topology.design({"plugin": "tree"}, places, (24, 11))
     assert made
-    text = "\n".join(topology.lines(made, (24, 11)))
+    text = "\n".join(topology_files.lines(made, (24, 11)))
     assert time.process_time() - started < 2
     auth = site.run("ctl1", "scontrol show config | awk '$1 == \"AuthType\" {print $3}'")
     conf = f"""ClusterName=big

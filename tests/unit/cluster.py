@@ -11,10 +11,10 @@ import typing as t
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
-ROLE_VARS = ROOT / "roles/slurm/vars/main"
-SUPPORTED_OS = yaml.safe_load((ROLE_VARS / "os.yml").read_text())["__slurm_supported_os"]
+ROLE_VARS = ROOT / "roles/cluster/vars/main"
+SUPPORTED_OS = yaml.safe_load((ROLE_VARS / "os.yml").read_text())["__cluster_supported_os"]
 CHECKED_ROLES = yaml.safe_load((ROLE_VARS / "checked_roles.yml").read_text())[
-    "__slurm_checked_roles"
+    "__cluster_checked_roles"
 ]
 
 

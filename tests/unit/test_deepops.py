@@ -3,7 +3,7 @@
 """A DeepOps inventory is used as it is: its groups are mapped, its variables break nothing.
 
 Groups and variables are those of https://github.com/NVIDIA/deepops: config.example/inventory,
-config.example/group_vars and roles/slurm/defaults.
+config.example/group_vars and roles/cluster/defaults.
 """
 
 from __future__ import annotations

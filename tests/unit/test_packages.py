@@ -18,7 +18,7 @@ from tests.unit.cluster import ROOT, SUPPORTED_OS
 LOADER = DataLoader()
 FILES = [
     path
-    for role in ("slurm", "slurm_build")
+    for role in ("cluster", "slurm_packages", "slurm_build")
     for path in [
         ROOT / "roles" / role / "defaults" / "main.yml",
         *sorted((ROOT / "roles" / role / "vars" / "main").glob("*.yml")),
@@ -72,7 +72,7 @@ def render(
     version: str = "12",
     groups: t.Sequence[str] = GROUPS,
     method: str = "source",
-    role: str = "slurm",
+    role: str = "slurm_packages",
     **more: t.Any,
 ) -> t.Any:
     """Return a private variable of a role on a host of one system."""
@@ -121,42 +121,40 @@ def packaging(system: str) -> str:
 def test_each_group_gets_its_daemon(system: str, version: str, method: str) -> None:
     names = NAMES[packaging(system), "schedmd" if method == "source" else "distribution"]
     for group in GROUPS:
-        packages = render("packages_of_host", system, version, [group], method)
+        packages = render("of_host", system, version, [group], method)
         assert names[group] in packages, (group, packages)
         assert "munge" in packages and "chrony" in packages
         assert packages == sorted(set(packages))
-    compute = render("packages_of_host", system, version, ["slurm_compute"], method)
+    compute = render("of_host", system, version, ["slurm_compute"], method)
     assert names["pam"] in compute
     assert names["slurm_controller"] not in compute and names["sackd"] not in compute
-    assert names["sackd"] in render("packages_of_host", system, version, ["slurm_login"], method)
+    assert names["sackd"] in render("of_host", system, version, ["slurm_login"], method)
     assert any(
         name.startswith("mariadb")
-        for name in render("packages_of_host", system, version, ["slurm_database"], method)
+        for name in render("of_host", system, version, ["slurm_database"], method)
     )
 
 
 @pytest.mark.parametrize(("system", "version"), SYSTEMS)
 def test_packages_of_one_origin_only(system: str, version: str) -> None:
     """slurm-smd conflicts with each of the distribution's packages."""
-    packages = render("packages_of_host", system, version, GROUPS, "source")
+    packages = render("of_host", system, version, GROUPS, "source")
     if packaging(system) == "deb":
         assert not set(NAMES["deb", "distribution"].values()) & set(packages)
         assert not [name for name in packages if name.startswith("slurm-wlm")]
 
 
 def test_a_repository_may_have_schedmds_names() -> None:
-    packages = render(
-        "packages_of_host", method="repository", slurm_repository={"package_names": "schedmd"}
-    )
+    packages = render("of_host", method="repository", slurm_repository={"package_names": "schedmd"})
     assert "slurm-smd-slurmctld" in packages and "slurmctld" not in packages
 
 
 @pytest.mark.parametrize(("system", "version"), SYSTEMS)
 def test_dnf_gets_the_version_with_the_name(system: str, version: str) -> None:
     if packaging(system) == "rpm":
-        pinned = render("packages_by_version", system, version, ["slurm_compute"], "source")
+        pinned = render("by_version", system, version, ["slurm_compute"], "source")
         assert "slurm-slurmd-24.11*" in pinned and "munge" in pinned
-        plain = render("packages_by_version", system, version, ["slurm_compute"], "distribution")
+        plain = render("by_version", system, version, ["slurm_compute"], "distribution")
         assert "slurm-slurmd" in plain
 
 

@@ -39,6 +39,7 @@ FROM_OTHER_ROLES = (
     "oci_conf",
     "pyxis_options",
     "pyxis_version",
+    "slurm_repository",
 )
 # The host of a problem that does not belong to one host.
 INVENTORY = "inventory"

@@ -9,7 +9,7 @@ import typing as t
 from ...slurm.hostlist import HostlistError, fold, read
 from .. import topology
 from ..inputs import CLUSTER, Problem, cluster_version, compute_names, label_of, parse_version
-from ..model import merge_nodes, places
+from ..nodes import merge_nodes, places
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator

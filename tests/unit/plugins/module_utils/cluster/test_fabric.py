@@ -14,7 +14,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.fabric i
     FabricError,
     nvlink_domain,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology import paths_from
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_tree import (
+    paths_from,
+)
 
 FILTERS = FilterModule().filters()
 ib_switches, nvlink_blocks = FILTERS["ib_switches"], FILTERS["nvlink_blocks"]

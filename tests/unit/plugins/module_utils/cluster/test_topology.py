@@ -11,24 +11,31 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import topology
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology import (
+    design,
+    faults_of,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_files import (
+    lines,
+    notes,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_parts import (
     Block,
     Place,
     Switch,
     Topology,
     TopologyError,
-    design,
-    faults_of,
-    from_paths,
-    lines,
-    notes,
-    paths_from,
+    path_of,
     slurm_name,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.topology_tree import (
+    MOST_SWITCHES,
+    from_paths,
+    paths_from,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import expand
@@ -51,7 +58,7 @@ PATHS: dict[str, t.Any] = {
 
 def placed(paths: dict[str, t.Any]) -> dict[str, Place]:
     """Return the places of nodes with these paths."""
-    return {node: Place(topology.path_of(path)) for node, path in paths.items()}
+    return {node: Place(path_of(path)) for node, path in paths.items()}
 
 
 def blocks_of(**sizes: int) -> dict[str, Place]:
@@ -177,7 +184,7 @@ def test_described_switches_go_before_the_hosts_own_places() -> None:
 @pytest.mark.parametrize(
     ("switches", "what"),
     [
-        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "stands there twice"),
+        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "is there twice"),
         ([{"name": "a"}], "has neither nodes nor switches"),
         ([{"name": "a", "nodes": "c1", "switches": "b"}, {"name": "b", "nodes": "c2"}], "has nodes and switches"),
         ([{"name": "a", "switches": "b"}], "no switch is called b"),
@@ -253,8 +260,8 @@ def test_sizes_that_slurm_stops_at_are_refused(sizes: list[t.Any], what: str) ->
     ("blocks", "what"),
     [
         ([{"name": "a", "nodes": "c1"}, {"name": "b", "nodes": "c[1-2]"}], "c1 is in a as well"),
-        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "stands there twice"),
-        ([{"name": "a", "nodes": ""}], "has no nodes"),
+        ([{"name": "a", "nodes": "c1"}, {"name": "a", "nodes": "c2"}], "is there twice"),
+        ([{"name": "a", "nodes": ""}], "does not have nodes"),
         ([], "is known of no compute node"),
     ],
 )
@@ -332,7 +339,7 @@ def test_what_slurm_stops_at_is_found(made: Topology, what: str) -> None:
 
 
 def test_more_switches_than_slurm_reads_in_time_are_refused() -> None:
-    many = {f"c{i}": ["top", f"leaf{i}"] for i in range(topology.MOST_SWITCHES)}
+    many = {f"c{i}": ["top", f"leaf{i}"] for i in range(MOST_SWITCHES)}
     with pytest.raises(TopologyError, match="merge_lowest"):
         design({"plugin": "tree"}, placed(many), OLD)
     made = design({"plugin": "tree", "merge_lowest": 1}, placed(many), OLD)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Digests that decide whether a daemon is restarted. Pure: the same content, the same digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+from ..slurm.conf.syntax import restart_parameters
+
+if t.TYPE_CHECKING:
+    from .schema import Model
+
+
+def digest(value: t.Any) -> str:
+    """Return the sha256 of any plain structure, the same for the same content."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def add_digests(model: Model) -> None:
+    """Add the digests that decide whether slurmd is restarted: of all nodes, and of each one."""
+    wanted = {name.lower() for name in restart_parameters("slurmd", model["version_string"])}
+    scalars = sorted(
+        [key.lower(), value] for key, value in model["slurm_conf"] if key.lower() in wanted
+    )
+    model["slurmd_digest"] = digest([scalars, model["cgroup_conf"]])
+    autodetect = [line for line in model["gres_lines"] if line.startswith("AutoDetect=")]
+    for node in model["nodes"]:
+        own = [node["name"], node["gres"], autodetect]
+        if not model["reconfigure_adds_nodes"]:
+            # Before 23.11 a running slurmd keeps the node definition that it started with.
+            own += [
+                node[key]
+                for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core", "memory_mb")
+            ]
+        model["slurmd_digests"][node["host"]] = digest([model["slurmd_digest"], own])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The shape of the cluster model; RETURN of plugins/modules/cluster_model.py documents each key."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..slurm.conf.pairs import Pairs
+
+
+class Model(t.TypedDict):
+    """The cluster model; see RETURN of the module cluster_model for what each key holds."""
+
+    cluster: str
+    version: list[int]
+    version_string: str
+    installed_version: str
+    install_method: str
+    controllers: list[dict[str, str]]
+    database: dict[str, t.Any] | None
+    login: list[dict[str, t.Any]]
+    rest: list[dict[str, str]]
+    compute_hosts: list[str]
+    client_hosts: list[str]
+    hosts: list[dict[str, t.Any]]
+    host_keys: list[dict[str, t.Any]]
+    sshd_digests: dict[str, str]
+    prefix: str
+    config_dir: str
+    sbin: str
+    plugin_dir: str
+    state_dir: str
+    spool_dir: str
+    ports: dict[str, int]
+    rest_port: int
+    auth_type: str
+    slurm_user: dict[str, int]
+    sackd: bool
+    reconfigure_adds_nodes: bool
+    cgroup: dict[str, t.Any]
+    nodes: list[dict[str, t.Any]]
+    unlisted: list[str]
+    new_nodes: list[str]
+    removed_nodes: list[str]
+    partitions: list[dict[str, t.Any]]
+    slurm_conf: Pairs
+    slurm_conf_given: dict[str, t.Any]
+    node_lines: list[str]
+    node_set_lines: list[str]
+    partition_lines: list[str]
+    gres_lines: list[str]
+    topology: dict[str, t.Any]
+    cgroup_conf: Pairs
+    slurmdbd_conf: Pairs
+    plugstack: list[str]
+    oci_conf: Pairs
+    slurmd_digest: str
+    slurmd_digests: dict[str, str]
+    record: dict[str, t.Any]
+    mounts: list[dict[str, t.Any]]
+    users: list[dict[str, t.Any]]
+    groups: list[dict[str, t.Any]]
+    messages: list[str]

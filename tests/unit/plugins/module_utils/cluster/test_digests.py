@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the digests: which change restarts which slurmd."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+
+from tests.unit.cluster import inputs
+
+
+@pytest.mark.parametrize(
+    ("change", "restarts"),
+    [
+        ({"slurm_conf": {"KillWait": 60}}, False),
+        ({"slurm_spool_dir": "/scratch/slurmd"}, True),
+        ({"slurm_auth_type": "slurm"}, True),
+        ({"slurm_cgroup_conf": {"ConstrainSwapSpace": "yes"}}, True),
+    ],
+)
+def test_slurmd_digest(change: dict[str, t.Any], restarts: bool) -> None:
+    """Only what slurmd reads at its start changes the digest."""
+    assert (
+        build_model(inputs(1, **change))["slurmd_digest"] != build_model(inputs(1))["slurmd_digest"]
+    ) is restarts
+
+
+def test_a_new_node_restarts_no_other() -> None:
+    """The digests of the nodes that were there stay the same."""
+    before, after = (
+        build_model(inputs(2))["slurmd_digests"],
+        build_model(inputs(3))["slurmd_digests"],
+    )
+    assert {host: after[host] for host in before} == before

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of merging the lines of a Slurm configuration file."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.pairs import (
+    merge,
+    override,
+    text_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "YES"), (False, "NO"), (["a", 1], "a,1"), (("x",), "x"), (7, "7"), ("7-0", "7-0")],
+)
+def test_values_are_written_as_slurm_reads_them(value: t.Any, text: str) -> None:
+    assert text_of(value) == text
+
+
+def test_a_value_of_the_site_wins_whatever_its_letters_case_and_null_removes() -> None:
+    own = {"a": 3, "B": None, "C": True, "D": ["x", "y"], "E": None}
+    assert override([["A", "1"], ["B", "2"]], own) == [["a", "3"], ["C", "YES"], ["D", "x,y"]]
+
+
+def test_the_computed_lines_come_first_and_win_over_the_defaults() -> None:
+    merged = merge({"KillWait": 30, "AUTHTYPE": "none"}, [["AuthType", "munge"]], {})
+    assert merged == [["AuthType", "munge"], ["KillWait", "30"]]
+
+
+def test_the_site_wins_over_both_and_removes_both() -> None:
+    defaults, computed = {"KillWait": 30, "JobRequeue": 1}, [["Port", "1"], ["Host", "a"]]
+    own = {"killwait": 60, "PORT": 2, "jobrequeue": None, "host": None, "Licenses": "x:1"}
+    assert merge(defaults, computed, own) == [["PORT", "2"], ["killwait", "60"], ["Licenses", "x:1"]]
+
+
+def test_a_repeated_name_stays_repeated() -> None:
+    hosts = [["SlurmctldHost", "a"], ["SlurmctldHost", "b"]]
+    assert merge({"SlurmctldHost": "c"}, hosts, {}) == hosts
+
+
+def test_nothing_that_is_given_is_changed() -> None:
+    defaults, computed, own = {"A": 1}, [["B", "2"]], {"c": 3, "a": None}
+    merge(defaults, computed, own)
+    assert (defaults, computed, own) == ({"A": 1}, [["B", "2"]], {"c": 3, "a": None})

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Every public variable of a role has an effect on what is planned.
+
+Either an argument of a task depends on it (through private variables and templates, followed here), or the
+cluster model or preflight's answer changes with it, which is tried with the inputs of a small cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from functools import cache
+
+import jinja2
+import jinja2.nodes
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+
+from tests.unit.cluster import ROOT, gpus, inputs
+
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
+ENVIRONMENT = jinja2.Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])
+# Keys of a task that hold an expression without braces.
+EXPRESSIONS = {"when", "until", "changed_when", "failed_when", "that", "loop_control", "var"}
+# Their arguments are the inputs of the model and of preflight, whatever becomes of them there.
+MODEL_TASKS = {"roles/cluster/tasks/facts.yml", "roles/cluster/tasks/model.yml"}
+
+
+def load(path: t.Any) -> t.Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@cache
+def public() -> dict[str, str]:
+    """Public variable -> its role."""
+    return {
+        name: path.parts[-3]
+        for path in sorted(ROOT.glob("roles/*/defaults/main.yml"))
+        for name in load(path) or {}
+    }
+
+
+# --- what the arguments of tasks depend on -------------------------------------------------------
+
+
+def names_in(text: str, expression: bool = False) -> set[str]:
+    """Variables that a text refers to, and templates that it names."""
+    if text.endswith(".j2"):
+        return {text.rsplit("/", 1)[-1]}
+    if "{{" not in text and "{%" not in text:
+        if not expression:
+            return set()
+        text = "{{ " + text + " }}"
+    tree = ENVIRONMENT.parse(text)
+    found = {node.name for node in tree.find_all(jinja2.nodes.Name)}
+    for node in tree.find_all(jinja2.nodes.Const):
+        if isinstance(node.value, str) and node.value.endswith(".j2"):
+            found.add(node.value.rsplit("/", 1)[-1])
+    return found
+
+
+def names_of(value: t.Any, expression: bool = False) -> set[str]:
+    """The same for a structure of YAML."""
+    if isinstance(value, str):
+        return names_in(value, expression)
+    if isinstance(value, dict):
+        return {
+            name
+            for key, item in value.items()
+            for name in names_in(str(key)) | names_of(item, expression or key in EXPRESSIONS)
+        }
+    if isinstance(value, list):
+        return {name for item in value for name in names_of(item, expression)}
+    return set()
+
+
+@cache
+def definitions() -> dict[str, frozenset[str]]:
+    """Private variable, template or public variable -> what it refers to."""
+    found: dict[str, set[str]] = {}
+    for pattern in ("roles/*/vars/**/*.yml", "roles/*/defaults/main.yml"):
+        for path in ROOT.glob(pattern):
+            for name, value in (load(path) or {}).items():
+                found.setdefault(name, set()).update(names_of(value))
+    for path in ROOT.glob("roles/*/templates/*.j2"):
+        found.setdefault(path.name, set()).update(names_in(path.read_text(encoding="utf-8")))
+    return {name: frozenset(names) for name, names in found.items()}
+
+
+@cache
+def planned() -> frozenset[str]:
+    """All names that the arguments of some task depend on."""
+    waiting: list[str] = []
+    for pattern in ("roles/*/tasks/**/*.yml", "playbooks/**/*.yml"):
+        for path in ROOT.glob(pattern):
+            if str(path.relative_to(ROOT)) not in MODEL_TASKS:
+                waiting += names_of(load(path))
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += definitions().get(name, ())
+    return frozenset(found)
+
+
+# --- what the model and preflight depend on ------------------------------------------------------
+
+Change = t.Callable[[t.Any], None]
+
+
+def setting(name: str, value: t.Any) -> Change:
+    """Set one of the cluster's variables."""
+
+    def change(given: t.Any) -> None:
+        given["settings"][name] = value
+
+    return change
+
+
+def host_variable(name: str, value: t.Any) -> Change:
+    """Set a variable of the compute node c1."""
+
+    def change(given: t.Any) -> None:
+        given["host_vars"]["c1"] = {name: value}
+
+    return change
+
+
+def nothing(_given: t.Any) -> None:
+    """Leave the inputs alone."""
+
+
+def remove_c2(given: t.Any) -> None:
+    given["record"] = build_model(inputs(2))["record"]
+    given["groups"]["slurm_compute"] = ["c1"]
+    given["hosts_in_run"] = ["ctl", "login1", "c1"]
+    del given["facts"]["c2"]
+
+
+def tree(given: t.Any) -> None:
+    given["settings"]["slurm_topology"] = {"plugin": "tree"}
+    given["host_vars"]["c2"] = {"slurm_network_path": ["spine", "leaf2"]}
+
+
+def block(given: t.Any) -> None:
+    given["settings"]["slurm_topology"] = {"plugin": "block", "block_sizes": [1]}
+    given["host_vars"]["c2"] = {"slurm_block": "b2"}
+
+
+def with_gpus(given: t.Any) -> None:
+    for host in ("c1", "c2"):
+        given["facts"][host]["gpus"] = gpus(2)
+
+
+def fact(name: str, value: t.Any) -> Change:
+    """Let the node c1 report something."""
+
+    def change(given: t.Any) -> None:
+        given["facts"]["c1"][name] = value
+
+    return change
+
+
+def with_oci(given: t.Any) -> None:
+    given["groups"]["slurm_oci"] = ["c1"]
+
+
+def moved(given: t.Any) -> None:
+    """A running cluster whose name the inventory changes."""
+    given["record"] = {**build_model(inputs(2))["record"], "cluster": "old"}
+
+
+# Variable -> (what else the inputs need, the variable's value); the model differs, and nothing is refused.
+IN_MODEL: dict[str, tuple[Change, Change]] = {
+    **{
+        name: (nothing, setting(name, value))
+        for name, value in {
+            "slurm_cluster_name": "atlas",
+            "slurm_version": "25.05",
+            "slurm_auth_type": "slurm",
+            "slurm_conf": {"KillWait": 61},
+            "slurm_cgroup_conf": {"ConstrainSwapSpace": "yes"},
+            "slurm_plugstack": ["optional /usr/lib/x.so"],
+            "slurm_partitions": [{"name": "p", "groups": ["slurm_compute"]}],
+            "slurm_node_sets": [{"name": "s", "nodes": "c1"}],
+            "slurm_memory_percent": 50,
+            "slurm_ports": {"slurmctld": 7001, "slurmd": 7002, "slurmdbd": 7003},
+            "slurm_srun_port_range": "50000-55000",
+            "slurm_rest_port": 6820,
+            "slurm_state_save_location": "/srv/slurmctld",
+            "slurm_spool_dir": "/srv/slurmd",
+            "slurm_user_uid": 64031,
+            "slurm_user_gid": 64031,
+            "cluster_mounts": [{"path": "/shared", "source": "nas:/shared"}],
+            "cluster_users": [{"name": "ada", "uid": 2001}],
+            "cluster_groups": [{"name": "lab", "gid": 3001}],
+        }.items()
+    },
+    "slurm_install_method": (
+        setting("slurm_version", "24.11.5"),
+        setting("slurm_install_method", "source"),
+    ),
+    "slurm_gres_autodetect": (with_gpus, setting("slurm_gres_autodetect", "nvidia")),
+    "slurm_node": (nothing, host_variable("slurm_node", {"features": ["fast"]})),
+    "slurm_network_path": (tree, host_variable("slurm_network_path", ["spine", "leaf1"])),
+    "slurm_block": (block, host_variable("slurm_block", "b1")),
+    "slurm_topology": (
+        host_variable("slurm_network_path", ["spine", "leaf1"]),
+        setting("slurm_topology", {"plugin": "tree"}),
+    ),
+    "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
+    "slurm_remove_nodes": (remove_c2, lambda given: given["remove"].append("c2")),
+}
+# Variable -> the same; only preflight's answer differs.
+IN_PREFLIGHT: dict[str, tuple[Change, Change]] = {
+    "slurm_max_clock_skew": (fact("clock_offset_s", 30), setting("slurm_max_clock_skew", 10)),
+    "slurm_min_memory_mb": (nothing, setting("slurm_min_memory_mb", 9000)),
+    "slurm_allow_state_move": (moved, setting("slurm_allow_state_move", True)),
+    "slurm_min_disk_mb": (nothing, setting("slurm_min_disk_mb", 99000)),
+}
+
+
+def outcome(*changes: Change) -> tuple[str, list[str]]:
+    """The model as text, and what preflight refuses."""
+    given = inputs(2)
+    for change in changes:
+        change(given)
+    found = [str(problem) for problem in problems(given)]
+    return json.dumps(build_model(given), sort_keys=True, default=str), found
+
+
+@pytest.mark.parametrize("name", sorted(public()))
+def test_every_public_variable_has_an_effect(name: str) -> None:
+    if name in IN_MODEL:
+        prepare, change = IN_MODEL[name]
+        before, after = outcome(prepare), outcome(prepare, change)
+        assert not after[1], "the value of this test is refused"
+        assert before[0] != after[0]
+    elif name in IN_PREFLIGHT:
+        prepare, change = IN_PREFLIGHT[name]
+        assert outcome(prepare)[1] != outcome(prepare, change)[1]
+    else:
+        assert name in planned(), (
+            f"no argument of a task depends on {name} of the role {public()[name]}, and neither IN_MODEL"
+            " nor IN_PREFLIGHT says what it changes -> let it have an effect, or remove it"
+        )
+
+
+def test_the_tables_name_public_variables() -> None:
+    assert set(IN_MODEL) | set(IN_PREFLIGHT) <= set(public())
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("slurmdbd_conf", True),  # through a template of a private variable
+        ("enroot_conf", True),
+        ("slurmctld_nodes_timeout", True),
+        ("__slurmdbd_password", True),
+        ("slurmdbd_confg", False),
+        ("slurm_max_clock_skew", False),  # the model's own arguments prove nothing
+    ],
+)
+def test_dependencies_are_followed(name: str, found: bool) -> None:
+    assert (name in planned()) is found
