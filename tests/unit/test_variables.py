@@ -197,6 +197,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
             "slurm_spool_dir": "/srv/slurmd",
             "slurm_user_uid": 64031,
             "slurm_user_gid": 64031,
+            "cluster_mounts": [{"path": "/shared", "source": "nas:/shared"}],
             "cluster_users": [{"name": "ada", "uid": 2001}],
             "cluster_groups": [{"name": "lab", "gid": 3001}],
         }.items()
