@@ -778,7 +778,10 @@ def _slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
     database = model["database"]
     if not database:
         return []
-    storage = inputs["settings"].get("mariadb_external") or {}
+    settings = inputs["settings"]
+    storage = settings.get("mariadb_external") or {}
+    user = storage.get("user") or settings.get("mariadb_user") or "slurm"
+    name = storage.get("database") or settings.get("mariadb_database") or "slurm_acct_db"
     return [
         ["AuthType", f"auth/{model['auth_type']}"],
         ["AuthAltTypes", "auth/jwt"],
@@ -790,8 +793,8 @@ def _slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
         ["StorageType", "accounting_storage/mysql"],
         ["StorageHost", str(storage.get("host") or "localhost")],
         ["StoragePort", str(storage.get("port") or 3306)],
-        ["StorageUser", str(storage.get("user") or "slurm")],
-        ["StorageLoc", str(storage.get("database") or "slurm_acct_db")],
+        ["StorageUser", str(user)],
+        ["StorageLoc", str(name)],
         ["LogFile", "/var/log/slurm/slurmdbd.log"],
         ["PidFile", "/run/slurmdbd.pid"],
         ["DebugLevel", "info"],

@@ -449,6 +449,14 @@ def test_external_database() -> None:
     assert "secret" not in json.dumps(model)
 
 
+def test_slurmdbd_uses_the_database_that_role_mariadb_makes() -> None:
+    model = build_model(inputs(1, mariadb_database="acct", mariadb_user="accounting"))
+    pairs = dict(model["slurmdbd_conf"])
+    assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("acct", "accounting")
+    pairs = dict(build_model(inputs(1))["slurmdbd_conf"])
+    assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("slurm_acct_db", "slurm")
+
+
 def test_overrides() -> None:
     """A person's setting wins, whatever its letters' case; null takes a default out."""
     pairs = override([["A", "1"], ["B", "2"]], {"a": 3, "B": None, "C": True, "D": ["x", "y"]})
