@@ -270,4 +270,4 @@ def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
         [tmp_path / "squashfuse-none"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 127
-    assert "there is no squashfuse-none in /usr/local/bin" in done.stderr
+    assert "squashfuse-none was not found in /usr/local/bin" in done.stderr

@@ -20,7 +20,7 @@ SLACK = 600
 
 @contextlib.contextmanager
 def _as_owner(path: str) -> t.Iterator[bool]:
-    """Act as the owner of a store, who may lay any trap there; yield False where that cannot be."""
+    """Act as the owner of a store, who may have set any trap there; yield False where that is impossible."""
     owner = os.lstat(path)
     if owner.st_uid == os.geteuid():
         yield True
@@ -68,7 +68,7 @@ def _linked(every: t.Iterable[Store]) -> set[str]:
 
 
 def _sweep(store: Store) -> None:
-    """Remove what producers that died have left."""
+    """Remove files that dead producers have left."""
     for entry in os.listdir(store.images):
         match = re.match(r"(?:\.work-|sha256-)([0-9a-f]{64})", entry)
         path = os.path.join(store.images, entry)
@@ -81,7 +81,7 @@ def _sweep(store: Store) -> None:
 
 
 def _idle(store: Store, linked: set[str], now: float, check: bool) -> list[_Idle]:
-    """Images of a store without a link, and since when; one that is new here is marked."""
+    """Return the images of a store without a link, and since when; mark those seen for the first time."""
     found = []
     for image in store.all_images():
         mark = image.path[: -len("sqsh")] + "unlinked"
@@ -101,11 +101,11 @@ def _idle(store: Store, linked: set[str], now: float, check: bool) -> list[_Idle
 
 
 def _remove(idle: _Idle) -> bool:
-    """Remove an image, unless it got a link or a producer meanwhile."""
+    """Remove an image, unless it got a link or a producer in the meantime."""
     store, image = idle.store, idle.image
     hexed = image.digest[7:]
     with contextlib.ExitStack() as locks:
-        # None waits here: a user could hold the lock of his store for ever.
+        # Do not wait for a lock: a user could hold the lock of their store for ever.
         free = all(locks.enter_context(store.locked(what, wait=False)) for what in ("links", hexed))
         if not free or os.path.realpath(image.path) in _linked([store]):
             return False
@@ -128,12 +128,12 @@ def collect(
 ) -> Record:
     """Remove images of the store, and of its users' stores, that no job can use.
 
-    A job comes to an image by a link. So an image that had no link before the oldest of the jobs
-    that run now started is used by none of them, whether they take it by name or by path, from the
-    job's own script or from a step, and later ones do not find it either.
+    A job finds an image by a link. So no running job uses an image that had no link before the
+    oldest of them started, whether by name or by path, from its script or from a step, and later
+    jobs do not find it either.
 
-    jobs_since: when the oldest job that runs now started; without one, when that was asked.
-    max_age: remove what has had no link for so many seconds. max_size: remove, the longest without
+    jobs_since: when the oldest running job started; without one, the time of asking.
+    max_age: remove images that have had no link for so many seconds. max_size: remove, the longest without
     a link first, until all images take at most so many bytes. min_age: never before so many
     seconds without a link.
     """
@@ -167,13 +167,13 @@ def collect(
                 continue
             why = ""
             if age < min_age:
-                why = f"without a link for {age / 3600:.1f} h only"
+                why = f"has had no link for only {age / 3600:.1f} h"
             elif entry.since + SLACK > jobs_since:
                 began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(jobs_since))
                 why = f"a job that has run since {began} may use it"
             elif not check:
                 with _as_owner(entry.store.path) as may:
-                    why = "" if may and _remove(entry) else "it is being imported or linked now"
+                    why = "" if may and _remove(entry) else "is being imported or linked now"
             shown = {"image": entry.image.path, "size": entry.size}
             if why:
                 spared.append({**shown, "why": why})

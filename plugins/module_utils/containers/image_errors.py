@@ -49,7 +49,7 @@ def from_os(error: OSError, path: str) -> ImageError:
             f"{where}: {error.strerror} for {user_name(os.geteuid())} -> run this as the owner of the "
             "store, on a host that mounts it for writing",
         )
-    return ImageError("failed", f"{where}: {error.strerror} -> look at the storage below {path}")
+    return ImageError("failed", f"{where}: {error.strerror} -> check the storage below {path}")
 
 
 def free_space(path: str) -> tuple[int, int]:
@@ -63,5 +63,5 @@ def no_space(path: str, why: str, needed: int | None = None) -> ImageError:
     return ImageError(
         "space",
         f"{path}: {why}; {human(free)} of {human(size)} are free there{need} -> remove images that "
-        "nobody needs and collect (enroot_image: collect), raise the quota, or take a larger storage",
+        "nobody needs and collect (enroot_image: collect), raise the quota, or use larger storage",
     )

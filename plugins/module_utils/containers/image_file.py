@@ -31,7 +31,7 @@ def fault_of(path: str) -> str:
         head = file.read(96)
         size = os.fstat(file.fileno()).st_size
     if len(head) < 96 or head[:4] != b"hsqs":
-        return "is no squashfs file"
+        return "is not a squashfs file"
     used = int.from_bytes(head[40:48], "little")
     return f"ends after {size} of {used} bytes" if size < used else ""
 
@@ -93,6 +93,6 @@ def checked_name(name: str) -> str:
     if not NAME.fullmatch(bare):
         raise ImageError(
             "name",
-            f"{name}: is no name of an image -> use letters, digits, dots, _ and -, beginning with a letter or digit",
+            f"{name}: is not a valid image name -> use letters, digits, ., _ and -, starting with a letter or digit",
         )
     return bare

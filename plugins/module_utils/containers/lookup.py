@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which image a name stands for on this node: the user's own, the staged, the shared one.
+"""Which image a name means on this node: the user's own, the staged, the shared one.
 
 Runs on nodes: Python 3.9.
 """
@@ -28,7 +28,7 @@ def configuration(path: str = CONFIG) -> dict[str, str]:
     except (OSError, ValueError, TypeError) as error:
         fault = str(error)
     except KeyError as error:
-        fault = f"has no {error}"
+        fault = f"does not have {error}"
     raise ImageError("missing", f"{path}: {fault} -> role enroot writes it on every host")
 
 
@@ -43,7 +43,7 @@ def prepare_user_store(shared: str) -> Store:
     if not os.path.isdir(users):
         raise ImageError(
             "denied",
-            f"{users}: is not there, so users have no images of their own here -> ask the administrator for it, "
+            f"{users}: does not exist, so users cannot have images of their own here -> ask the administrator for it, "
             "mode 1777 (role enroot makes it)",
         )
     store = user_store(shared)
@@ -55,16 +55,16 @@ def prepare_user_store(shared: str) -> Store:
 
 
 def lookup(config: t.Mapping[str, str], name: str) -> str:
-    """Return the image that a name stands for on this node: the user's own, the staged, the shared one.
+    """Return the image that a name means on this node: the user's own, the staged, the shared one.
 
-    A staged image that is another one than the shared is left alone, so that all nodes of a job run
-    the same. Raises ImageError: unknown.
+    A staged image that differs from the shared one is ignored, so that all nodes of a job run the
+    same. Raises ImageError: unknown.
     """
     own, shared = user_store(config["store"]), Store(config["store"])
     staged = Store(config["staged"])
     places = [own, staged, shared]
     with contextlib.suppress(OSError):
-        # In a sticky directory anyone may have made it.
+        # Anyone may have made it in a sticky directory.
         if os.lstat(own.path).st_uid != os.geteuid():
             places.remove(own)
     found: dict[Store, str] = {}
@@ -81,7 +81,7 @@ def lookup(config: t.Mapping[str, str], name: str) -> str:
     if not os.access(chosen, os.R_OK):
         raise ImageError(
             "damaged",
-            f"{name}.sqsh stands for {chosen}, which cannot be read here -> is the storage mounted? Else import "
+            f"{name}.sqsh is {chosen}, which cannot be read here -> mount the storage if it is not mounted, or import "
             "it again",
         )
     return chosen

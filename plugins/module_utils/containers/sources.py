@@ -62,7 +62,7 @@ def enroot_settings() -> dict[str, str]:
 
 
 def _stream(command: t.Sequence[str], tell: t.Callable[[str], None]) -> tuple[int, str]:
-    """Run a program; tell each of its [INFO] lines, the latest again each second. Return its end and output."""
+    """Run a program; report each of its [INFO] lines, the latest again each second. Return its exit code and output."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -95,15 +95,15 @@ def _stream(command: t.Sequence[str], tell: t.Callable[[str], None]) -> tuple[in
 def _registry_of(reference: str) -> str:
     match = _REGISTRY.fullmatch(reference)
     found = (match[1] if match else None) or ""
-    # As Enroot does: without a dot or a port it is a namespace of Docker Hub.
+    # Like Enroot: a name without a dot or a port is a namespace of Docker Hub.
     return found if "#" in reference or re.search("[.:]", found) else "registry-1.docker.io"
 
 
 def _refusal(reference: str, output: str, store: str) -> ImageError:
-    """Return what Enroot's output means; its last error is what is said where nothing fits."""
+    """Return what Enroot's output means; its last error is reported where nothing fits."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("[ERROR]", "curl:", "FATAL ERROR"))]
-    said = (errors or lines or ["it says nothing"])[-1].replace("[ERROR] ", "")
+    said = (errors or lines or ["it printed nothing"])[-1].replace("[ERROR] ", "")
     full = re.search("No space left on device|Disk quota exceeded", output)
     if full:
         settings = enroot_settings()
@@ -132,7 +132,7 @@ def _refusal(reference: str, output: str, store: str) -> ImageError:
     if code and code[1] == "404" or "Invalid image reference" in output:
         return ImageError(
             "reference",
-            f"{reference}: {registry} has no such image ({said}) -> check registry, name and tag; the form "
+            f"{reference}: {registry} does not have this image ({said}) -> check registry, name and tag; the form "
             "is docker://REGISTRY/NAME:TAG",
         )
     if re.search(r"curl: \((?:5|6|7|28|35|52|56|60)\)|returned error code: (?:429|5\d\d)", output):
@@ -150,7 +150,7 @@ def _refusal(reference: str, output: str, store: str) -> ImageError:
 
 
 class Source:
-    """An image somewhere else. key: what is asked for, as far as this is known without a look."""
+    """An image somewhere else. key: what was asked for, as far as that is known without reading it."""
 
     reference: str
     key: str
@@ -186,16 +186,16 @@ class Remote(Source):
         code, output = _stream(command, silent)
         found = re.search(r"^(?:sha256:)?([0-9a-f]{64})$", output, re.M)
         if code or not found:
-            said = (output.strip().splitlines() or ["it says nothing"])[-1]
+            said = (output.strip().splitlines() or ["it printed nothing"])[-1]
             raise ImageError(
                 "reference",
-                f"{self.reference}: {engine} has no image {image} ({said}) -> `{engine} pull {image}`, or see "
+                f"{self.reference}: {engine} does not have image {image} ({said}) -> `{engine} pull {image}`, or see "
                 f"`{engine} images` of {user_name(os.geteuid())}",
             )
         return f"sha256:{found[1]}"
 
     def _pinned(self, digest: str) -> str:
-        """The reference of this digest, so that a tag that moves meanwhile changes nothing."""
+        """The reference of this digest, so that a tag that moves in the meantime changes nothing."""
         if self.reference.startswith("docker://"):
             return f"{_PINNED.sub('', self.reference)}@{digest}"
         return f"dockerd://{digest}" if self.reference[0] == "d" else f"podman://{digest[7:]}"
@@ -219,7 +219,7 @@ class Remote(Source):
 
 
 class Local(Source):
-    """A squashfs file; of one in a store, the digest is known by its name there."""
+    """A squashfs file; the name of one in a store has its digest."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)
@@ -239,7 +239,7 @@ class Local(Source):
         self._size = seen.st_size
         self._known: Record = {}
         match = IMAGE.fullmatch(os.path.basename(self.path))
-        # Who could write another image under this name is root or whoever runs this.
+        # Only root or this user could have written another image under this name.
         if match and seen.st_uid in (0, os.geteuid()):
             self._known = read_record(self.path)
         if match and self._known:
@@ -270,14 +270,14 @@ class Local(Source):
         if found.hexdigest() != wanted:
             raise ImageError(
                 "damaged",
-                f"{self.path}: what was read has another checksum than the image had -> it is damaged, or was "
-                "written to meanwhile; import it again with force",
+                f"{self.path}: what was read does not have the image's checksum -> the file is damaged, or was "
+                "written to in the meantime; import it again with force",
             )
         return wanted, self._known.get("enroot", "")
 
 
 def source_of(reference: str, arch: str = "") -> Source:
-    """Return where an image comes from; a name without a scheme is one of a registry.
+    """Return where an image comes from; a name without a scheme means a registry.
 
     Raises ImageError: reference.
     """
@@ -289,7 +289,7 @@ def source_of(reference: str, arch: str = "") -> Source:
     if not (_REGISTRY if full.startswith("docker://") else _DAEMON).fullmatch(full):
         raise ImageError(
             "reference",
-            f"{reference}: is no reference of an image -> write docker://REGISTRY/NAME:TAG (names are in lower "
+            f"{reference}: is not an image reference -> write docker://REGISTRY/NAME:TAG (names are in lower "
             "case), dockerd://NAME:TAG, podman://NAME:TAG or the path of a .sqsh file",
         )
     return Remote(full, arch)

@@ -72,13 +72,13 @@ class Store:
             return None
         record: Record = {}
         with contextlib.suppress(OSError):
-            # A user may have put anything there, and a pipe would be waited for.
+            # A user may have put anything there, and reading a pipe would block.
             if stat.S_ISREG(os.lstat(path).st_mode) and not fault_of(path):
                 record = read_record(path)
         return Image(path, f"sha256:{match[2]}", record)
 
     def target(self, name: str) -> Image | None:
-        """Return the image that a name stands for. Raises ImageError: name, where it is no link of ours."""
+        """Return the image of a name. Raises ImageError: name, where it is not a link of this store."""
         link = self.link(name)
         if not os.path.lexists(link):
             return None
@@ -87,7 +87,7 @@ class Store:
         if found is None:
             raise ImageError(
                 "name",
-                f"{link}: is no link of this store to an image -> move it away, or take another name",
+                f"{link}: is not a link of this store to an image -> move it away, or choose another name",
             )
         return found
 
@@ -108,10 +108,10 @@ class Store:
     # -- locks -------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def locked(self, what: str, say: Say = silent, wait: bool = True) -> t.Iterator[Say | None]:
-        """Hold a lock of the store; the kernel gives it back when its holder dies.
+        """Hold a lock of the store; the kernel releases it when its holder dies.
 
-        Yields what writes a line of progress into the lock's file, where others read it, and says it
-        as well; None where another holds the lock and wait is False.
+        Yields a function that writes a line of progress into the lock's file, where others read it, and
+        reports it as well; None where another process holds the lock and wait is False.
         """
         path = os.path.join(self.images, f".lock-{what}")
         handle = self._lock(path, say, wait)
@@ -148,7 +148,7 @@ class Store:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A collection may have removed the file that was opened here; its lock is nobody's.
+                # A collection may have removed the file that was opened here: a lock on it locks nothing.
                 if os.path.exists(path) and os.path.samestat(os.fstat(handle), os.stat(path)):
                     return handle
                 os.close(handle)
@@ -159,7 +159,7 @@ class Store:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise ImageError(
                         "failed",
-                        f"{path}: {error.strerror} -> the storage must know file locks: NFS 4, or Lustre "
+                        f"{path}: {error.strerror} -> the storage has to support file locks: NFS 4, or Lustre "
                         "mounted with -o flock",
                     ) from None
             if not wait:
@@ -183,14 +183,14 @@ class Store:
                 whose = user_name(owner)
                 raise ImageError(
                     "denied",
-                    f"{path}: belongs to {whose}, not to {user_name(os.geteuid())} -> run this as {whose}, or take "
+                    f"{path}: belongs to {whose}, not to {user_name(os.geteuid())} -> run this as {whose}, or use "
                     "a store of your own",
                 )
 
     def obtain(self, source: Source, digest: str, name: str, force: bool, say: Say) -> bool:
         """Bring the image of a digest here and link the name to it; return whether it was produced.
 
-        One process produces; others wait and find it made.
+        One process produces the image; others wait for it.
         """
         asked = time.time()
         with self.locked(digest[7:], say) as tell:
@@ -208,10 +208,10 @@ class Store:
         return made
 
     def _produce(self, source: Source, digest: str, tell: Say) -> Image:
-        """Write an image aside and rename it when it is whole. Called by the holder of its lock."""
+        """Write an image to a work file and rename it when it is complete. Called by the holder of its lock."""
         hexed = digest[7:]
         for left in os.listdir(self.images):
-            # Only a producer that is dead can have left it.
+            # Only a producer that died can have left it.
             if left.startswith(f".work-{hexed}-"):
                 unlink(os.path.join(self.images, left))
         work = os.path.join(self.images, f".work-{hexed}-{socket.gethostname()}-{os.getpid()}.sqsh")
@@ -268,11 +268,11 @@ class Store:
             unlink(work)
 
     def set_link(self, name: str, image: Image | None) -> None:
-        """Let a name stand for an image, in one step; None removes it."""
+        """Point a name to an image, in one step; None removes it."""
         link = self.link(name)
         with self.locked("links"):
             before = self.names().get(name)
-            # The time without a link begins anew for both.
+            # The time without a link starts again for both.
             for path in (before, image.path if image else None):
                 if path and os.path.dirname(path) == self.images:
                     unlink(path[: -len("sqsh")] + "unlinked")
@@ -314,9 +314,9 @@ def present(
     check: bool = False,
     say: Say = silent,
 ) -> Record:
-    """Let a name in the store stand for the image of a reference, and return what it is now.
+    """Point a name in the store to the image of a reference, and return what it is now.
 
-    refresh: look again for what the reference stands for. force: import it even if it is there.
+    refresh: look up again what the reference means. force: import it even if it is there.
     Raises ImageError.
     """
     store = Store(path)
@@ -338,7 +338,7 @@ def present(
         store.prepare()
         produced = store.obtain(source, digest, name, force, say)
         result = _result(store, name, before, store.target(name))
-        # An image that was damaged is another one now, even if the name of its file is not.
+        # A damaged image was replaced, even if the name of its file is the same.
         return {**result, "changed": result["changed"] or not same, "produced": produced}
     except OSError as error:
         raise from_os(error, store.path) from error

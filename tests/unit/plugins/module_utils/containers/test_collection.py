@@ -117,7 +117,7 @@ def test_young_ones_stay(world: World, clock: t.Callable[[float], None]) -> None
     collect(world)
     clock(3600)
     done = collect(world, max_size=0)
-    assert not done.removed and done.spared[young] == "without a link for 1.0 h only"
+    assert not done.removed and done.spared[young] == "has had no link for only 1.0 h"
 
 
 def test_the_time_without_a_name_begins_anew_when_it_had_one(

@@ -46,7 +46,7 @@ def test_a_file_is_copied_and_not_read_again_while_it_is_the_same(world: World) 
 
 def test_a_file_that_is_no_image_is_refused(world: World) -> None:
     file = world.path / "x.sqsh"
-    for content, word in ((b"text", "is no squashfs"), (b"hsqs" + b"\xff" * 96, "ends after")):
+    for content, word in ((b"text", "is not a squashfs"), (b"hsqs" + b"\xff" * 96, "ends after")):
         file.write_bytes(content)
         with pytest.raises(ImageError, match=word) as caught:
             present(world, "x", str(file))
@@ -82,7 +82,7 @@ def test_a_copy_that_differs_from_what_was_imported_is_refused(world: World) -> 
     content = bytearray(image.read_bytes())
     content[30000] ^= 1
     image.write_bytes(content)
-    with pytest.raises(ImageError, match="another checksum") as caught:
+    with pytest.raises(ImageError, match="does not have the image's checksum") as caught:
         store.present(str(world.staged), "train", str(world.store / "train.sqsh"))
     assert caught.value.kind == "damaged"
     assert not left_over(world.staged) and not (world.staged / "train.sqsh").is_symlink()
@@ -99,7 +99,7 @@ def test_an_image_of_a_daemon_is_pinned_by_its_id(world: World, scheme: str, eng
     assert seen["digest"] == f"sha256:{hexed}"
     source = sources.Remote(f"{scheme}://train:main", "")
     assert source._pinned(seen["digest"]) == f"{scheme}://{shown}"
-    with pytest.raises(ImageError, match=f"{engine} has no image gone"):
+    with pytest.raises(ImageError, match=f"{engine} does not have image gone"):
         present(world, reference=f"{scheme}://gone")
 
 
@@ -125,7 +125,7 @@ def test_references(given: str, taken: str) -> None:
     ["", "docker://", "https://x/y", "Ubuntu", "docker://a b", "a/b@sha256:1", "podman://a b"],
 )
 def test_wrong_references(given: str) -> None:
-    with pytest.raises(ImageError, match=r"is no reference of an image -> write docker://"):
+    with pytest.raises(ImageError, match=r"is not an image reference -> write docker://"):
         sources.source_of(given)
 
 
@@ -136,7 +136,7 @@ def test_wrong_references(given: str) -> None:
         (
             "registry.example.org/team/nothing:1",
             "reference",
-            "has no such image.*404 Not Found.*-> check",
+            "does not have this image.*404 Not Found.*-> check",
         ),
         (
             "registry.example.org/team/private",

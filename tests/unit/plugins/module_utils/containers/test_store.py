@@ -136,10 +136,10 @@ def test_a_name_that_is_a_file_of_somebody_is_left_alone(world: World) -> None:
     world.store.mkdir()
     (world.store / "train.sqsh").write_bytes(b"mine")
     for call in (lambda: present(world), lambda: store.absent(str(world.store), "train")):
-        with pytest.raises(ImageError, match="is no link of this store") as caught:
+        with pytest.raises(ImageError, match="is not a link of this store") as caught:
             call()
         assert caught.value.kind == "name"
-    with pytest.raises(ImageError, match="is no name of an image"):
+    with pytest.raises(ImageError, match="is not a valid image name"):
         present(world, "../train")
 
 

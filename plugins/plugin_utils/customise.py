@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A site's own settings, files and templates: checked on the control node, before a host is changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import typing as t
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ansible.errors import AnsibleFilterError
+
+from ..filter.unit_drop_in import unit_drop_in
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+#: What counts for a daemon that reads the file; who owns it does not.
+_STAMPED = ("path", "content", "content_b64", "link", "state", "block")
+# systemd.unit(5), systemd.service(5); any other section is ignored with a line in the journal.
+_SECTIONS = ("Unit", "Service", "Install")
+
+
+class CustomiseError(ValueError):
+    """A variable of the site that cannot be used; the message ends with the remedy."""
+
+
+def is_path(path: object) -> bool:
+    """Whether this is an absolute path in its shortest form, on one line."""
+    return (
+        isinstance(path, str)
+        and os.path.isabs(path)
+        and os.path.normpath(path) == path
+        and not path.startswith("//")
+        and not _CONTROL.search(path)
+    )
+
+
+def site_files(ours: Sequence[Mapping[str, t.Any]], theirs: t.Any) -> list[Mapping[str, t.Any]]:
+    """Return the role's files and the site's after them. Raises CustomiseError for a bad entry."""
+    if not isinstance(theirs, Sequence) or isinstance(theirs, (str, bytes)):
+        raise CustomiseError(
+            f"{theirs!r} is not a list of files -> write [{{path: ..., content: ...}}]"
+        )
+    taken = {entry["path"]: "the role itself writes it" for entry in ours}
+    for entry in theirs:
+        path = entry.get("path") if isinstance(entry, Mapping) else None
+        if path is None:
+            raise CustomiseError(
+                f"{entry!r} does not have a path -> write {{path: ..., content: ...}}"
+            )
+        if not is_path(path):
+            raise CustomiseError(
+                f"{path!r} is not an absolute path -> write it from / on, without . and .. and //"
+            )
+        if path in taken:
+            raise CustomiseError(
+                f"{path} is there twice, {taken[path]} -> take another path, or for a file of the role's "
+                "own its variables _conf, _unit and _template"
+            )
+        taken[path] = "the list has two entries of it"
+    return [*ours, *theirs]
+
+
+def template_places(inventory: str | None, playbook: str | None) -> list[str]:
+    """Return the directories in which a site's template is looked up.
+
+    Ansible reads every file of an inventory that is a directory as hosts, those in group_vars excepted.
+    """
+    beside = [os.path.join(inventory, "group_vars"), inventory] if inventory else []
+    return [*beside, playbook] if playbook else beside
+
+
+def site_template(
+    ours: str, theirs: t.Any, places: Iterable[str], is_file: Callable[[str], bool] = os.path.isfile
+) -> str:
+    """Return the site's template as an absolute path, or the role's own name where the site has none.
+
+    places: directories in which a relative path is looked up, in this order.
+    Raises CustomiseError for a template that is in none of them.
+    """
+    if not theirs:
+        return ours
+    if not isinstance(theirs, str):
+        raise CustomiseError(f"{theirs!r} is not a path -> give the path of a template")
+    given = os.path.expanduser(theirs)
+    tried = [os.path.abspath(os.path.join(place, given)) for place in places]
+    for path in dict.fromkeys(tried):
+        if is_file(path):
+            return path
+    raise CustomiseError(
+        f"{theirs}: there is no such file on the control node (looked for {', '.join(dict.fromkeys(tried))}) "
+        "-> put the template into group_vars of the inventory, or give its absolute path"
+    )
+
+
+def files_stamp(files: Iterable[Mapping[str, t.Any]]) -> str:
+    """Return a digest of the files' paths and contents (SHA-256, hex), for the stamp of a unit."""
+    kept = [{key: entry[key] for key in _STAMPED if entry.get(key)} for entry in files]
+    # A block is a mapping of Ansible's own kind.
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=dict).encode()).hexdigest()
+
+
+def conf_lines(settings: t.Any, separator: str = "=") -> str:
+    """Return a line for each setting: {"MaxStartups": 10} as "MaxStartups=10". Null leaves one out.
+
+    A list gives a line for each value, true and false are yes and no. Raises CustomiseError for a name
+    or value that would be read as something else.
+    """
+    if not isinstance(settings, Mapping):
+        raise CustomiseError(f"{settings!r} is not a set of settings -> write {{Key: value}}")
+    lines = []
+    for key, value in settings.items():
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise CustomiseError(
+                f"{key!r} is not a name of a setting -> use letters, digits, . _ and -"
+            )
+        several = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        for item in value if several else [] if value is None else [value]:
+            text = ("yes" if item else "no") if isinstance(item, bool) else item
+            if not isinstance(text, (str, int, float)):
+                raise CustomiseError(f"{key}: {item!r} is not a text or a number -> give one value")
+            if _CONTROL.search(str(text)):
+                raise CustomiseError(
+                    f"{key}: {text!r} has a line break or a control character -> remove it"
+                )
+            lines.append(f"{key}{separator}{text}\n")
+    return "".join(lines)
+
+
+def conf_server(controllers: Sequence[t.Any], port: int) -> str:
+    """Return the value of --conf-server, such as ctl1:6817,ctl2:6817, for slurmd and sackd.
+
+    controllers: entries with a name, or texts HOST or HOST:PORT; port: for those without one.
+    """
+    found = []
+    for entry in controllers:
+        text = entry["name"] if isinstance(entry, Mapping) else str(entry)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(:\d{1,5})?", text):
+            raise CustomiseError(f"{text!r} is not a controller -> write HOST or HOST:PORT")
+        found.append(text if ":" in text else f"{text}:{port}")
+    if not found:
+        raise CustomiseError("there is no controller -> name at least one, as HOST or HOST:PORT")
+    return ",".join(found)
+
+
+def problems(
+    variables: Mapping[str, t.Any],
+    places: Sequence[str],
+    is_file: Callable[[str], bool] = os.path.isfile,
+) -> list[tuple[str, str]]:
+    """Return what is wrong with the extension points among the variables, as (variable, what -> remedy).
+
+    variables: what is given for <role>_unit, <role>_files and <role>_template, by name; other names are
+    left alone. A file that a role also writes itself is found later, by the role.
+    """
+    found = []
+    for name, value in variables.items():
+        try:
+            if name.endswith("_unit"):
+                _check_unit(value)
+            elif name.endswith("_files"):
+                site_files([], value)
+            elif name.endswith("_template"):
+                site_template("", value, places, is_file)
+        except (CustomiseError, AnsibleFilterError) as error:
+            found.append((name, str(error)))
+    return found
+
+
+def _check_unit(sections: t.Any) -> None:
+    unit_drop_in(sections)
+    for section in sections:
+        if section not in _SECTIONS and not section.startswith("X-"):
+            raise CustomiseError(
+                f"[{section}] is not a section of a service -> use one of {', '.join(_SECTIONS)}"
+            )
