@@ -30,6 +30,7 @@ KINDS = {
     "inventory": "inventory",
     "callback": "callback",
     "filter": "filter",
+    "lookup": "lookup",
 }
 NOTE = "<!-- Written by `make docs`; change the {source} instead. -->"
 

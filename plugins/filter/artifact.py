@@ -10,7 +10,7 @@ short_description: Look up a download with its checksum
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Looks an entry up in a table of artifacts, and says where its file is to be had and which SHA-256
+  - Looks up an entry in a table of artifacts, and returns where its file comes from and which SHA-256
     it must have.
   - Fails when no checksum is known. Nothing is ever downloaded on trust.
 positional: name
@@ -18,7 +18,7 @@ options:
   _input:
     description:
       - The table, a list of entries with C(name), C(version), C(url), C(sha256) and C(source).
-      - C({version}) in a C(url) is replaced; an entry without a version says where the versions lie
+      - C({version}) in a C(url) is replaced; an entry without a version has the address of versions
         that the table does not have.
     type: list
     elements: dict
@@ -29,7 +29,7 @@ options:
     required: true
   version:
     description:
-      - Version, whole (V(24.11.5)) or its beginning (V(24.11)); of the latter, the newest in the table.
+      - Full version (V(24.11.5)) or its beginning (V(24.11)), which means the newest such version in the table.
     type: str
     required: true
   url:
@@ -38,11 +38,11 @@ options:
     default: ""
   sha256:
     description:
-      - The checksum to hold the file to, instead of the table's; or checksums by the base names of files.
+      - The checksum to verify the file with, instead of the table's; or checksums by the base names of files.
     type: raw
     default: ""
   arch:
-    description: What C({arch}) in the address stands for.
+    description: Value of C({arch}) in the address.
     type: str
     default: ""
   mirror:
@@ -102,8 +102,8 @@ def newest(table: list[dict[str, t.Any]], name: str, version: str) -> str:
     fitting = [item for item in known if item.startswith(f"{version}.")]
     if not fitting:
         raise AnsibleFilterError(
-            f"{name} {version or '(no version)'}: not in the table, which has {', '.join(known)}"
-            f" -> give the whole version, such as {known[-1] if known else '1.2.3'}"
+            f"{name} {version or '(no version)'}: is not in the table, which has {', '.join(known)}"
+            f" -> give the full version, such as {known[-1] if known else '1.2.3'}"
         )
     return max(fitting, key=number)
 
@@ -115,7 +115,7 @@ def sums(directory: str) -> dict[str, str]:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise AnsibleFilterError(
-            f"{path}: {error.strerror} -> make it: cd {directory} && sha256sum * > SHA256SUMS"
+            f"{path}: {error.strerror} -> create it: cd {directory} && sha256sum * > SHA256SUMS"
         ) from error
     lines = re.findall(r"^([0-9a-fA-F]{64}) [ *](.+)$", text, re.MULTILINE)
     return {Path(found).name: value.lower() for value, found in lines}
@@ -148,12 +148,16 @@ def artifact(
     if stand_in:
         checksum, source = sums(stand_in).get(file, ""), f"{stand_in}/SHA256SUMS"
     if not re.fullmatch(r"[0-9a-f]{64}", checksum.lower()):
-        where = f"{stand_in}/SHA256SUMS has none for {file}" if stand_in else "none is known here"
+        where = (
+            f"{stand_in}/SHA256SUMS does not have one for {file}"
+            if stand_in
+            else "none is known here"
+        )
         wanted = f"{option}: {{{file}: ...}}" if isinstance(sha256, dict) else option
         publisher = own.get("source") or default.get("source") or ""
         raise AnsibleFilterError(
-            f"{name} {version}: no SHA-256 to hold {address or 'the file'} to ({where}) -> set {wanted} to what"
-            f" `sha256sum {file}` says of a file that you trust{f' (publisher: {publisher})' if publisher else ''}"
+            f"{name} {version}: does not have a SHA-256 to verify {address or 'the file'} with ({where}) -> set {wanted} to the output"
+            f" of `sha256sum {file}` for a file that you trust{f' (publisher: {publisher})' if publisher else ''}"
         )
     place = stand_in or mirror
     if place:

@@ -207,7 +207,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.formatters import human_to_bytes
-from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import (
+    collection,
+    lookup,
+    store,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image_errors import (
+    ImageError,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
@@ -265,10 +272,10 @@ def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
         return store.absent(path, params["name"], check=check)
     reference = params["reference"]
     if not reference and params["store"] == "staged":
-        shared = store.Store(store.configuration()["store"])
+        shared = store.Store(lookup.configuration()["store"])
         reference = shared.link(params["name"].removesuffix(".sqsh"))
     if not reference:
-        raise store.ImageError(
+        raise ImageError(
             "reference", f"{params['name']}: give reference, where the image comes from"
         )
     asked = {name: params[name] for name in ("refresh", "force")}
@@ -277,11 +284,11 @@ def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
     )
 
 
-def collection(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
+def collected(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
     """Remove what no job can use. Raises ImageError, SlurmError, ValueError."""
     limits = params["collect"]
     since = limits["jobs_since"]
-    return store.collect(
+    return collection.collect(
         path,
         jobs_since=jobs_since(params["slurm_prefix"]) if since is None else since,
         max_age=None if limits["max_age"] is None else limits["max_age"] * _DAY,
@@ -300,15 +307,15 @@ def main() -> None:
     result: dict[str, t.Any] = {"changed": False, "diff": {"before": "", "after": ""}}
     try:
         key = "staged" if params["store"] == "staged" else "store"
-        path = params["path"] or store.configuration()[key]
+        path = params["path"] or lookup.configuration()[key]
         if params["name"]:
             result.update(image(params, path, module.check_mode))
         if params["collect"] is not None:
-            result["collected"] = collection(params, path, module.check_mode)
+            result["collected"] = collected(params, path, module.check_mode)
             removed = [entry["image"] for entry in result["collected"]["removed"]]
             result["changed"] |= bool(removed)
             result["diff"]["before"] += "".join(f"{image}\n" for image in removed)
-    except (store.ImageError, SlurmError) as error:
+    except (ImageError, SlurmError) as error:
         module.fail_json(**{**result, "msg": str(error), "error": error.kind})
     except ValueError as error:
         module.fail_json(**{**result, "msg": f"collect.max_size: {error}", "error": "failed"})

@@ -109,12 +109,12 @@ def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
 @pytest.mark.systems("debian12")
 def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> None:
     run = site.play("site.yml", rc=2, pyxis_options={"use_squashfs": True})
-    assert "pyxis_options.use_squashfs: is no argument of Pyxis" in run.output, tail(run.output, 30)
+    assert "pyxis_options.use_squashfs: is not an argument of Pyxis" in run.output, tail(run.output, 30)
     run = site.play("site.yml", rc=2, pyxis_version="0.20.0", pyxis_options={"importer": "/bin/x"})
     assert "came with Pyxis 0.21" in run.output, tail(run.output, 30)
     if not REAL:
         run = site.play("site.yml", rc=2, enroot_sha256={})
-        assert "no SHA-256 to hold" in run.output and not run.changed, tail(run.output, 30)
+        assert "does not have a SHA-256" in run.output and not run.changed, tail(run.output, 30)
 
 
 @pytest.mark.systems("debian13")

@@ -18,9 +18,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.lookup.node_library import entries
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "roles/enroot/files"
+TAG = "registry.example.org/team/train:main"
 SOAK = bool(os.environ.get("TRAINWRIGHT_SOAK"))
 
 needs_mksquashfs = pytest.mark.skipif(
@@ -29,6 +32,12 @@ needs_mksquashfs = pytest.mark.skipif(
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 ENROOT = (ROOT / "tests/fixtures/containers/enroot").read_text(encoding="utf-8")
+
+
+def library_of(*programs: Path) -> dict[str, str]:
+    """Return what programs import, as roles install it: each file's path in the library and its text."""
+    found = entries(programs, "/", "files")
+    return {entry["path"].lstrip("/"): entry["content"] for entry in found}
 
 
 @pytest.fixture
@@ -57,12 +66,17 @@ class World:
         self._program("enroot", ENROOT.replace("@pause@", str(pause)))
         config = path / "images.json"
         config.write_text(json.dumps({"store": str(self.store), "staged": str(self.staged)}))
-        library = (ROOT / "plugins/module_utils/containers/store.py").read_text(encoding="utf-8")
-        assert library.count("/etc/trainwright/images.json") == 1
-        (self.library / "image_store.py").write_text(
-            library.replace("/etc/trainwright/images.json", str(config)), encoding="utf-8"
-        )
-        for name in ("image-import", "pyxis-importer"):
+        names = ("image-import", "pyxis-importer")
+        written = 0
+        for path, text in library_of(*(FILES / name for name in names)).items():
+            target = self.library / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            written += text.count("/etc/trainwright/images.json")
+            target.write_text(
+                text.replace("/etc/trainwright/images.json", str(config)), encoding="utf-8"
+            )
+        assert written == 1
+        for name in names:
             text = (FILES / name).read_text(encoding="utf-8")
             assert text.count('"/usr/lib/trainwright"') == 1
             text = text.replace("/usr/lib/trainwright", str(self.library))
@@ -124,3 +138,10 @@ def left_over(store: Path) -> list[str]:
     return [
         entry for entry in os.listdir(store / ".images") if entry.startswith((".work", ".link"))
     ]
+
+
+def present(
+    world: World, name: str = "train", reference: str = TAG, **more: t.Any
+) -> dict[str, t.Any]:
+    """Let a name in the world's store stand for an image."""
+    return store.present(str(world.store), name, reference, **more)

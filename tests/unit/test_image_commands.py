@@ -16,6 +16,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers impor
 
 from tests.unit.images import (
     ROOT,
+    TAG,
     World,
     content_of,
     left_over,
@@ -28,7 +29,6 @@ __all__ = ["open_directory"]  # a fixture
 STEADFAST = ROOT / "roles" / "enroot" / "files" / "steadfast"
 pytestmark = needs_mksquashfs
 
-TAG = "registry.example.org/team/train:main"
 ALICE, BOB = 64001, 64002  # users that this machine does not know are shown by number
 
 
@@ -270,4 +270,4 @@ def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
         [tmp_path / "squashfuse-none"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 127
-    assert "there is no squashfuse-none in /usr/local/bin" in done.stderr
+    assert "squashfuse-none was not found in /usr/local/bin" in done.stderr

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -15,22 +14,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.images import library_of
+
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = ROOT / "tests" / "fixtures" / "jobs"
 ROLE = ROOT / "roles" / "slurm_login"
-UTILS = ROOT / "plugins" / "module_utils"
-LIBRARY: list[str] = yaml.safe_load((ROLE / "vars" / "main" / "job_lint.yml").read_text())[
-    "__slurm_login_library"
-]
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Path:
     """The command with what the role brings, and nothing else of the collection."""
-    for name in LIBRARY:
-        target = tmp_path / "lib" / "job_lint" / name
+    for name, content in library_of(ROLE / "files" / "job-lint").items():
+        target = tmp_path / "lib" / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text((UTILS / name).read_text(encoding="utf-8"), encoding="utf-8")
+        target.write_text(content, encoding="utf-8")
     text = (ROLE / "files" / "job-lint").read_text(encoding="utf-8")
     assert text.count('"/usr/lib/trainwright"') == 1 and text.count('"/usr/bin/python3"') == 1
     text = text.replace("/usr/lib/trainwright", str(tmp_path / "lib"))
@@ -48,39 +45,6 @@ def run(command: Path, *words: str | Path, **more: str) -> subprocess.CompletedP
         check=False,
         **more,  # type: ignore[call-overload]
     )
-
-
-def test_the_role_brings_what_the_command_imports() -> None:
-    program = (ROLE / "files" / "job-lint").read_text(encoding="utf-8")
-    waiting = {
-        f"training/{package}/{name}.py"
-        for package, names in re.findall(
-            r"^from job_lint.training.(\w+) import (.+)$", program, re.M
-        )
-        for name in names.split(", ")
-    }
-    assert "training/lint/linter.py" in waiting
-    seen: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        seen.add(name)
-        for node in ast.walk(ast.parse((UTILS / name).read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not node.level:
-                continue
-            base = Path(name).parents[node.level - 1]
-            for one in [node.module] if node.module else [alias.name for alias in node.names]:
-                assert one is not None
-                place = base / one.replace(".", "/")
-                package = (UTILS / place).is_dir()
-                found = [place / f"{alias.name}.py" for alias in node.names] if package else []
-                found.append(place / "__init__.py" if package else place.with_suffix(".py"))
-                waiting |= {str(path) for path in found if (UTILS / path).is_file()} - seen
-    assert {name for name in seen if not name.endswith("__init__.py")} <= set(LIBRARY)
-    packages = {
-        f"{place}/__init__.py" for name in seen for place in Path(name).parents if place.name
-    }
-    assert packages <= set(LIBRARY)
-    assert all((UTILS / name).is_file() for name in LIBRARY)
 
 
 def test_findings_and_exit_codes(command: Path) -> None:

@@ -88,7 +88,10 @@ def slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
     database = model["database"]
     if not database:
         return []
-    storage = inputs["settings"].get("mariadb_external") or {}
+    settings = inputs["settings"]
+    storage = settings.get("mariadb_external") or {}
+    user = storage.get("user") or settings.get("mariadb_user") or "slurm"
+    name = storage.get("database") or settings.get("mariadb_database") or "slurm_acct_db"
     return [
         ["AuthType", f"auth/{model['auth_type']}"],
         ["AuthAltParameters", f"jwt_key={model['config_dir']}/jwt_hs256.key"],
@@ -97,8 +100,8 @@ def slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
         ["DbdPort", str(model["ports"]["slurmdbd"])],
         ["StorageHost", str(storage.get("host") or "localhost")],
         ["StoragePort", str(storage.get("port") or 3306)],
-        ["StorageUser", str(storage.get("user") or "slurm")],
-        ["StorageLoc", str(storage.get("database") or "slurm_acct_db")],
+        ["StorageUser", str(user)],
+        ["StorageLoc", str(name)],
     ]
 
 

@@ -35,7 +35,9 @@ HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_ho
 # What the cluster model reads of other roles' variables, besides all of its own role's.
 FROM_OTHER_ROLES = (
     "cluster_users_source",
+    "mariadb_database",
     "mariadb_external",
+    "mariadb_user",
     "oci_conf",
     "pyxis_options",
     "pyxis_version",

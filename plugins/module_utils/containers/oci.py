@@ -1,7 +1,7 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's own containers: what oci.conf has in which version, and ours for crun."""
+"""Slurm's own containers: which options of oci.conf each version has, and ours for crun."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def problems(version: tuple[int, int], options: dict[str, t.Any]) -> Iterator[tu
         if name != option:
             yield (
                 f"oci_conf.{option}",
-                "is no option of oci.conf",
+                "is not an option of oci.conf",
                 f"write {name}" if name else f"write one of {', '.join(OPTIONS)}",
             )
         elif version < OPTIONS[name]:
@@ -80,7 +80,7 @@ def problems(version: tuple[int, int], options: dict[str, t.Any]) -> Iterator[tu
             yield (
                 f"oci_conf.{option}",
                 f"came with Slurm {since}, and {have} runs here",
-                "take it out",
+                "remove it",
             )
         elif '"' in str(value) or "\n" in str(value):
             yield f"oci_conf.{option}", "holds a quote or a line's end", "take that out"

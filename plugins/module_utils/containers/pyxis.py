@@ -1,7 +1,7 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Pyxis' versions know and its line in plugstack.conf."""
+"""Which arguments each version of Pyxis has, and its line in plugstack.conf."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def problems(version: str, options: dict[str, t.Any]) -> Iterator[tuple[str, str
         oldest = ".".join(map(str, OLDEST))
         yield (
             "pyxis_version",
-            f"is {version!r}; this collection knows Pyxis from {oldest}",
+            f"is {version!r}; this collection supports Pyxis {oldest} and newer",
             f'write "{VERSION}"',
         )
         return
@@ -60,7 +60,7 @@ def problems(version: str, options: dict[str, t.Any]) -> Iterator[tuple[str, str
         if since is None:
             yield (
                 f"pyxis_options.{name}",
-                "is no argument of Pyxis, and Pyxis would not load with it",
+                "is not an argument of Pyxis, and Pyxis would not load with it",
                 f"write one of {', '.join(OPTIONS)}",
             )
         elif have < since:
@@ -68,14 +68,18 @@ def problems(version: str, options: dict[str, t.Any]) -> Iterator[tuple[str, str
             yield (
                 f"pyxis_options.{name}",
                 f"came with Pyxis {brought}, and Pyxis {version} would not load with it",
-                f"take it out, or write pyxis_version: {brought}.0 or newer",
+                f"remove it, or write pyxis_version: {brought}.0 or newer",
             )
         elif name in _FLAGS and not isinstance(value, bool):
             yield f"pyxis_options.{name}", f"is {value!r}", "write true or false"
         elif name == "container_scope" and value not in ("job", "global"):
             yield f"pyxis_options.{name}", f"is {value!r}", "write job or global"
         elif name in ("runtime_path", "importer") and not re.fullmatch(r"(/[^\s]+)?", str(value)):
-            yield f"pyxis_options.{name}", f"{value!r} is no whole path", "write one with / first"
+            yield (
+                f"pyxis_options.{name}",
+                f"{value!r} is not an absolute path",
+                "write a path that starts with /",
+            )
 
 
 def plugstack_line(version: str, options: dict[str, t.Any], plugin: str = PLUGIN) -> str:

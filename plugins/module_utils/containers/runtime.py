@@ -60,7 +60,7 @@ def _headers_package(like: str, packages: list[str]) -> str:
 
 
 def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
-    """What keeps container jobs from running here: what, why and the remedy in a line each."""
+    """Return what keeps container jobs from running here: what, why and the remedy, one line each."""
     out = []
     remedy = "run site.yml, which builds and installs Pyxis for this Slurm"
     if not slurm:
@@ -68,27 +68,29 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
     if found["pyxis_error"]:
         out.append(f"Pyxis: {os.path.realpath(plugin)}: {found['pyxis_error']} -> {remedy}")
     elif not found["pyxis_built_for"]:
-        out.append(f"Pyxis: {plugin} is not there, so srun knows no --container-image -> {remedy}")
+        out.append(
+            f"Pyxis: {plugin} does not exist, so srun does not have --container-image -> {remedy}"
+        )
     elif pyxis.number(found["pyxis_built_for"]) != pyxis.number(slurm):
         out.append(
             f"Pyxis: {os.path.realpath(plugin)} was built for Slurm {found['pyxis_built_for']}, and"
-            f" Slurm {slurm} runs here: it is not loaded -> {remedy}"
+            f" Slurm {slurm} runs here, which does not load it -> {remedy}"
         )
     missing = found["missing_programs"]
     if missing:
         packages = sorted({facts.CONTAINER_PROGRAMS[name] for name in missing})
         out.append(
-            f"Enroot: no {', '.join(missing)} -> install {', '.join(packages)}, or run site.yml"
+            f"Enroot: {', '.join(missing)} not found -> install {', '.join(packages)}, or run site.yml"
         )
     for path, why in (
         ("/dev/fuse", "squashfuse cannot mount an image"),
-        ("/proc/self/ns/user", "this kernel has no user namespaces"),
+        ("/proc/self/ns/user", "this kernel does not have user namespaces"),
     ):
         if not os.path.exists(path):
             out.append(f"{path}: missing, so {why} -> load or enable it in the kernel")
     if machine.read_int("/proc/sys/user/max_user_namespaces", 1) == 0:
         out.append(
-            "user.max_user_namespaces: 0, so no user can start a container -> run site.yml, or"
+            "user.max_user_namespaces: is 0, so users cannot start containers -> run site.yml, or"
             " sysctl user.max_user_namespaces=65536"
         )
     return out

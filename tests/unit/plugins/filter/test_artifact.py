@@ -31,7 +31,7 @@ def test_the_newest_version_of_a_beginning() -> None:
 @pytest.mark.parametrize("version", ["1.3", "1", ""])
 def test_a_beginning_that_nothing_fits_names_what_there_is(version: str) -> None:
     table = [row for row in TABLE if row["version"] != "1.2.9"] if version == "1.3" else TABLE[2:3]
-    with pytest.raises(AnsibleFilterError, match="give the whole version"):
+    with pytest.raises(AnsibleFilterError, match="give the full version"):
         newest(table, "tool", version)
 
 
@@ -54,7 +54,7 @@ def test_a_version_without_a_checksum_fails_with_the_remedy() -> None:
 
 
 def test_another_address_takes_no_checksum_of_the_table() -> None:
-    with pytest.raises(AnsibleFilterError, match="no SHA-256"):
+    with pytest.raises(AnsibleFilterError, match="does not have a SHA-256"):
         artifact(TABLE, "tool", "1.2.9", url="https://z/tool-1.2.9.tar.gz")
     found = artifact(TABLE, "tool", "1.2.9", url="https://z/t.tar.gz", sha256=C, option="o")
     assert (found["url"], found["sha256"], found["source"]) == (
@@ -76,7 +76,7 @@ def test_a_directory_that_stands_in_has_checksums_of_its_own(tmp_path: Path) -> 
     found = artifact(TABLE, "tool", "1.2.9", sha256=A, stand_in=str(tmp_path))
     assert (found["sha256"], found["source"]) == (C, f"{tmp_path}/SHA256SUMS")
     assert artifact(TABLE, "tool", "3.0.1", stand_in=str(tmp_path))["sha256"] == B
-    with pytest.raises(AnsibleFilterError, match="SHA256SUMS has none for tool-1.2.10.tar.gz"):
+    with pytest.raises(AnsibleFilterError, match="SHA256SUMS does not have one for tool-1.2.10.tar.gz"):
         artifact(TABLE, "tool", "1.2.10", stand_in=str(tmp_path))
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible.module_utils import _internal
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import lookup, store
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
@@ -40,7 +40,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     config = {"store": str(made.store), "staged": str(made.staged)}
-    monkeypatch.setattr(store, "configuration", lambda: config)
+    monkeypatch.setattr(lookup, "configuration", lambda: config)
     return made
 
 

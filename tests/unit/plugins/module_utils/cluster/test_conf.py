@@ -88,3 +88,11 @@ def test_no_default_line_is_computed_as_well(cluster: str) -> None:
     model = build_model(given)
     for name, defaults in DEFAULTS.items():
         assert not {key.lower() for key, _value in model[name]} & {key.lower() for key in defaults}
+
+
+def test_slurmdbd_uses_the_database_that_role_mariadb_makes() -> None:
+    model = build_model(inputs(1, mariadb_database="acct", mariadb_user="accounting"))
+    pairs = dict(model["slurmdbd_conf"])
+    assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("acct", "accounting")
+    pairs = dict(build_model(inputs(1))["slurmdbd_conf"])
+    assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("slurm_acct_db", "slurm")

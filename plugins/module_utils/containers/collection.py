@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Removes images that no job can use any more. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+import typing as t
+
+from .image_errors import from_os
+from .image_file import Image, Record, unlink
+from .store import Store
+
+#: Seconds that the clocks of storage, controller and this host may differ.
+SLACK = 600
+
+
+@contextlib.contextmanager
+def _as_owner(path: str) -> t.Iterator[bool]:
+    """Act as the owner of a store, who may have set any trap there; yield False where that is impossible."""
+    owner = os.lstat(path)
+    if owner.st_uid == os.geteuid():
+        yield True
+    elif os.geteuid():
+        yield False
+    else:
+        groups, group = os.getgroups(), os.getegid()
+        os.setgroups([])
+        os.setegid(owner.st_gid)
+        os.seteuid(owner.st_uid)
+        try:
+            yield True
+        finally:
+            os.seteuid(0)
+            os.setegid(group)
+            os.setgroups(groups)
+
+
+def stores(path: str) -> list[Store]:
+    """Return the store and those of its users."""
+    users = os.path.join(path, "users")
+    try:
+        entries = sorted(os.scandir(users), key=lambda entry: entry.name)
+    except OSError:
+        entries = []
+    own = [Store(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return [Store(path), *own]
+
+
+class _Idle(t.NamedTuple):
+    """An image without a link; since: when that was first seen."""
+
+    store: Store
+    image: Image
+    size: int
+    since: float
+
+
+def _nothing() -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _linked(every: t.Iterable[Store]) -> set[str]:
+    return {os.path.realpath(path) for store in every for path in store.names().values()}
+
+
+def _sweep(store: Store) -> None:
+    """Remove files that dead producers have left."""
+    for entry in os.listdir(store.images):
+        match = re.match(r"(?:\.work-|sha256-)([0-9a-f]{64})", entry)
+        path = os.path.join(store.images, entry)
+        whole = re.sub(r"\.\w+$", ".sqsh", path)
+        if not match or not entry.startswith(".work-") and os.path.exists(whole):
+            continue
+        with store.locked(match[1], wait=False) as tell:
+            if tell and (entry.startswith(".work-") or not os.path.exists(whole)):
+                unlink(path)
+
+
+def _idle(store: Store, linked: set[str], now: float, check: bool) -> list[_Idle]:
+    """Return the images of a store without a link, and since when; mark those seen for the first time."""
+    found = []
+    for image in store.all_images():
+        mark = image.path[: -len("sqsh")] + "unlinked"
+        if os.path.realpath(image.path) in linked:
+            if not check:
+                unlink(mark)
+            continue
+        try:
+            since = os.stat(mark).st_mtime
+        except FileNotFoundError:
+            since = now
+            if not check:
+                with open(mark, "x", encoding="utf-8"):
+                    os.utime(mark, (now, now))
+        found.append(_Idle(store, image, image.size, since))
+    return found
+
+
+def _remove(idle: _Idle) -> bool:
+    """Remove an image, unless it got a link or a producer in the meantime."""
+    store, image = idle.store, idle.image
+    hexed = image.digest[7:]
+    with contextlib.ExitStack() as locks:
+        # Do not wait for a lock: a user could hold the lock of their store for ever.
+        free = all(locks.enter_context(store.locked(what, wait=False)) for what in ("links", hexed))
+        if not free or os.path.realpath(image.path) in _linked([store]):
+            return False
+        unlink(image.path)
+        for end in ("json", "unlinked"):
+            unlink(image.path[: -len("sqsh")] + end)
+        if not any(other.digest == image.digest for other in store.all_images()):
+            unlink(os.path.join(store.images, f".lock-{hexed}"))
+    return True
+
+
+def collect(
+    path: str,
+    *,
+    jobs_since: float,
+    max_age: float | None = None,
+    max_size: int | None = None,
+    min_age: float = 86400,
+    check: bool = False,
+) -> Record:
+    """Remove images of the store, and of its users' stores, that no job can use.
+
+    A job finds an image by a link. So no running job uses an image that had no link before the
+    oldest of them started, whether by name or by path, from its script or from a step, and later
+    jobs do not find it either.
+
+    jobs_since: when the oldest running job started; without one, the time of asking.
+    max_age: remove images that have had no link for so many seconds. max_size: remove, the longest without
+    a link first, until all images take at most so many bytes. min_age: never before so many
+    seconds without a link.
+    """
+    now = time.time()
+    total = 0
+    idle: list[_Idle] = []
+    skipped = []
+    every = stores(path)
+    try:
+        linked = _linked(every)
+        for store in every:
+            if not os.path.isdir(store.images) or os.path.islink(store.images):
+                continue
+            with _as_owner(store.path) as may:
+                total += sum(image.size for image in store.all_images())
+                if check and may:
+                    idle += _idle(store, linked, now, check)
+                    continue
+                with store.locked("links", wait=False) if may else _nothing() as tell:
+                    if not tell:
+                        skipped.append(store.path)
+                        continue
+                    _sweep(store)
+                    idle += _idle(store, linked | _linked([store]), now, check)
+        removed, spared = [], []
+        for entry in sorted(idle, key=lambda entry: entry.since):
+            age = now - entry.since
+            old = max_age is not None and age >= max_age
+            over = max_size is not None and total > max_size
+            if not old and not over:
+                continue
+            why = ""
+            if age < min_age:
+                why = f"has had no link for only {age / 3600:.1f} h"
+            elif entry.since + SLACK > jobs_since:
+                began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(jobs_since))
+                why = f"a job that has run since {began} may use it"
+            elif not check:
+                with _as_owner(entry.store.path) as may:
+                    why = "" if may and _remove(entry) else "is being imported or linked now"
+            shown = {"image": entry.image.path, "size": entry.size}
+            if why:
+                spared.append({**shown, "why": why})
+            else:
+                removed.append(shown)
+                total -= entry.size
+    except OSError as error:
+        raise from_os(error, path) from error
+    return {
+        "removed": removed,
+        "spared": spared,
+        "skipped": skipped,
+        "freed": sum(entry["size"] for entry in removed),
+        "size": total,
+        "jobs_since": int(jobs_since),
+    }

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which image a name means on this node: the user's own, the staged, the shared one.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import typing as t
+
+from .image_errors import ImageError, from_os, user_name
+from .image_file import IMAGE
+from .store import Store
+
+CONFIG = "/etc/trainwright/images.json"
+
+
+def configuration(path: str = CONFIG) -> dict[str, str]:
+    """Return where the images of this cluster are: store (shared) and staged (local to the node)."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        return {name: str(found[name]) for name in ("store", "staged")}
+    except (OSError, ValueError, TypeError) as error:
+        fault = str(error)
+    except KeyError as error:
+        fault = f"does not have {error}"
+    raise ImageError("missing", f"{path}: {fault} -> role enroot writes it on every host")
+
+
+def user_store(shared: str) -> Store:
+    """Return the store of the user who runs this, in the cluster's."""
+    return Store(os.path.join(shared, "users", user_name(os.geteuid())))
+
+
+def prepare_user_store(shared: str) -> Store:
+    """Return the user's store, made if need be. Raises ImageError: denied, where the cluster has none."""
+    users = os.path.join(shared, "users")
+    if not os.path.isdir(users):
+        raise ImageError(
+            "denied",
+            f"{users}: does not exist, so users cannot have images of their own here -> ask the administrator for it, "
+            "mode 1777 (role enroot makes it)",
+        )
+    store = user_store(shared)
+    try:
+        store.prepare()
+    except OSError as error:
+        raise from_os(error, store.path) from error
+    return store
+
+
+def lookup(config: t.Mapping[str, str], name: str) -> str:
+    """Return the image that a name means on this node: the user's own, the staged, the shared one.
+
+    A staged image that differs from the shared one is ignored, so that all nodes of a job run the
+    same. Raises ImageError: unknown.
+    """
+    own, shared = user_store(config["store"]), Store(config["store"])
+    staged = Store(config["staged"])
+    places = [own, staged, shared]
+    with contextlib.suppress(OSError):
+        # Anyone may have made it in a sticky directory.
+        if os.lstat(own.path).st_uid != os.geteuid():
+            places.remove(own)
+    found: dict[Store, str] = {}
+    for place in places:
+        with contextlib.suppress(OSError):
+            link = os.readlink(place.link(name))
+            found[place] = os.path.normpath(os.path.join(place.path, link))
+    if not found:
+        raise _unknown(name, places)
+    chosen = found.get(own) or found.get(shared) or found[staged]
+    local = found.get(staged, "")
+    if own not in found and _digest_in(local) == _digest_in(chosen) and os.path.exists(local):
+        chosen = local
+    if not os.access(chosen, os.R_OK):
+        raise ImageError(
+            "damaged",
+            f"{name}.sqsh is {chosen}, which cannot be read here -> mount the storage if it is not mounted, or import "
+            "it again",
+        )
+    return chosen
+
+
+def _digest_in(path: str) -> str:
+    match = IMAGE.fullmatch(os.path.basename(path))
+    return match[2] if match else path
+
+
+def _unknown(name: str, places: t.Sequence[Store]) -> ImageError:
+    import difflib  # slow to load, and a job that finds its image does not need it
+
+    names = sorted({known for place in places for known in place.names()})
+    near = difflib.get_close_matches(name, names, 3, 0.5)
+    have = ", ".join(f"{known}.sqsh" for known in near or names[:10]) or "none yet"
+    return ImageError(
+        "unknown",
+        f"no image {name}.sqsh -> {'the nearest names' if near else 'there'} are: {have}; "
+        f"`image-import REFERENCE {name}` on a login node makes it",
+    )
