@@ -79,7 +79,7 @@ def faults(
             yield Problem(host, label, f"is {value!r}, not a mapping", remedy)
         else:
             yield Problem(host, label, f"is {value!r}", f"write {name}")
-    elif choices and value not in choices:
+    elif choices and kind != "list" and value not in choices:
         hint = nearest(str(value), [str(choice) for choice in choices])
         names = ", ".join(str(choice) or '""' for choice in choices)
         yield Problem(host, label, f"is {value!r}{hint}", f"write one of {names}")
@@ -118,7 +118,9 @@ def _element_faults(
     for index, item in enumerate(value):
         if item is not None or kind != "raw":
             called = label_of(label, index, item, _name_key(keys))
-            yield from faults(host, called, item, {"type": kind, "options": keys}, True)
+            # Choices of a list are those of each of its elements, as Ansible has it.
+            element = {"type": kind, "options": keys, "choices": option.get("choices")}
+            yield from faults(host, called, item, element, True)
 
 
 def variables(inputs: Inputs) -> Iterator[Problem]:

@@ -48,6 +48,8 @@ CASES: list[Case] = [
      "is {'name': 'x'}", "write text"),
     ("key of another role's variable", setting("enroot_credentials", [{"user": "ada", "login": "x", "regsitry": "y"}]),
      "cluster", "enroot_credentials[ada]", "unknown key regsitry; did you mean registry?", "use user"),
+    ("choice in a list", setting("node_tools_programs", ["job-lint", "job-lnt"]), "cluster",
+     "node_tools_programs[1]", "'job-lnt'; did you mean job-lint?", "write one of job-lint"),
     ("secret of the wrong type", setting("mariadb_external", {"host": "db", "password": 123}), "cluster",
      "mariadb_external.password", "has the wrong type", "write text"),
     ("true for a number", setting("slurm_rest_port", True), "cluster", "slurm_rest_port", "is True",
@@ -98,6 +100,7 @@ OPTIONS: list[dict[str, t.Any]] = [
     *({"type": kind} for kind in shape.NAMES_OF_TYPES),
     *({"type": "list", "elements": kind} for kind in shape.NAMES_OF_TYPES),
     {"type": "str", "choices": ["x", ""]},
+    {"type": "list", "elements": "str", "choices": ["x", "y"], "default": ["x"]},
     {"type": "dict", "options": {"a": {"type": "int", "required": True}}},
     {"type": "dict", "options": {"a": {"type": "raw", "default": "x"}}},
     {"type": "list", "elements": "dict", "options": {"a": {"type": "str"}}},
@@ -125,7 +128,7 @@ def nested(label: str, option: dict[str, t.Any]) -> t.Iterator[tuple[str, dict[s
 def sample(option: dict[str, t.Any]) -> t.Any:
     """Return a value with every key that the option has."""
     kind = option.get("type", "str")
-    if option.get("choices"):
+    if option.get("choices") and kind != "list":
         return option["choices"][-1]
     if kind == "dict":
         return {key: sample(item) for key, item in (option.get("options") or {}).items()}
