@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import Converged
 
 # Each task says that it is rank 0, since the batch step's own is put into its environment.
@@ -19,6 +21,7 @@ srun sh -c 'echo task $SLURM_PROCID, rank ${RANK:-none}'
 """
 
 
+@pytest.mark.systems("debian13")
 def test_it_names_the_mistake_and_its_script_runs_without_it(quiet_site: Converged) -> None:
     site = quiet_site
     site.as_user("alice", f"cat >ranks.sbatch <<'EOF'\n{SCRIPT}EOF")

@@ -8,6 +8,8 @@ import random
 import shlex
 from typing import Any
 
+import pytest
+
 from .conftest import Converged
 from .modules import run_tasks
 
@@ -75,6 +77,7 @@ def test_a_copy_of_slurm_conf_is_edited_as_slurm_reads_it(site: Converged) -> No
     site.run("ctl1", f"rm -r {COPY}")
 
 
+@pytest.mark.systems("debian13")
 def test_other_files_show_no_passwords(site: Converged) -> None:
     site.run("ctl1", f"rm -rf {COPY} && mkdir {COPY} && cp -p /etc/slurm/*.conf {COPY}")
     path = f"{COPY}/slurmdbd.conf"
@@ -102,6 +105,7 @@ def filtered(site: Converged, name: str, given: list[Any]) -> list[Any]:
     return made
 
 
+@pytest.mark.systems("debian12")
 def test_host_lists_are_those_of_scontrol(site: Converged) -> None:
     chance = random.Random(7)
     named = [

@@ -19,6 +19,7 @@ from .site import SOAK, Nodes, Site
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(not SOAK, reason="compiles Slurm; run by `make soak`"),
+    pytest.mark.systems("debian12", only="the older Slurm"),
 ]
 
 VERSION = "24.11.5"
