@@ -328,7 +328,7 @@ def test_a_new_user_is_made_in_his_default_account_first() -> None:
         ({"accounts": [{"name": "a", "accounts": "b"}]}, "is no list"),
         (
             {"accounts": [{"name": "a", "accounts": [{"name": "b", "parent": "c"}]}]},
-            "lies below a and names the parent c",
+            "is below a and names the parent c",
         ),
         ({"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]}, "no key of it"),
         ({"accounts": [{"name": "a", "options": {"MaxJob": 1}}]}, "write MaxJobs"),

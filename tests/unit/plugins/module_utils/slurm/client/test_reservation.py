@@ -148,7 +148,7 @@ def test_flags_are_added_and_taken_away_and_slurms_own_stay() -> None:
 
 def test_a_flag_that_cannot_be_taken_away_is_an_error() -> None:
     fake = control(Reservation("r", start_time=NOW, end_time=LATER, flags=("OVERLAP",)))
-    with pytest.raises(SlurmError, match="cannot take the flag OVERLAP from .* -> remove it"):
+    with pytest.raises(SlurmError, match="cannot remove the flag OVERLAP from .* -> remove it"):
         run(fake, flags=[])
     assert not run(fake, flags=["OVERLAP"])["changed"]
 
