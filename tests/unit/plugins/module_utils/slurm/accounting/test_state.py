@@ -330,7 +330,10 @@ def test_a_new_user_is_made_in_his_default_account_first() -> None:
             {"accounts": [{"name": "a", "accounts": [{"name": "b", "parent": "c"}]}]},
             "is below a and names the parent c",
         ),
-        ({"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]}, "is not one of its keys"),
+        (
+            {"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]},
+            "is not one of its keys",
+        ),
         ({"accounts": [{"name": "a", "options": {"MaxJob": 1}}]}, "write MaxJobs"),
         (
             {"qos": [{"name": "a", "options": {"MaxWall": "1", "MaxWallDurationPerJob": "2"}}]},
