@@ -199,7 +199,7 @@ def test_what_is_impossible_names_the_release_that_can(walk: tuple[Steps, Result
     assert said
     for name, message in said.items():
         assert f"slurmrestd of Slurm {steps.version} cannot do" in message, name
-        assert ("can -> take transport" in message) or "no version can so far" in message, name
+        assert ("can -> use transport" in message) or "no version can so far" in message, name
 
 
 def test_check_mode_says_what_the_change_then_does(walk: tuple[Steps, Results]) -> None:

@@ -85,4 +85,4 @@ def test_what_slurm_shows(quiet_site: Converged) -> None:
     assert all(done[name]["failed"] for name in refused)
     assert "cannot do events" in refused["events by rest"]
     assert "Slurm does not know the node c99 -> write one of: c1" in refused["unknown"]
-    assert "no state DRAINN (did you mean DRAIN" in refused["no such state"]
+    assert "not know the state DRAINN (did you mean DRAIN" in refused["no such state"]

@@ -159,7 +159,7 @@ def user(session: Session) -> dict[str, t.Any]:
 
 
 def _named(session: Session, kind: str, without: t.Callable[..., Plan]) -> dict[str, t.Any]:
-    """Make one thing as its options say, or take it out by the plan of without."""
+    """Bring one thing to its options, or remove it by the plan of without."""
     params = session.params
     if params["state"] == "present":
         return _present(session, {kind: [_given(params, "cluster", "state")]})

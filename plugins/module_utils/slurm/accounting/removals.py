@@ -305,7 +305,7 @@ def without_account(cluster: str, name: str, state: State, jobs: t.Iterable[Job]
         has = [f"account {child}" for child in sorted(children)] + [f"user {u}" for u in users]
         raise AccountingError(
             f"account {name}: still has {_few(has)} -> remove these first (slurm_account, "
-            "slurm_association), or let slurm_accounting own them"
+            "slurm_association), or have slurm_accounting own them"
         )
     only_cluster = set(state.clusters) <= {cluster}
     if name in state.account_assocs or (only_cluster and name in state.accounts):

@@ -318,7 +318,7 @@ def _flat(accounts: t.Any, parent: str | None = None) -> t.Iterator[dict[str, t.
         stated = entry.get("parent")
         if parent is not None and stated not in (None, parent):
             raise AccountingError(
-                f"account {entry['name']}: lies below {parent} and names the parent {stated} -> "
+                f"account {entry['name']}: is below {parent} and names the parent {stated} -> "
                 "leave parent out, or move the entry"
             )
         yield {**entry, "parent": stated if parent is None else parent}
@@ -415,7 +415,7 @@ class Plan:
     def note(
         self, what: str, before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any] | None
     ) -> None:
-        """Remember for the diff that the thing called what changes; after None: it goes."""
+        """Remember for the diff that the thing called what changes; after None: it is removed."""
         self.before.setdefault(what, {}).update(before)
         if after is None:
             self.after.pop(what, None)

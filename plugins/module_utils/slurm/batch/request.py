@@ -23,7 +23,7 @@ _NOT_ASKED = frozenset(
 
 
 def gpus_of(gres: str) -> str | None:
-    """Return what a --gres asks of GPUs on a node, as --gpus-per-node takes it; None for nothing."""
+    """Return what a --gres asks of GPUs on a node, in the form of --gpus-per-node; None without GPUs."""
     for item in gres.split(","):
         name, _colon, rest = item.strip().partition(":")
         if name in ("gpu", "gres/gpu"):

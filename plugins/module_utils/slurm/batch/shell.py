@@ -257,7 +257,7 @@ class _Lexer:
         self.documents = []
 
     def _after_continuation(self) -> None:
-        """See whether a comment cuts a command off that goes on below."""
+        """Check whether a comment cuts off a command that continues below."""
         rest = self.text[self.place :].split("\n")
         if not re.match(r"[ \t]*#", rest[0]):
             return

@@ -59,7 +59,7 @@ class Cli:
     name = "cli"
 
     def __init__(self, prefix: str = "", slurm_conf: str = "", timeout: float = _TIMEOUT) -> None:
-        """prefix: where Slurm lies, "" to search. slurm_conf: "" leaves it to Slurm."""
+        """prefix: where Slurm is installed, "" to search. slurm_conf: "" leaves it to Slurm."""
         self._prefix = prefix
         self._timeout = timeout
         self._own = {**os.environ, **({"SLURM_CONF": slurm_conf} if slurm_conf else {})}
@@ -100,7 +100,7 @@ class Cli:
             if not match:
                 raise SlurmError(
                     "missing",
-                    f"scontrol --version says {messages.said(shown)} and no version -> see what "
+                    f"scontrol --version prints {messages.said(shown)} and no version -> see what "
                     f"{self._path('scontrol')} is",
                 )
             self._version = match[0]

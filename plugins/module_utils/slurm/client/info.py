@@ -79,7 +79,7 @@ class _Asked:
                 raise unknown_names(name[:-1], sorted(asked - known), known)
 
     def keep(self, subject: str, found: t.Iterable[t.Any]) -> list[t.Any]:
-        """Return the records that all filters that concern the subject let through."""
+        """Return the records that pass all filters of the subject."""
         judge = getattr(self, f"_keep_{subject}", None)
         kept = [record for record in found if judge is None or judge(record)]
         if subject == "jobs" and self.jobs:
@@ -88,7 +88,7 @@ class _Asked:
                 raise SlurmError(
                     "unknown",
                     f"slurmctld does not know the job {', '.join(map(str, sorted(missing)))} that the other "
-                    "filters let through -> jobs that ended more than MinJobAge ago are in the "
+                    "filters select -> jobs that ended more than MinJobAge ago are in the "
                     "accounting only (sacct)",
                 )
         return kept

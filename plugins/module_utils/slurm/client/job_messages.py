@@ -56,7 +56,7 @@ _ENDS = {
     "OUT_OF_MEMORY": ("used more memory than it asked for", "raise memory, or use less"),
     "PREEMPTED": ("was preempted", "submit it again, or use a QoS that is not preempted"),
     "REVOKED": ("was taken over by another cluster", "look for it there"),
-    "TIMEOUT": ("was ended at its time limit", "raise time_limit, or let it write checkpoints"),
+    "TIMEOUT": ("was ended at its time limit", "raise time_limit, or have it write checkpoints"),
 }
 _POLICY = "Job violates accounting/QOS policy"
 # src/slurmrestd/plugins/openapi/slurmctld/jobs.c, nonfatal_errors.
@@ -104,7 +104,7 @@ def standing(seen: View) -> str:
 
 
 def progress(seen: View) -> tuple[str, str]:
-    """Return a line that tells how far a job is, and what of it is worth another line."""
+    """Return a line with the progress of a job, and the part of it that is worth another line when it changes."""
     line = f"{called(seen)}: {standing(seen)}"
     news = line
     if seen["state"] != "PENDING":
@@ -181,12 +181,12 @@ def refusal(error: SlurmError, transport: Transport, options: Options, user: str
 
 
 def waits_only(error: SlurmError) -> bool:
-    """Whether Slurm takes the job and lets it wait, although it says this."""
+    """Whether Slurm accepts the job and keeps it waiting in spite of this message."""
     return any(mark in str(error) for mark in _WAITING)
 
 
 def _clusters(transport: Transport) -> list[str]:
-    """Name of the cluster; all that the accounting knows where slurmrestd (before 26.05) does not tell."""
+    """Name of the cluster; all that the accounting knows where slurmrestd (before 26.05) does not show it."""
     try:
         return [transport.configuration().settings["ClusterName"]]
     except (SlurmError, KeyError):
@@ -314,7 +314,7 @@ def _reservation(transport: Transport, options: Options, user: str, match: re.Ma
         return str(unknown_names("reservation", wrong, reservations))
     return (
         f"reservation {given} does not admit {user} with this account and partition, or is over -> "
-        f"`scontrol show reservation {given}` tells whom it admits"
+        f"`scontrol show reservation {given}` shows whom it admits"
     )
 
 

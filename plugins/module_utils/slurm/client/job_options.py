@@ -116,7 +116,7 @@ def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
         raise SlurmError(
             "invalid",
             f"{path}: {error.strerror} -> script is a path on the host that the task runs on, "
-            "readable for the user that it runs as; content takes the text itself",
+            "readable for the user that it runs as; content has the text itself",
         ) from None
 
 

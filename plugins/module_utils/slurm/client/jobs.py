@@ -266,7 +266,7 @@ def work(session: Session) -> View:
         if params["state"] == "submitted":
             raise SlurmError(
                 "invalid",
-                "id is the number of a job that is there -> give name with content or script to "
+                "id is the number of an existing job -> give name with content or script to "
                 "submit one, or state: completed to wait for this one",
             )
         result: View = {"changed": False}

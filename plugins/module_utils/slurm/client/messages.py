@@ -24,7 +24,7 @@ _CONTROLLER = (
     "(6817) must be open to this host"
 )
 _DATABASE = (
-    "on the database host see systemctl status slurmdbd and its log, and let this host through to "
+    "on the database host see systemctl status slurmdbd and its log, and allow this host to reach "
     "its port (6819)"
 )
 _ACCOUNTING = "set AccountingStorageType=accounting_storage/slurmdbd in slurm.conf and run slurmdbd"

@@ -70,7 +70,7 @@ def why_not_ready(name: str, node: Node | None, states: t.Collection[str] = READ
     if not node.registered:
         return (
             f"{shown}: its slurmd has not registered -> on the node see systemctl status slurmd "
-            "and journalctl -u slurmd (key, clock, name), and let its port (6818) through both ways"
+            "and journalctl -u slurmd (key, clock, name), and allow its port (6818) both ways"
         )
     if "NOT_RESPONDING" in node.flags:
         return (

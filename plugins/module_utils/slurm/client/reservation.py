@@ -223,7 +223,7 @@ def _flags(out: _Plan, there: Reservation | None, params: t.Mapping[str, t.Any])
     if stuck:
         raise SlurmError(
             "invalid",
-            f"reservation {params['name']}: Slurm cannot take the flag {', '.join(stuck)} from a "
+            f"reservation {params['name']}: Slurm cannot remove the flag {', '.join(stuck)} from a "
             "reservation -> remove it (state: absent) and make it again, or keep the flag",
         )
     if there is None:

@@ -296,7 +296,7 @@ class Rest:
         offered = ", ".join(sorted(set(re.findall(r"v0\.0\.\d+", str(self._get("/openapi/v3"))))))
         raise SlurmError(
             "impossible",
-            f"{self._shown} does not offer the API version {wanted}, but {offered or 'none'} -> take "
+            f"{self._shown} does not offer the API version {wanted}, but {offered or 'none'} -> use "
             "one of these as rest_api_version, or transport: cli",
         )
 
@@ -448,7 +448,7 @@ def _quoted(name: str) -> str:
 
 
 def _errors(document: t.Mapping[str, t.Any]) -> str:
-    """What the errors of a document say, each text once."""
+    """The texts of the errors of a document, each once."""
     faults = list(document.get("errors") or [])
     # Since 24.05 a job that could not be cancelled is an error of its own, and the answer is 200.
     for one in document.get("status") or []:
@@ -478,7 +478,7 @@ def _version_of(document: t.Mapping[str, t.Any]) -> str:
 
 
 def _user_of(token: str) -> str:
-    """The user that a token is for, "" when it does not say; it is not verified here."""
+    """The user that a token is for, "" where it does not name one; it is not verified here."""
     parts = token.split(".")
     if len(parts) != 3:
         return ""

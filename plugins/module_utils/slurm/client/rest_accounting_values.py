@@ -110,7 +110,7 @@ def value_of(option: Option, text: str, api: str) -> t.Any:
         if any(name[:1] in "+-" for name in names):
             raise SlurmError(
                 "invalid",
-                f"{option.name}={text}: slurmrestd takes whole lists -> leave out + and -",
+                f"{option.name}={text}: slurmrestd accepts whole lists only -> leave out + and -",
             )
         return names
     if option.form == "flags":

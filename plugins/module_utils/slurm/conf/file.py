@@ -115,7 +115,7 @@ def includes(path: str, text: str) -> dict[str, str]:
 
 
 class Edit:
-    """One run of the module: what is there, what is wanted, what that takes."""
+    """One run of the module: the current file, the wanted one, and how to apply it."""
 
     def __init__(self, params: Mapping[str, t.Any], run: Run) -> None:
         """Reads only. Raises SlurmError for what cannot be, before anything is written."""

@@ -142,7 +142,7 @@ def test_no_point_in_time(text: str) -> None:
 )
 def test_what_is_no_point_in_time_is_refused(text: str) -> None:
     """Most of them are what SLURM_TIME_FORMAT=relative writes."""
-    with pytest.raises(ValueError, match="no point in time"):
+    with pytest.raises(ValueError, match="not a point in time"):
         values.point(text)
 
 
@@ -178,7 +178,7 @@ def test_sizes(text: str, size: int | None) -> None:
 
 @pytest.mark.parametrize("text", ["-5", "10X", "1.G", "G", "1,5G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         values.mebibytes(text)
 
 

@@ -191,7 +191,7 @@ def test_the_diff_names_each_thing(state: accounting.State) -> None:
             "default qos high is not one of",
         ),
         ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "not a value of that option"),
-        ({"qos": [{"name": "q", "options": {"Grp TRES": 1}}]}, "no option of sacctmgr"),
+        ({"qos": [{"name": "q", "options": {"Grp TRES": 1}}]}, "not an option of sacctmgr"),
         (
             {"qos": [{"name": "q", "options": {"MaxWall": 3600}}]},
             "MaxWall is the number 3600; YAML",
@@ -320,17 +320,20 @@ def test_a_new_user_is_made_in_his_default_account_first() -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"accounts": [{"name": "a", "accounts": [{"nam": "b"}]}]}, "has no name"),
+        ({"accounts": [{"name": "a", "accounts": [{"nam": "b"}]}]}, "does not have a name"),
         (
             {"accounts": [{"name": "a", "accounts": [{"name": "b", "user": []}]}]},
             "did you mean users",
         ),
-        ({"accounts": [{"name": "a", "accounts": "b"}]}, "is no list"),
+        ({"accounts": [{"name": "a", "accounts": "b"}]}, "is not a list"),
         (
             {"accounts": [{"name": "a", "accounts": [{"name": "b", "parent": "c"}]}]},
-            "lies below a and names the parent c",
+            "is below a and names the parent c",
         ),
-        ({"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]}, "no key of it"),
+        (
+            {"accounts": [{"name": "a", "users": [{"name": "u", "limit": 1}]}]},
+            "is not one of its keys",
+        ),
         ({"accounts": [{"name": "a", "options": {"MaxJob": 1}}]}, "write MaxJobs"),
         (
             {"qos": [{"name": "a", "options": {"MaxWall": "1", "MaxWallDurationPerJob": "2"}}]},

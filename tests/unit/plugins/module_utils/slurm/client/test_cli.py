@@ -109,7 +109,7 @@ def test_a_command_that_a_host_lacks_is_missed_when_it_is_called(fake: Fake) -> 
 
 def test_something_that_is_not_slurm_is_said(fake: Fake) -> None:
     fake.command("scontrol", ("--version", "hello"))
-    with pytest.raises(SlurmError, match="says hello and no version"):
+    with pytest.raises(SlurmError, match="prints hello and no version"):
         _ = fake.cli().version
 
 

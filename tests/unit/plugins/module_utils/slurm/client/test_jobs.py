@@ -511,10 +511,14 @@ ACCOUNT = "Batch job submission failed: Invalid account or account/partition com
 @pytest.mark.parametrize(
     "said, params, expected",
     [
-        (ACCOUNT, {"account": "labb"}, r"no account labb \(did you mean lab\?\) -> .*lab, physics"),
+        (
+            ACCOUNT,
+            {"account": "labb"},
+            r"not have the account labb \(did you mean lab\?\) -> .*lab, physics",
+        ),
         (ACCOUNT, {"account": "lab", "partition": "long"}, "lab in partition long"),
         ("Invalid partition name specified", {"partition": "gpuu"}, "gpuu .did you mean gpu"),
-        ("No partition specified or system default partition", {}, "no default partition"),
+        ("No partition specified or system default partition", {}, "not have a default partition"),
         ("Invalid qos specification", {"qos": "hihg"}, r"QoS hihg \(did you mean high"),
         ("Invalid qos specification", {"qos": "high"}, "may not use the QoS high"),
         (
@@ -527,14 +531,14 @@ ACCOUNT = "Batch job submission failed: Invalid account or account/partition com
             {"nodes": "8"},
             r"nodes 8.*gpu has 2 nodes, the largest with 8 CPUs and 64000 MiB, gres gpu:h100:4",
         ),
-        ("Invalid node name specified", {"nodelist": ["c[1-2]", "d1"]}, "no node d1"),
+        ("Invalid node name specified", {"nodelist": ["c[1-2]", "d1"]}, "not know the node d1"),
         ("Requested reservation is invalid", {"reservation": "maintt"}, "did you mean maint"),
         (
             "Access denied to requested reservation",
             {"reservation": "maint"},
             "does not admit alice",
         ),
-        ("Invalid feature specification", {"constraint": "h100&ssd"}, "no feature ssd"),
+        ("Invalid feature specification", {"constraint": "h100&ssd"}, "not know the feature ssd"),
         ("Invalid generic resource (gres) specification", {"gpus": "a100:2"}, "gpu:h100:4"),
         ("sbatch: unrecognized option '--ntask'", {}, "did you mean ntasks"),
         ("error: This does not look like a batch script.", {}, "#!/bin/bash"),

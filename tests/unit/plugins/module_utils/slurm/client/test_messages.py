@@ -66,7 +66,7 @@ def test_kinds_and_remedies(text: str, kind: str, remedy: str) -> None:
 def test_who_asked_is_said_only_where_it_matters() -> None:
     denied = messages.classify("Access/permission denied", "scontrol update", who="alice")
     assert str(denied).startswith(
-        "scontrol update (as alice): Access/permission denied -> it takes"
+        "scontrol update (as alice): Access/permission denied -> only root"
     )
     assert "alice" not in str(messages.classify("Invalid node name", "scontrol", who="alice"))
 

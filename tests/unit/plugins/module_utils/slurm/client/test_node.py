@@ -90,7 +90,7 @@ def test_a_drained_node_that_is_set_down_keeps_its_reason() -> None:
 
 def test_draining_without_a_reason_is_an_error_that_says_so() -> None:
     fake = control()
-    with pytest.raises(SlurmError, match="c1: reason is not set -> say why"):
+    with pytest.raises(SlurmError, match="c1: reason is not set -> give the reason"):
         run(fake, names=["c1"], state="drained")
     assert fake.calls == []
 
@@ -137,7 +137,9 @@ def test_a_resume_wakes_what_is_down_and_leaves_what_works() -> None:
 
 def test_unknown_names_come_with_the_nearest_and_nothing_is_changed() -> None:
     fake = control(Node("gpu01"), Node("gpu02"))
-    with pytest.raises(SlurmError, match=r"no node gpu11 \(did you mean gpu01.*write one of") as e:
+    with pytest.raises(
+        SlurmError, match=r"not know the node gpu11 \(did you mean gpu01.*write one of"
+    ) as e:
         run(fake, names=["gpu01", "gpu11"], state="drained", reason="x")
     assert e.value.kind == "unknown" and fake.calls == []
 
@@ -179,7 +181,7 @@ def test_features_that_go_leave_the_active_ones_first() -> None:
         {"AvailableFeatures": "b,c"},
         {"ActiveFeatures": "c"},
     ]
-    assert "slurm.conf says the same" in done["warnings"][0]
+    assert "slurm.conf has the same setting" in done["warnings"][0]
     assert not run(fake, names=["c1"], features=["c", "b"], active_features=["c"])["changed"]
 
 

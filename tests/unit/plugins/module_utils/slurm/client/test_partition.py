@@ -143,8 +143,8 @@ def test_a_second_run_changes_nothing(wish: dict[str, t.Any]) -> None:
     ("wish", "said"),
     [
         ({"max_time": "soon"}, "max_time: .*soon.* -> write minutes"),
-        ({"max_nodes": "many"}, "max_nodes: many is no number"),
-        ({"nodes": ["c9"]}, "no node c9 -> write one of: c1, c2"),
+        ({"max_nodes": "many"}, "max_nodes: many is not a number"),
+        ({"nodes": ["c9"]}, "not know the node c9 -> write one of: c1, c2"),
     ],
 )
 def test_wrong_values_are_named(wish: dict[str, t.Any], said: str) -> None:
@@ -168,9 +168,9 @@ def test_what_slurmrestd_does_not_show_counts_as_different() -> None:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({"allow_accounts": ["fysics"]}, r"no account fysics \(did you mean physics\?\)"),
-        ({"deny_qos": ["nihgt"]}, r"no qos nihgt \(did you mean night\?\)"),
-        ({"qos": "day"}, "no qos day -> write one of: night"),
+        ({"allow_accounts": ["fysics"]}, r"not know the account fysics \(did you mean physics\?\)"),
+        ({"deny_qos": ["nihgt"]}, r"not know the qos nihgt \(did you mean night\?\)"),
+        ({"qos": "day"}, "not know the qos day -> write one of: night"),
     ],
 )
 def test_names_that_are_in_no_accounting_are_refused(wish: dict[str, t.Any], said: str) -> None:

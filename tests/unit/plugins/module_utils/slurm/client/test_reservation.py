@@ -148,7 +148,7 @@ def test_flags_are_added_and_taken_away_and_slurms_own_stay() -> None:
 
 def test_a_flag_that_cannot_be_taken_away_is_an_error() -> None:
     fake = control(Reservation("r", start_time=NOW, end_time=LATER, flags=("OVERLAP",)))
-    with pytest.raises(SlurmError, match="cannot take the flag OVERLAP from .* -> remove it"):
+    with pytest.raises(SlurmError, match="cannot remove the flag OVERLAP from .* -> remove it"):
         run(fake, flags=[])
     assert not run(fake, flags=["OVERLAP"])["changed"]
 
@@ -204,8 +204,8 @@ def test_a_second_run_changes_nothing(wish: dict[str, t.Any]) -> None:
         ({**WISH, "users": []}, "is for nobody -> set users"),
         ({**WISH, "nodes": []}, "reserves nothing -> set one of nodes"),
         ({**WISH, "end": "now+1hour"}, "end and duration are both set"),
-        ({**WISH, "nodes": ["c7"]}, "no node c7"),
-        ({**WISH, "partition": "bach"}, r"no partition bach \(did you mean batch\?\)"),
+        ({**WISH, "nodes": ["c7"]}, "not know the node c7"),
+        ({**WISH, "partition": "bach"}, r"not know the partition bach \(did you mean batch\?\)"),
         ({**WISH, "duration": "long"}, "duration: .* -> write minutes"),
         ({**WISH, "duration": 3600}, "duration: is the number 3600; .* -> write it in quotes"),
         ({**WISH, "start": 57600}, "start: is the number 57600; .* -> write it in quotes"),
@@ -222,7 +222,7 @@ def test_users_that_slurm_refuses_come_with_the_nearest() -> None:
     fake = control()
     fake.rows["user"] = [{"user": "alice"}, {"user": "bob"}]
     fake.fails = [SlurmError("denied", "Invalid user id -> only root")]
-    with pytest.raises(SlurmError, match=r"no user allice \(did you mean alice\?\)"):
+    with pytest.raises(SlurmError, match=r"not know the user allice \(did you mean alice\?\)"):
         run(fake, **{**WISH, "users": ["allice"]})
 
 
@@ -237,6 +237,6 @@ def test_a_user_who_exists_and_is_refused_is_told_who_may() -> None:
 def test_the_rest_of_24_11_reads_only_and_says_which_version_adds_it() -> None:
     fake = control(Reservation("r", start_time=NOW, end_time=NOW + 3600), name="rest")
     assert not run(fake, start="now", duration="60")["changed"]
-    with pytest.raises(SlurmError, match="24.11 cannot do update .*; 25.05 can -> take") as caught:
+    with pytest.raises(SlurmError, match="24.11 cannot do update .*; 25.05 can -> use") as caught:
         run(fake, duration="61")
     assert caught.value.kind == "impossible"

@@ -146,7 +146,7 @@ def test_a_version_that_is_not_offered_comes_with_those_that_are(serve: Serve) -
     server = Server("v0.0.42")
     paths = {"/slurm/v0.0.42/ping/": {}, "/slurmdb/v0.0.41/users/": {}}
     server.answers["GET /openapi/v3"] = (200, {"paths": paths})
-    with pytest.raises(SlurmError, match="version v0.0.40, but v0.0.41, v0.0.42 -> take") as caught:
+    with pytest.raises(SlurmError, match="version v0.0.40, but v0.0.41, v0.0.42 -> use") as caught:
         connect(serve(server), rest_api_version="v0.0.40")
     assert caught.value.kind == "impossible"
 

@@ -100,7 +100,7 @@ def test_every_setting_that_slurm_partition_makes_has_a_field() -> None:
 
 
 def test_a_setting_without_a_field_is_an_error() -> None:
-    with pytest.raises(SlurmError, match="no field for CpuBind -> leave it out") as caught:
+    with pytest.raises(SlurmError, match="not have a field for CpuBind -> leave it out") as caught:
         rest_bodies.node({"CpuBind": "core"})
     assert caught.value.kind == "impossible"
 

@@ -251,7 +251,7 @@ def test_nodes_of_several_lines_need_an_entry_for_each() -> None:
     text = LINE + "NodeName=d[1-2] CPUs=1\n"
     with pytest.raises(SlurmError, match=r"1 \(c\[1-4\]\) and 2 \(d\[1-2\]\)"):
         node(text, "c4,d1", CPUs="9")
-    with pytest.raises(SlurmError, match="stands in lines 1 and 2"):
+    with pytest.raises(SlurmError, match="is in lines 1 and 2"):
         node(LINE + LINE, "c[1-4]", CPUs="9")
 
 

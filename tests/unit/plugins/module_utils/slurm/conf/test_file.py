@@ -119,7 +119,7 @@ def test_what_loses_jobs_is_refused_unless_it_is_allowed(conf: Path, name: str) 
         ({"partitions": [{"name": "x", "Nodes": "c[2-3]"}]}, "no NodeName line has: c3 -> "),
         (
             {"partitions": [{"name": "x", "Nodes": "c[1-2]"}], "file": "cgroup.conf"},
-            "no such lines",
+            "cannot have such lines",
         ),
         ({"file": "gres.conf", "settings": {"MaxJobCount": 1}}, "it belongs to slurm.conf"),
     ],
@@ -154,7 +154,7 @@ def test_includes_are_read_and_not_edited(conf: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_left_to_a_person(conf: Path) -> None:
     conf.write_text("A=1 B=2\n")
-    with pytest.raises(SlurmError, match=r"line 1: A and B stand in one line.* by hand"):
+    with pytest.raises(SlurmError, match=r"line 1: A and B are in one line.* by hand"):
         edit(conf, settings={"KillWait": 9})
 
 
