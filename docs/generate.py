@@ -157,8 +157,8 @@ def role_page(role: str, specs: Json) -> str:
         head = ["Variable", "Type", "Default", "Description"]
         title = "## Variables" if spec is main else "### Variables"
         lines += [title, "", *table(head, list(option_rows(options))), ""]
-    if role != "slurm":
-        lines += ["The cluster's own variables are those of [slurm](../slurm/README.md).", ""]
+    if role != "cluster":
+        lines += ["The cluster's own variables are those of [cluster](../cluster/README.md).", ""]
     return "\n".join(lines)
 
 

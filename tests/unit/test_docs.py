@@ -134,7 +134,11 @@ def anchors(page: Path) -> set[str]:
     return {title.strip().replace(" ", "-") for title in plain}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=ids)
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, *sorted(ROOT.glob("roles/*/README.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_links_resolve(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if "://" in target:
