@@ -17,8 +17,8 @@ description:
   - What is compared is what slurmctld was last given, kept in O(applied_dir) and written only
     after slurmctld took it. An interrupted run thus still reconfigures or restarts.
   - Comments and blanks are written and tell slurmctld nothing.
-  - A drop-in of its unit (C(/etc/systemd/system/slurmctld.service.d/*.conf)) that changed means a restart, after systemd
-    has read it.
+  - A changed drop-in of its unit (C(/etc/systemd/system/slurmctld.service.d/*.conf)) means a restart, after systemd has
+    read it.
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
   - A file that slurmctld refuses is taken back, and slurmctld goes on with the old one.
 options:
