@@ -199,7 +199,7 @@ def test_what_a_role_writes_and_runs_is_in_vars_files(role: str) -> None:
 
 
 @pytest.mark.parametrize("point", ["conf", "unit", "files", "template"])
-@pytest.mark.parametrize("role", [*DAEMONS, "mariadb"])
+@pytest.mark.parametrize("role", DAEMONS)
 def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
     name = f"{role}_{point}"
     option = specs(role)["main"]["options"].get(name)
