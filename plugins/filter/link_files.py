@@ -29,9 +29,9 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Turn hooks of Enroot on
-  trainwright.slurm.config_files:
-    files: "{{ hooks | trainwright.slurm.link_files('/usr/share/enroot/hooks.d', '/etc/enroot/hooks.d') }}"
+- name: Show the links to hooks of Enroot
+  ansible.builtin.debug:
+    msg: "{{ hooks | trainwright.slurm.link_files('/usr/share/enroot/hooks.d', '/etc/enroot/hooks.d') }}"
   vars:
     hooks: [50-slurm-pmi.sh]
 """

@@ -14,14 +14,14 @@ description:
   - Imports a container image with Enroot into a store on shared storage, once for the whole cluster, and
     gives it a name. A job takes it with C(--container-image=NAME.sqsh), or by its path.
   - The image is kept by its digest, and C(NAME.sqsh) is a link to it that moves in one step. An image is
-    written beside its place and renamed when complete; it is never changed afterwards, so that a job that runs
-    keeps what it started with. Of several tasks that import the same image at once, on one host or on
+    written to a work file and renamed when it is complete; it is never changed afterwards, so that a job that runs
+    keeps what it started with. If several tasks import the same image at the same time, on one host or on
     several, one does the work and the others wait for it.
-  - While it works, the task tells how far it is. That is done by the action plugin of the same name; a
+  - While it works, the task prints its progress. The action plugin of the same name does that; a
     task with O(ignore:async) shows nothing before the end.
-  - With O(collect), it removes images that have no name any more and that no job can use.
+  - With O(collect), it removes images that no longer have a name and that no job can use.
   - It runs as the owner of the store, so give O(ignore:become_user) where that is not root. The
-    owner's file C(~/.config/enroot/.credentials) has what registries ask for.
+    owner's file C(~/.config/enroot/.credentials) has the logins for registries.
 options:
   name:
     description:
@@ -31,54 +31,54 @@ options:
   reference:
     description:
       - Where the image comes from. A name such as V(nvcr.io/nvidia/pytorch:25.06-py3) or
-        V(docker://REGISTRY/NAME:TAG) is one of a registry (of Amazon ECR too); V(dockerd://NAME:TAG) and
-        V(podman://NAME:TAG) are of Docker and Podman on the host of the task; a path that ends with
+        V(docker://REGISTRY/NAME:TAG) is in a registry (also of Amazon ECR); V(dockerd://NAME:TAG) and
+        V(podman://NAME:TAG) are in Docker and Podman on the host of the task; a path that ends with
         C(.sqsh) is a squashfs file there.
-      - A tag is resolved when the name or the reference is new; O(refresh) looks it up
-        again. A path is looked at in each run.
-      - Without it, O(store=staged) takes the image of that name in the shared store. Otherwise
+      - The image of a tag is looked up when the name or the reference is new; O(refresh) looks it up
+        again. A path is read in each run.
+      - Without it, O(store=staged) uses the image of that name in the shared store. Otherwise
         O(state=present) needs it.
     type: str
   state:
     description:
-      - V(present) makes the name refer to the image of the reference.
-      - V(absent) removes the name. The image itself goes with the next O(collect) that finds it unused.
+      - V(present) points the name to the image of the reference.
+      - V(absent) removes the name. The next O(collect) that finds the image unused removes it.
     type: str
     choices: [present, absent]
     default: present
   refresh:
-    description: Resolve the tag again, and let the name follow when the tag has moved.
+    description: Look up the tag again, and point the name to its new image if the tag has moved.
     type: bool
     default: false
   force:
-    description: Import the image again even if it is there. Jobs that run keep the file that they have.
+    description: Import the image again even if it is there. Running jobs keep the file that they have.
     type: bool
     default: false
   arch:
     description:
-      - Architecture of the nodes that run the image, as C(uname -m) has it. Without it, that of the host of
+      - Architecture of the nodes that run the image, as C(uname -m) prints it. Default is that of the host of
         the task.
     type: str
     choices: [x86_64, aarch64]
   store:
     description:
       - V(shared) is the store of the cluster; V(staged) is one on a disk of the host of the task, for images
-        that jobs shall start without reading from shared storage.
+        that jobs should start without reading from shared storage.
     type: str
     choices: [shared, staged]
     default: shared
   path:
     description:
-      - Directory of the store, made if it is missing. Without it, what C(/etc/trainwright/images.json)
-        says, which the role enroot writes on each host.
+      - Directory of the store, made if it is missing. Default is the one in C(/etc/trainwright/images.json),
+        which the role enroot writes on each host.
     type: path
   collect:
     description:
       - Remove images that have had no name for long, also of users who import their own with
         C(image-import). Without it, nothing is removed.
-      - An image with a name stays, whatever its age. So does one that lost its name after the oldest of
-        the jobs that run now started, since that job, or a step of it, may use it. When Slurm cannot be asked
-        for them, the task fails and removes nothing.
+      - An image with a name stays, whatever its age. So does one that lost its name after the oldest
+        running job started, since that job, or a step of it, may use it. When Slurm cannot be asked
+        for running jobs, the task fails and removes nothing.
       - Slurm is asked for the jobs of one cluster. Where several share a store, give
         O(collect.jobs_since), the earliest of all.
       - The time without a name counts from the first collection that found none, so that a single one
@@ -86,12 +86,12 @@ options:
     type: dict
     suboptions:
       max_age:
-        description: Remove what has had no name for this many days. Without it, age removes nothing.
+        description: Remove images that have had no name for this many days. Without it, nothing is removed for its age.
         type: float
       max_size:
         description:
-          - Remove images, those first that have had no name for longest, until all images take at most
-            this, such as V(2T). Without it, size removes nothing.
+          - Remove the images that have been without a name for longest, until all images use at most
+            this, such as V(2T). Without it, nothing is removed for its size.
         type: str
       min_age:
         description: Days without a name before which nothing is removed.
@@ -99,16 +99,16 @@ options:
         default: 1
       jobs_since:
         description:
-          - When the oldest job that runs now started, in seconds since 1970, or when that was asked if none
+          - When the oldest running job started, in seconds since 1970, or the time of asking if none
             ran. RV(collected.jobs_since) of another host has it. Without it, Slurm is asked here.
         type: int
   slurm_prefix:
-    description: Where Slurm is installed, if its commands are not found by themselves; for O(collect).
+    description: Where Slurm is installed, if its commands are not in the usual places; for O(collect).
     type: path
 attributes:
   check_mode:
     support: full
-    description: Resolves the reference, and changes nothing.
+    description: Looks up the image of the reference, and changes nothing.
   diff_mode:
     support: full
     description: Shows digest, reference and size before and after, and what a collection removes.
@@ -117,12 +117,12 @@ notes:
     C(reference) (no such image), C(credentials), C(network), C(space), C(missing) (a program or file),
     C(denied), C(damaged), C(name), C(failed), or that of M(trainwright.slurm.slurm_info) where Slurm
     cannot be asked.
-  - The storage needs file locks that hold between hosts, NFS 4 or Lustre mounted with C(-o flock) for
-    instance.
+  - The storage needs file locks between hosts, such as those of NFS 4 or of Lustre mounted with
+    C(-o flock).
 """
 
 EXAMPLES = r"""
-- name: Import an image, or see that it is there
+- name: Import an image unless it is there
   trainwright.slurm.enroot_image:
     name: pytorch
     reference: nvcr.io/nvidia/pytorch:25.06-py3

@@ -75,7 +75,7 @@ CHECKED = {
 # The real Enroot would ask the registries of the examples, which need not be in reach.
 _IMAGE = "it takes a registry"
 _IMAGES = {
-    "Import an image, or see that it is there",
+    "Import an image unless it is there",
     "Follow a tag that moves",
     "Copy it to this node's own disk",
 }
