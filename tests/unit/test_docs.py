@@ -273,7 +273,9 @@ def test_plays_are_taken_by_ansible(page: Path, tmp_path: Path) -> None:
 
 
 SETTINGS = set(
-    yaml.safe_load((ROOT / "roles/cluster/vars/main/settings.yml").read_text())["__cluster_settings"]
+    yaml.safe_load((ROOT / "roles/cluster/vars/main/settings.yml").read_text())[
+        "__cluster_settings"
+    ]
 )
 
 
@@ -286,7 +288,9 @@ def test_readme_has_every_role_playbook_plugin_and_guide() -> None:
 
 
 def test_readme_has_the_supported_systems() -> None:
-    table = yaml.safe_load((ROOT / "roles/cluster/vars/os.yml").read_text())["__cluster_supported_os"]
+    table = yaml.safe_load((ROOT / "roles/cluster/vars/os.yml").read_text())[
+        "__cluster_supported_os"
+    ]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.endswith("run by our CI |")]
     for system, name in (("debian", "Debian"), ("ubuntu", "Ubuntu"), ("rhel", "RHEL")):
