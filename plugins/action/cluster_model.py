@@ -16,14 +16,21 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.tags import (
+    tag_problems,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
+    CLUSTER,
     FROM_OTHER_ROLES,
     HOST_VARIABLES,
+    INVENTORY,
     Inputs,
+    Problem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
 
@@ -47,6 +54,14 @@ def command() -> str:
     ]
     words = [word for item in inventories for word in ("-i", item)]
     return shlex.join(["ansible-playbook", *words, *playbooks])
+
+
+def is_ours(playbook: str) -> bool:
+    """Tell whether a playbook of the command line is one of this collection."""
+    root = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    return playbook.startswith("trainwright.slurm.") or os.path.realpath(playbook).startswith(
+        (os.path.join(root, "playbooks", ""), os.path.join(root, "site.yml"))
+    )
 
 
 def default_inventory() -> list[str]:
@@ -83,9 +98,10 @@ class ActionModule(ActionBase):
         )
         inputs = self._collect(options, task_vars)
         try:
-            found = problems(inputs)
+            found = [*self._tag_problems(inputs), *problems(inputs)]
         except HostlistError as error:
             raise AnsibleActionFail(f"control node: {error}") from error
+        found += self._customisation_problems(inputs, task_vars)
         if found:
             noun = "problem" if len(found) == 1 else "problems"
             raise AnsibleActionFail(
@@ -95,6 +111,26 @@ class ActionModule(ActionBase):
         result["changed"] = False
         result.update(build_model(inputs))
         return result
+
+    def _tag_problems(self, inputs: Inputs) -> list[Problem]:
+        """Return the --tags that select nothing. A playbook of the site's own may have tags of its own."""
+        if not all(map(is_ours, context.CLIARGS.get("args") or ())):
+            return []
+        tags = context.CLIARGS.get("tags") or ()
+        found = tag_problems(tags, inputs["groups"], inputs["hosts_in_run"])
+        return [Problem(INVENTORY, "--tags", what, remedy) for what, remedy in found]
+
+    def _customisation_problems(self, inputs: Inputs, task_vars: dict[str, t.Any]) -> list[Problem]:
+        """Return what is wrong with the units, files and templates of the site."""
+        places = customise.template_places(
+            str(task_vars.get("inventory_dir") or ""), str(task_vars.get("playbook_dir") or "")
+        )
+        # What has the wrong type is reported already.
+        settings = {name: value for name, value in inputs["settings"].items() if value}
+        return [
+            Problem(CLUSTER, name, *text.split(" -> ", 1))
+            for name, text in customise.problems(settings, places)
+        ]
 
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:
         """Read the variables of the hosts of slurm_cluster and the controller's record."""

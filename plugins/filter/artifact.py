@@ -157,7 +157,8 @@ def artifact(
         publisher = own.get("source") or default.get("source") or ""
         raise AnsibleFilterError(
             f"{name} {version}: does not have a SHA-256 to verify {address or 'the file'} with ({where})"
-            f" -> set {wanted} to the output of `sha256sum {file}` for a file that you trust{f' (publisher: {publisher})' if publisher else ''}"
+            f" -> set {wanted} to the output of `sha256sum {file}` for a file that you trust"
+            f"{f' (publisher: {publisher})' if publisher else ''}"
         )
     place = stand_in or mirror
     if place:

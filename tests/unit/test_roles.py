@@ -27,7 +27,7 @@ TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks
 DAEMONS = ("slurm_auth", "slurm_login", "slurmctld", "slurmd", "slurmdbd", "slurmrestd")
 SHAPED = (*DAEMONS, "pam_slurm_adopt", "slurm_accounts")
 # Roles that read slurm_model, each with the same words where it is missing.
-NEED_MODEL = (*DAEMONS, "slurm_accounts")
+NEED_MODEL = (*DAEMONS, "slurm_accounts", "slurm_packages")
 PHASES = ("install", "configure", "service")
 # What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
 # munge has a key and no configuration.

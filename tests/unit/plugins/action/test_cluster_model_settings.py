@@ -15,7 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.trainwright.slurm.plugins.action import cluster_model
 
-from tests.unit.cluster import CHECKED_ROLES, ROLE_VARS, ROOT
+from tests.unit.cluster import CHECKED_ROLES, ROLE_VARS, ROOT, inputs
 
 SPECS = {
     "slurm_name": {"type": "str", "default": "cluster"},
@@ -93,3 +93,40 @@ def test_the_role_names_files_that_exist() -> None:
     templar = Templar(DataLoader(), variables={"role_path": str(own)})
     files = templar.template(trust_as_template(text))
     assert len(files) == len(CHECKED_ROLES) and all(Path(file).is_file() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("playbook", "ours"),
+    [
+        ("trainwright.slurm.site", True),
+        (str(ROOT / "playbooks" / "site.yml"), True),
+        (str(ROOT / "site.yml"), True),
+        ("/srv/cluster/site.yml", False),
+        ("other.collection.site", False),
+    ],
+)
+def test_tags_are_judged_in_our_playbooks_alone(
+    monkeypatch: pytest.MonkeyPatch, playbook: str, ours: bool
+) -> None:
+    """A playbook of the site's own that imports ours may have tags of its own."""
+    monkeypatch.setattr(context, "CLIARGS", {"args": [playbook], "tags": ["slurmdd"]})
+    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
+    given = inputs(1)
+    found = [str(problem) for problem in action._tag_problems(given)]
+    assert bool(found) is ours
+    if ours:
+        assert "inventory: --tags: no task has the tag 'slurmdd' -> did you mean" in found[0]
+
+
+def test_what_a_site_customises_is_checked_before_anything_is_changed() -> None:
+    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
+    given = inputs(
+        1,
+        slurmd_unit={"Servce": {"LimitCORE": "infinity"}},
+        slurmctld_template="nowhere.j2",
+        slurm_login_files=[{"path": "motd", "content": "x"}],
+    )
+    found = {problem.variable: problem for problem in action._customisation_problems(given, {})}
+    assert set(found) == {"slurmd_unit", "slurmctld_template", "slurm_login_files"}
+    assert "[Servce] is not a section of a service" in found["slurmd_unit"].what
+    assert all(problem.remedy for problem in found.values())

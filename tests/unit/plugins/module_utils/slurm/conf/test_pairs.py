@@ -35,7 +35,11 @@ def test_the_computed_lines_come_first_and_win_over_the_defaults() -> None:
 def test_the_site_wins_over_both_and_removes_both() -> None:
     defaults, computed = {"KillWait": 30, "JobRequeue": 1}, [["Port", "1"], ["Host", "a"]]
     own = {"killwait": 60, "PORT": 2, "jobrequeue": None, "host": None, "Licenses": "x:1"}
-    assert merge(defaults, computed, own) == [["PORT", "2"], ["killwait", "60"], ["Licenses", "x:1"]]
+    assert merge(defaults, computed, own) == [
+        ["PORT", "2"],
+        ["killwait", "60"],
+        ["Licenses", "x:1"],
+    ]
 
 
 def test_a_repeated_name_stays_repeated() -> None:
