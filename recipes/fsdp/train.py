@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""PyTorch FSDP: a model of Llama's shape spread over all ranks; goes on from its newest checkpoint.
+"""PyTorch FSDP: a model of Llama's shape spread over all ranks; continues from its newest checkpoint.
 
 The launcher sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, the job TRAIN_CHECKPOINTS. Each rank
 writes its own part of a checkpoint, and a checkpoint can be read by another number of ranks.
