@@ -12,7 +12,7 @@ author: The trainwright team (@trainwright)
 description:
   - Merges a role's defaults, the settings that the cluster model computes, and a site's own settings. A site's own
     setting replaces a computed one, and both replace a default.
-  - Names are compared without regard to case, as Slurm does.
+  - Names are not case-sensitive, as in Slurm.
 positional: computed, own
 options:
   _input:
