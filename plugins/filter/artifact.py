@@ -132,7 +132,7 @@ def artifact(
     option: str = "sha256",
     arch: str = "",
 ) -> dict[str, str]:
-    """Return version, file, url, sha256 and source; raise when there is no checksum."""
+    """Return version, file, url, sha256 and source; raise without a checksum."""
     version = newest(table, name, str(version))
     rows = [row for row in table if row["name"] == name]
     row = next((row for row in rows if str(row.get("version")) == version), {})

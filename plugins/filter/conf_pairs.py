@@ -56,7 +56,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 def conf_pairs(
     defaults: t.Any, computed: list[list[str]] | None = None, own: t.Any = None
 ) -> list[list[str]]:
-    """Return the merged settings; raise for what is no mapping."""
+    """Return the merged settings; raise for input that is not a mapping."""
     for name, value in (("the input", defaults), ("own", own or {})):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"conf_pairs: {name} is {value!r} -> write {{Key: value}}")

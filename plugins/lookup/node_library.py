@@ -58,7 +58,7 @@ from pathlib import Path, PurePosixPath
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-#: What the collection's module_utils are called on hosts.
+#: Package name of the collection's module_utils on hosts.
 PACKAGE = "node_tools"
 _LIBRARY = Path(__file__).resolve().parents[1] / "module_utils"
 

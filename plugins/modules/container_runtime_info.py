@@ -2,7 +2,7 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of Slurm, Enroot and Pyxis a host has."""
+"""The versions of Slurm, Enroot and Pyxis on a host."""
 
 from __future__ import annotations
 

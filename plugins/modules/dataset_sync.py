@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Sends a directory to S3 or to another one, each file with its checksum; goes on where it was interrupted."""
+"""Sends a directory to S3 or to another one, each file with its checksum; continues after an interruption."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ _NAMED = 1000
 
 
 def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
-    """What the module returns."""
+    """Return the module's result."""
     removed, extra = made.removed[:_NAMED], made.extra[:_NAMED]
     return {
         "changed": bool(made.sent or made.removed),

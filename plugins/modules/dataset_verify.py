@@ -119,7 +119,7 @@ _NAMED = 1000
 
 
 def result_of(found: Comparison) -> dict[str, t.Any]:
-    """What the module returns."""
+    """Return the module's result."""
     return {
         "changed": False,
         "same": found.same,

@@ -140,7 +140,7 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 
 import typing as t
 
-# That of AnsibleAWSModule hands warnings to exit_json, which core says is deprecated.
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule

@@ -96,7 +96,7 @@ def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
 
 
 def install(module: AnsibleModule, what: list[str]) -> None:
-    """Install names and files in one transaction; fail with what the package manager said last."""
+    """Install names and files in one transaction; fail with the package manager's last message."""
     timeout = module.params["timeout"]
     if module.get_bin_path("apt-get"):
         tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={timeout}"]

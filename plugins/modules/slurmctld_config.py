@@ -189,7 +189,7 @@ FILE = {
 
 
 def main() -> None:
-    """Read the arguments, plan, apply unless in check mode, say what was done."""
+    """Read the arguments, plan, apply unless in check mode, return the changes."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "required": True, "options": FILE},

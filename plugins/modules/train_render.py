@@ -181,7 +181,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
 
 def main() -> None:
     """Run the module."""
-    # What it needs of Slurm is what slurm_info reads.
+    # It needs the data that slurm_info reads.
     session.run("slurm_info", SPEC, work)
 
 

@@ -94,7 +94,7 @@ SPEC: dict[str, t.Any] = {
         "type": "list",
         "elements": "dict",
         "required": True,
-        # Names and paths; the values stand in given.
+        # Names and paths; the values are in `given`.
         "no_log": False,
         "options": {"name": {"type": "str", "required": True}, "file": {"type": "path"}},
     },
@@ -130,7 +130,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
 
 def main() -> None:
     """Run the module."""
-    # What it needs of Slurm is what slurm_info reads.
+    # It needs the data that slurm_info reads.
     session.run("slurm_info", SPEC, work)
 
 
