@@ -106,7 +106,7 @@ class Llama(nn.Module):
 def batch(step: int, rank: int, many: int, length: int, words: int) -> torch.Tensor:
     """Return what a rank sees in a step, (many, length + 1) tokens: counting in steps of 1 to 4, with some noise.
 
-    The same in every run, so that a resumed run goes on as if unbroken.
+    The same in every run, so that a resumed run continues as if uninterrupted.
     """
     random = torch.Generator().manual_seed(1_000_003 * step + rank)
     begin = torch.randint(words, (many, 1), generator=random)
