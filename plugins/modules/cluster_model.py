@@ -65,7 +65,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what each node is
+- name: Gather the facts of each node
   trainwright.slurm.node_facts:
 
 - name: Refuse bad input, or build the cluster model
