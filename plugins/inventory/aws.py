@@ -152,7 +152,7 @@ notes:
     C(trainwright.slurm.site) would install another Slurm on them. C(trainwright.slurm.containers) and the modules
     work with them.
   - >-
-    Hosts are in the order of their names. Of two in C(slurm_controller), the first is the primary.
+    Hosts are in the order of their names. If C(slurm_controller) has two, the first is the primary.
   - >-
     If an inventory source fails, Ansible itself continues without its hosts, with a warning. Set
     C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it fails

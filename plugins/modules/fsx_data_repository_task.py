@@ -62,7 +62,7 @@ options:
   wait_timeout: {description: "Maximum seconds to wait, also for tasks in the way.", type: int, default: 3600}
 attributes:
   check_mode: {support: full, description: Reports whether a task would be started or joined.}
-  diff_mode: {support: none, description: There is no earlier state to compare with.}
+  diff_mode: {support: none, description: A task does not have an earlier state.}
 notes:
   - Needs the permissions C(fsx:DescribeDataRepositoryTasks), C(fsx:CreateDataRepositoryTask) (and C(fsx:TagResource)
     for tags), and C(fsx:CancelDataRepositoryTask) for O(state=absent).

@@ -139,7 +139,7 @@ progress:
       sample: 0.82
     eta: {description: Seconds to the last step; null if not known., type: int, returned: always, sample: 66}
     counted:
-      description: Whether the log has no steps, so that the lines with a loss are counted.
+      description: Whether the log lacks steps, so that the lines with a loss are counted.
       type: bool
       returned: always
     went_back: {description: "How often the steps started again at a lower number, as after a requeue.", type: int,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""How nodes mount what FSx has: entries of cluster_mounts, and what is left out and why. Pure.
+"""How nodes mount FSx' file systems: entries of cluster_mounts, and those left out with the reason. Pure.
 
 Sources: the user guides of FSx for Lustre, OpenZFS and ONTAP.
 """
@@ -17,7 +17,7 @@ from .fsx_records import USABLE, Association, FileSystem, Volume
 MOUNT_TAG = "trainwright:mount"
 PURPOSE_TAG = "trainwright:purpose"
 DEFAULT_PATH = "/fsx"
-# What /etc/fstab takes without quoting.
+# Paths that /etc/fstab accepts without quoting.
 PLAIN_PATH = re.compile(r"(/[\w.+@-]+)+")
 
 LUSTRE_OPTIONS = (

@@ -40,7 +40,7 @@ class Wait:
         Args:
             still: describes the last seen state, for the message when time is up.
         Raises:
-            AwsProblem: time is up. What `look` raises passes through.
+            AwsProblem: time is up. Errors of `look` pass through.
         """
         if self._end is None:
             self._end = self.now() + self.seconds

@@ -30,8 +30,8 @@ def from_paths(
 ) -> Tree:
     """Return the tree in which each node hangs on the last switch of its path.
 
-    paths: node name -> switches from the top down; None, [] and a path with a null in it stand for
-    an unknown place. Lengths may differ. root: name of the switch above several tops, without which
+    paths: node name -> switches from the top down; None, [] and a path with a null in it mean an unknown
+    place. Lengths may differ. root: name of the switch above several tops, without which
     no job could span them. unplaced: name of the switch below the root for nodes of unknown place,
     "" leaves them out. merge_lowest: how many of the lowest layers become one with the switch above.
     Raises TopologyError where the paths make no tree, or no place is known.

@@ -139,7 +139,7 @@ def slurm_conf_values(text: str, keys: tuple[str, ...] = CONF_KEYS) -> dict[str,
 
 
 def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
-    """What `srun --mpi=` takes here: the MPI plugins in Slurm's plugin directory, such as ["pmi2", "pmix_v5"]."""
+    """Values of `srun --mpi=` on this host: the MPI plugins in Slurm's plugin directory, such as ["pmi2"]."""
     pattern = os.path.join(root, plugin_dir.lstrip("/"), "mpi_*.so") if plugin_dir else ""
     return sorted(os.path.basename(path)[4:-3] for path in glob.glob(pattern))
 

@@ -112,8 +112,8 @@ def seconds(text: str, unit: int = 60) -> int | None:
 def given_length(value: t.Any) -> str:
     """Return a duration that a person gives, as text. Raises ValueError for a number.
 
-    YAML 1.1 reads an unquoted 1:30:00 as 5400, which then means 5400 minutes to Slurm. A negative
-    number is no limit, and nothing with colons becomes one.
+    YAML 1.1 reads an unquoted 1:30:00 as 5400, which then means 5400 minutes to Slurm. A negative number
+    means unlimited, and a value with colons never becomes one.
     """
     return _given(value, None, "1:30:00", '"90" for minutes or "1:30:00"')
 

@@ -181,7 +181,7 @@ def _assigned(word: shell.Word, exported: bool, where: str) -> list[Variable]:
 
 
 def _exports(value: str, line: int) -> list[Variable]:
-    """What `srun --export=ALL,A=1` sets; the value comes without its outer quotes."""
+    """A variable of `srun --export=ALL,A=1`; the value comes without its outer quotes."""
     found = []
     for item in re.findall(r"(?:[^,\"']|\"[^\"]*\"|'[^']*')+", value):
         name, equals, text = shell.plain(item).partition("=")

@@ -247,7 +247,7 @@ class Cli:
         return text.configuration(self.command("scontrol", "show", "config"))
 
     def events(self, since: int | None = None) -> list[records.Event]:
-        """Events that go on, or all since a time (seconds since 1970)."""
+        """Events that have not ended, or all since a time (seconds since 1970)."""
         narrowed = [] if since is None else [f"start={values.stamp(since)}"]
         shown = self.command(
             "sacctmgr", "-nP", "show", "event", *narrowed, "format=" + ",".join(text.EVENT_COLUMNS)

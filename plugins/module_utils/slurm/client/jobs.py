@@ -244,7 +244,7 @@ def wait(
 def verdict(seen: View, waited: float | None, fail_on_error: bool) -> View:
     """Return what a finished wait adds to the result: failed and msg, where it did not go well.
 
-    waited: the timeout; with 0 nobody has waited, so that a job may well go on.
+    waited: the timeout; with 0 nothing has waited, so that the job may still be running.
     """
     if not seen["ended"]:
         if waited == 0 and seen["reason"] not in job_messages.STUCK:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The accounting over slurmrestd: operations as requests, documents as rows of sacctmgr. Pure but for get.
 
-For API versions v0.0.38 (22.05) and later; where each option lies is in accounting_options. What an
-update leaves out is not always left alone: limits are, but slurmrestd removes the resources that a
+For API versions v0.0.38 (22.05) and later; accounting_options has the place of each option. An update does
+not always keep the fields that it leaves out: it keeps limits, but slurmrestd removes the resources that a
 list does not name, and resets flags and preempt mode of a QOS, so those are sent along. Runs on
 nodes: Python 3.9, standard library only.
 """

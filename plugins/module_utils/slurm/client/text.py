@@ -78,7 +78,7 @@ def _show(text: str, first: str, then: str, texts: t.Mapping[str, str]) -> list[
         if line.startswith(first + "="):
             one = not any(_LINE.match(more) for more in lines[number + 1 : number + 2])
             near = [line] if one else lines[number + 1 : number + 4]
-            # Licences, which have no texts, have no blank lines between them either.
+            # Licences do not have texts, and are not separated by blank lines.
             apart = one or not texts or not found or not lines[number - 1].strip()
             if apart and any(f" {then}=" in more for more in near):
                 found.append((one, [line]))

@@ -143,8 +143,8 @@ def parser_says(text: str, scontrol: str, run: Run) -> str:
     """Return the objection of Slurm's own parser to a slurm.conf without includes, "" for none.
 
     scontrol reads the whole file before it does anything, and ends with the parser's message at a
-    value it cannot read (seen with 22.05 and 24.11); expanding a host list needs no daemon. What
-    only slurmctld can judge (plugins, nodes of partitions) is not seen.
+    value it cannot read (seen with 22.05 and 24.11); expanding a host list does not need a daemon. It does
+    not find faults that only slurmctld can see (plugins, nodes of partitions).
     """
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "slurm.conf")
