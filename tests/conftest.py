@@ -20,7 +20,7 @@ sys.path.insert(0, str(TESTS.parent / ".collections"))
 # A directory's name and its part, in the order in which they run.
 PARTS = ("lint", "unit", "sanity", "integration", "machines")
 
-# What the processes of `make test` begin with, the longest first. A machine's preparation takes seven minutes and
+# The first tests of the processes of `make test`, the longest first. A machine's preparation takes seven minutes and
 # waits for nobody; what a cluster takes is in the table that each run prints.
 LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
 # These only compute: they give way to what has a Slurm's timeouts to keep.
@@ -44,7 +44,7 @@ def part_of(path: Path) -> str:
 
 
 def share_of(nodeid: str) -> str:
-    """What of the tests runs in one process: those of a cluster, and of those without one each part."""
+    """Tests that run in one process: those of a cluster, and each part of those without one."""
     found = re.search(r"\[(debian\d+)\b", nodeid)
     return found[1] if found else part_of(TESTS.parent / nodeid.split("::")[0])
 
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let what only computes give way, in a process of `make test`."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        # Only root may take it back; without root there are no clusters either.
+        # Only root may lower it again; without root there are not any clusters either.
         with contextlib.suppress(PermissionError):
             step = 5 if part_of(item.path) in YIELDING else 0
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY + step)
@@ -108,7 +108,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the split, so that `make test` says where its minutes went."""
+    """Print the split, so that `make test` shows where its time went."""
     for kind, names in _seconds.items():
         terminalreporter.section(f"time by {kind}")
         order = sorted(names, key=lambda name: -names[name]) if kind != "part" else list(names)

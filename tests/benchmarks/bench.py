@@ -93,7 +93,7 @@ class Bench:
             user = ("su", "-", "alice", "-c")
 
             def timed(command: str) -> float:
-                # The end of the step before is no part of this one's start.
+                # The end of the step before is not part of the start of this one.
                 idle = "while sinfo -h -t completing -o x | grep -q x; do sleep 0.1; done"
                 script = (
                     f"{idle}; began=$(date +%s%N); {command} >&2; echo $(($(date +%s%N) - began))"
@@ -113,7 +113,7 @@ class Bench:
             return measure_containers(timed, forget, stage)
 
     def warm_up(self, compute: int) -> None:
-        """Fill what a network keeps of packages, so that whoever runs first does not pay for it."""
+        """Fill the network's package cache, so that the first run does not pay for it."""
         with self._fresh(compute):
             self._yardstick(compute, "warm-up")
 
@@ -216,7 +216,7 @@ class Bench:
         return output, seconds
 
     def machine(self) -> dict[str, object]:
-        """What the figures depend on besides the code."""
+        """Conditions of the figures other than the code."""
         git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         return {
@@ -322,7 +322,7 @@ def main() -> int:
 
 
 def finish(bench: Bench, found: Mapping[str, object], missed: list[str]) -> int:
-    """Keep the result, say what was missed; return how the program ends."""
+    """Save the result, print missed limits; return the exit status."""
     result = RESULTS / f"{bench.stamp}.json"
     text = json.dumps(found, indent=2)
     result.write_text(text + "\n", encoding="utf-8")

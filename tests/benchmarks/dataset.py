@@ -131,7 +131,7 @@ def serving() -> Iterator[dict[str, str]]:
 
 
 def _seconds(command: Sequence[str], environment: dict[str, str]) -> float:
-    """Wall seconds of a command. Raises RuntimeError with what it said when it fails."""
+    """Wall seconds of a command. Raises RuntimeError with its output when it fails."""
     began = time.monotonic()
     done = subprocess.run(
         command,

@@ -17,11 +17,11 @@ from tests.benchmarks.containers import Starts
 LIMIT_FIRST = 5.0  # first run of site.yml / first run of the yardstick
 LIMIT_SECOND = 3.0  # second run of site.yml / first run of the yardstick
 LIMIT_EXECUTIONS = 40  # module executions on a compute node, in either run
-LIMIT_CHANGED = 0  # a second run that changes something is no second run
+LIMIT_CHANGED = 0  # a second run must not change anything
 LIMIT_STAGED = 1.0  # seconds that a container from the nodes' own disks adds to the start of a step
 LIMIT_ACCOUNTS = 0.1  # accounts.yml with 200 accounts and 1,000 users / a loop over sacctmgr calls
 
-# Share of the CPU time in use before a run from which on its time says more about the neighbours.
+# Share of the CPU time in use before a run above which its time depends more on other work.
 BUSY = 0.25
 
 _MARK = re.compile(r"^mark (\w+) (\d+(?:\.\d+)?)$", re.MULTILINE)
@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured with one number of compute nodes; site.yml is None with --yardstick-only.
+    """Measurements with one number of compute nodes; site.yml is None with --yardstick-only.
 
     roles: controller, login or compute by host name. mitogen_seconds: a further run that changes
     nothing with Mitogen's strategy, None where Mitogen is not installed.
@@ -176,7 +176,7 @@ FIGURES = (
     ),
 )
 
-# What grows with the number of compute nodes, relative to the first measurement.
+# Values that grow with the number of compute nodes, relative to the first measurement.
 GROWTH = ("site_first_s", "site_second_s", "yardstick_first_s", "yardstick_second_s")
 
 
@@ -251,7 +251,7 @@ def render(measurements: Sequence[Measurement]) -> str:
 
 
 def report(measurements: Sequence[Measurement], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept as JSON: the machine and its versions, every run, every figure, what was missed."""
+    """The saved JSON: the machine and its versions, every run, every figure, what was missed."""
     return {
         "format": 1,
         "machine": dict(machine),

@@ -179,7 +179,7 @@ def serving(count: int, efa: int) -> Iterator[dict[str, str]]:
 
 
 def _seconds(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> float:
-    """Wall seconds of a command. Raises RuntimeError with what it said when it fails."""
+    """Wall seconds of a command. Raises RuntimeError with its output when it fails."""
     with (directory / "output").open("wb") as output, (directory / "errors").open("wb") as errors:
         began = time.monotonic()
         done = subprocess.run(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What stands in for Enroot's and Pyxis' downloads: real packages, and a source that is really compiled.
+"""Substitutes for Enroot's and Pyxis' downloads: real packages, and a source that is really compiled.
 
 PYTHONPATH=molecule python -m tests.integration.artifacts INVENTORY makes them and writes into the inventory where they
 are, as a site without internet would. Where TRAINWRIGHT_ARTIFACTS names a directory with the real ones, these are not
@@ -29,7 +29,7 @@ SOURCE = ROOT / "tests" / "fixtures" / "containers"
 DIRECTORY = ROOT / ".cache" / "artifacts"
 REAL = bool(os.environ.get("TRAINWRIGHT_ARTIFACTS"))
 ENROOT, PYXIS = "4.1.2", "0.24.0"
-# Where the stand-in for Enroot finds "registries", on every node.
+# Where the substitute for Enroot finds "registries", on every node.
 REGISTRY = "/shared/registry"
 
 CONTROL = """Package: {name}
@@ -64,7 +64,7 @@ def _package(name: str, depends: str, files: dict[str, str], directory: Path) ->
 
 
 def _source(directory: Path) -> Path:
-    """Pack the stand-in for Pyxis' source as its tag is packed; the same bytes every time."""
+    """Pack the substitute for Pyxis' source as its tag is packed; the same bytes every time."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for file in sorted((SOURCE / "pyxis").iterdir()):
@@ -82,7 +82,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def make(directory: Path = DIRECTORY) -> dict[str, object]:
-    """Make the stand-ins; return the variables that name them."""
+    """Make the substitutes; return the variables that name them."""
     directory.mkdir(parents=True, exist_ok=True)
     program = (SOURCE / "enroot").read_text(encoding="utf-8").replace("@registry@", REGISTRY)
     hook = "#!/bin/sh\nexit 0\n"

@@ -44,7 +44,7 @@ def run_plays(
     environment: dict[str, str] | None = None,
     **variables: Any,
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """Run plays in one ansible-playbook run, and return it with what the JSON callback says of each.
+    """Run plays in one ansible-playbook run, and return it with the JSON callback's result of each.
 
     environment is added to that of the run.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the commands of a page of the documentation, so that the page cannot say what does not work."""
+"""Runs the commands of a page of the documentation, so that the page cannot show commands that fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocks(page: str) -> list[tuple[str, list[str]]]:
 def run_page(site: Site, page: Path, user: str = "alice") -> list[str]:
     """Run all commands of a page in one shell on the login node, and return what each block of them printed.
 
-    Fails where one fails, or a line that the page says it prints is not in it.
+    Fails if a command fails, or if its output lacks a line of the page.
     """
     commands = blocks(page.read_text(encoding="utf-8"))
     assert commands, page

@@ -88,7 +88,7 @@ class Nodes:
 
 @dataclass
 class Run:
-    """What one ansible-playbook run did."""
+    """The result of one ansible-playbook run."""
 
     rc: int
     output: str
@@ -106,7 +106,7 @@ class Run:
         return {host for host, data in self.report.get("hosts", {}).items() if data["executions"]}
 
     def executions(self, host: str) -> int:
-        """Module executions on a host, counted as docs/architecture.md says."""
+        """Module executions on a host, counted by the rule in docs/architecture.md."""
         return int(self.report["hosts"][host]["executions"])
 
 
@@ -208,7 +208,7 @@ class Site:
         return output.strip()
 
     def testinfra(self, host: str) -> Any:
-        """A testinfra host, over SSH as the inventory says."""
+        """A testinfra host, over SSH with the inventory's settings."""
         address = self.cluster.addresses[host]
         options = f"-i {self.cluster.key} -o UserKnownHostsFile={self.cluster.known_hosts}"
         return testinfra.get_host(
@@ -229,7 +229,7 @@ class Site:
         return job
 
     def job(self, job: str) -> dict[str, str]:
-        """What scontrol says of a job; {} when slurmctld no longer knows it."""
+        """scontrol's record of a job; {} when slurmctld no longer knows it."""
         output = self.run("ctl1", f"scontrol show job -o {job}", check=False)
         return dict(item.split("=", 1) for item in output.split() if "=" in item)
 
@@ -294,7 +294,7 @@ class Site:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """What the callback run_summary wrote of a run; {} when the run ended before that."""
+    """The callback run_summary's file of a run; {} when the run ended before that."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.systems("debian12", only="the one controller that the c
 
 # Plays that change nothing; no other one may begin.
 PREFLIGHT_PLAYS = {"Find the cluster's groups", "Read the nodes and refuse bad input"}
-# What must not change on a node: files with their times, and who runs since when.
+# State of a node that must not change: files with their times, and services with their start.
 FINGERPRINT = """
 cd /
 { find etc usr/local usr/lib/os-release var/spool/cron var/lib/trainwright root home -xdev \
@@ -113,7 +113,7 @@ CHOSEN = [case for case in CASES if case.id in WRITTEN | set(FAULTS)]
 
 
 def fingerprints(site: Site) -> dict[str, str]:
-    """What must not change, by host."""
+    """State that must not change, by host."""
     hosts = site.cluster.hosts
     with ThreadPoolExecutor(len(hosts)) as pool:
         return dict(
@@ -202,7 +202,7 @@ def test_bad_input_is_refused(
     said = problems_said(run)
     matching = case.lines(said)
     assert matching, "\n".join(said) or tail(run.output, 40)
-    # People read the terminal: the line stands there as it is, and not once for every host.
+    # People read the terminal: the line appears there unchanged, and not once for every host.
     shown = re.sub(
         r"^\[ERROR\]: (Task failed: |Action failed: )*", "", run.output, flags=re.MULTILINE
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Enroot and Pyxis on a cluster: installed, loaded, found when they are not, images by name.
 
-With stand-ins for both (artifacts.py) this shows real packages, a real compilation against this Slurm, a real
+With substitutes for both (artifacts.py) this tests real packages, a real compilation against this Slurm, a real
 plugstack.conf; with the real ones the same, and test_container_jobs.py what they run.
 """
 
@@ -51,7 +51,7 @@ def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) ->
 
 @pytest.mark.systems("debian12")
 def test_what_serves_an_image_bears_the_signals_of_its_job(site: Converged) -> None:
-    """What Pyxis finds first, in the PATH of slurmd, is the one that ignores them."""
+    """The first one in the PATH of slurmd, which Pyxis uses, ignores them."""
     path = site.run("c1", "tr '\\0' '\\n' </proc/$(pgrep -o slurmd)/environ | grep ^PATH=")
     for name in ("squashfuse", "fuse-overlayfs"):
         assert site.run("c1", f"{path} command -v {name}") == f"/usr/local/sbin/{name}"
@@ -75,7 +75,7 @@ def test_a_job_on_two_nodes_gets_its_image(quiet_site: Converged) -> None:
 def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     quiet_site: Converged,
 ) -> None:
-    """What an upgrade of Slurm without Pyxis leaves, or a damaged file."""
+    """The state after an upgrade of Slurm without Pyxis, or with a damaged file."""
     site = quiet_site
     plugin = site.run("c1", "readlink -f /usr/lib/trainwright/spank_pyxis.so")
     before = site.run("c1", f"sha256sum < {plugin}")
@@ -109,7 +109,9 @@ def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
 @pytest.mark.systems("debian12")
 def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> None:
     run = site.play("site.yml", rc=2, pyxis_options={"use_squashfs": True})
-    assert "pyxis_options.use_squashfs: is not an argument of Pyxis" in run.output, tail(run.output, 30)
+    assert "pyxis_options.use_squashfs: is not an argument of Pyxis" in run.output, tail(
+        run.output, 30
+    )
     run = site.play("site.yml", rc=2, pyxis_version="0.20.0", pyxis_options={"importer": "/bin/x"})
     assert "came with Pyxis 0.21" in run.output, tail(run.output, 30)
     if not REAL:

@@ -1,4 +1,4 @@
-"""What a run of site.yml does to a fresh, a finished and a half-done cluster."""
+"""The effect of site.yml on a fresh, a finished and a half-done cluster."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def damage(site: Converged) -> list[str]:
 def test_check_equals_the_real_run_on_a_half_done_cluster_and_no_secret_is_shown(
     quiet_site: Converged,
 ) -> None:
-    """The real run makes keys anew and says all that it does."""
+    """The real run generates the keys again and reports all its changes."""
     site = quiet_site
     damaged = damage(site)
     real = assert_check_tells_the_truth(site, "-vvv", "--diff")
@@ -130,7 +130,7 @@ def test_check_equals_the_real_run_on_a_half_done_cluster_and_no_secret_is_shown
 
 @pytest.fixture(scope="module")
 def as_before(site: Converged) -> Iterator[None]:
-    """The site as its inventory says, after the last attempt."""
+    """The site matches its inventory after the last attempt."""
     yield
     site.play("site.yml")
 

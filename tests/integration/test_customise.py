@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""docs/customise.md does what it says: its variables, its template and its commands, as they are printed."""
+"""docs/customise.md is correct: its variables, its template and its commands work as printed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def node_of(site: Converged) -> str:
 
 
 def core_limit(site: Converged) -> str:
-    """What systemd gives slurmd for LimitCORE."""
+    """The LimitCORE of slurmd in systemd."""
     return site.run(node_of(site), "systemctl show -P LimitCORE slurmd")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Every example of ansible-doc and every play of docs/modules.md runs on a real cluster as it stands.
+"""Every example of ansible-doc and every play of docs/modules.md runs unchanged on a real cluster.
 
 One ansible-playbook run does them all, a play for each module, in an order in which each finds what it
 speaks of. What is not there on this cluster has a stand-in, what would end it runs in check mode, what
@@ -41,7 +41,7 @@ SOURCES = [
     "slurm_conf",
 ]
 
-# What examples name, in JSON, and this cluster calls otherwise.
+# Names in examples that differ on this cluster, in JSON.
 STAND_INS = {
     "https://slurm.example.org": "http://{{ controller }}:6820",
     "head_node": "ctl1",
@@ -89,7 +89,7 @@ wait
 """
 KEPT = "/root/kept"
 DIGEST = "5" * 64
-# What the examples take to be there. The node that is drained gives those about drains one to find.
+# Prerequisites of the examples. The node that is drained gives those about drains one to find.
 BEFORE = f"""set -e
 {MAKE_DEAD}
 mkdir {KEPT}
@@ -184,7 +184,7 @@ def without_controller(play: dict[str, Any]) -> dict[str, Any]:
 
 
 def state(site: Converged) -> list[str]:
-    """What the examples could change of the cluster."""
+    """The parts of the cluster that the examples could change."""
     on_the_controller = (
         "scontrol show partition; scontrol show reservation; sinfo -hN -o '%N %T %w %f %E';"
         "sacctmgr -nP show assoc; sacctmgr -nP show user; sacctmgr -nP show qos;"

@@ -16,7 +16,7 @@ ASKED = "timeout 2 squeue -h >/dev/null && echo answers"
 
 @pytest.mark.systems("debian13", only="a second controller")
 def test_second_controller_takes_over_and_gives_back(quiet_site: Converged) -> None:
-    """Jobs go on and are begun, the module that waits for one bears it, and site.yml finds nothing to do."""
+    """Jobs continue and start, the module that waits for one survives it, and site.yml finds nothing to do."""
     site = quiet_site
     job = site.sbatch("srun sleep 300", "-N2 -w c1,c2")
     site.wait_job(job, ["RUNNING"])

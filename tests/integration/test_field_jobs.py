@@ -65,7 +65,7 @@ def stage(site: Site) -> Path:
 
 # -- what they ask for ---------------------------------------------------------------------------------------------
 OWN = "/tmp/trainwright-field"
-#: What a job asks for, as `scontrol show job` has it.
+#: The request of a job, as `scontrol show job` prints it.
 ASKED = (
     "JobName Partition NumNodes NumTasks NumCPUs CPUs/Task TRES TresPerNode TresPerJob MinMemoryNode MinMemoryCPU "
     "TimeLimit Dependency OverSubscribe ReqNodeList ExcNodeList Features ArrayTaskId ArrayTaskThrottle Account QOS"
@@ -139,7 +139,7 @@ def records(output: str) -> dict[str, dict[str, str]]:
 
 
 def expected(asked: dict[str, str]) -> dict[str, object]:
-    """What Slurm should have read, from what our parser read; :func:`read` has the same form."""
+    """The request that Slurm should have read, by our parser; :func:`read` has the same form."""
     found: dict[str, object] = {}
     nodes = int(asked.get("nodes", "1").split("-")[0])
     found["nodes"] = nodes
@@ -157,7 +157,7 @@ def expected(asked: dict[str, str]) -> dict[str, object]:
 
 
 def read(fields: dict[str, str]) -> dict[str, object]:
-    """What Slurm read, in the form of :func:`expected`."""
+    """The request that Slurm read, in the form of :func:`expected`."""
 
     def given(name: str) -> str:
         value = fields.get(name, "")
@@ -221,7 +221,7 @@ def test_slurm_reads_what_they_ask_for_and_the_same_in_their_translations(large:
 
 # -- that they run -------------------------------------------------------------------------------------------------
 def ranks(world: int, told: str = "") -> list[str]:
-    """What train.py prints, or the MPI program, of each rank."""
+    """The output of train.py, or of the MPI program, of each rank."""
     return [f"rank {rank} of {world}{told}" for rank in range(world)]
 
 
@@ -269,7 +269,7 @@ PRINTS: dict[str, list[str] | str] = {
     ],
     "watching": "llama_v2-200steps",
 }  # fmt: skip
-#: What comes of a mistake before it is mended: the state the job ends in, or what it prints instead.
+#: The result of a mistake before it is fixed: the state in which the job ends, or its output instead.
 MISTAKES: dict[str, str | list[str]] = {
     "comment-after-backslash": "FAILED",
     "comment-line-in-command": "FAILED",
@@ -387,7 +387,7 @@ def run_all(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[
             if name in typed
             else "/".join(states[ids[name]])
         )
-        # What Slurm says of its own is no output of the job: of its wait, of steps that a script ends.
+        # Slurm's own messages are not output of the job: about its wait, or about steps that a script ends.
         lines = [
             line for line in text.splitlines() if not line.startswith(("srun: ", "slurmstepd"))
         ]
@@ -398,7 +398,7 @@ def run_all(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[
 
 
 def labelled(name: str) -> bool:
-    """Whether the tasks' numbers stand before what they print; what is rendered always has them."""
+    """Whether the tasks' numbers precede their output; rendered scripts always have them."""
     return any(one.option("label") is not None for one in parse(JOBS[name]).launches)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import Converged
 
-# Each task says that it is rank 0, since the batch step's own is put into its environment.
+# Each task prints that it is rank 0, since the batch step's own is put into its environment.
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=ranks
 #SBATCH --nodes=2

@@ -1,4 +1,4 @@
-"""What users do on the cluster: batch jobs, shared GPU nodes, MPI, SSH inside a job, preemption."""
+"""Typical work of users on the cluster: batch jobs, shared GPU nodes, MPI, SSH inside a job, preemption."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_first_job_playbook_ends_with_a_sacct_line(site: Converged) -> None:
     assert "all 2 nodes took part" in run.output
     line = next(line for line in run.output.splitlines() if "|COMPLETED|" in line)
     assert "|first_job|alice|" in line and "|2|c" in line and "|COMPLETED|0:0|" in line, line
-    # How far the job was told while it ran.
+    # The progress that was printed while the job ran.
     assert "[login1] job " in run.output and "(first_job): COMPLETED on c" in run.output
     wrong = site.play("first_job.yml", rc=2, first_job_options=["--partition=stabel"])
     assert "did you mean stable" in wrong.output

@@ -82,7 +82,7 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         # The other nodes know the newcomer: a job spans it and a node that no run visited since.
         both = site.sbatch("srun hostname", f"-N2 -w c2,{new}")
         site.wait_job(both, timeout=40)
-        # A whole run afterwards agrees with what stands, and takes back the days above.
+        # A whole run afterwards agrees with the current state, and reverts the days above.
         site.play("site.yml")
         refused = site.play("remove_nodes.yml", nodes=new, rc=None)
         assert refused.rc != 0 and "confirm=yes" in refused.output
@@ -101,7 +101,7 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         assert site.job(busy).get("JobState") == "COMPLETED"
         assert new not in site.run("ctl1", "sinfo -hN -o %N").split()
         assert site.job(job)["JobState"] == "RUNNING"
-        # What is left to a whole run: the name in the others' /etc/hosts.
+        # A whole run still has to add the name to the others' /etc/hosts.
         whole = site.play("site.yml")
         assert {task.split(" | ")[-1] for _, task in whole.changed} <= {
             "Write the base configuration"

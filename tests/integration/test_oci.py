@@ -36,7 +36,7 @@ def provide(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def bundle(site: Converged) -> Iterator[str]:
-    """Path of a bundle on every node, unpacked by alice as the guide says."""
+    """Path of a bundle on every node, unpacked by alice as in the guide."""
     provide(site)
     run_page(site, GUIDE)
     yield BUNDLE

@@ -57,7 +57,7 @@ def renumber(package: Path, version: str, work: Path) -> None:
 
 
 def index(directory: Path) -> str:
-    """Return what dpkg-scanpackages would say of a directory's packages."""
+    """Return the output that dpkg-scanpackages would have for a directory's packages."""
     stanzas = []
     for package in sorted(directory.glob("*.deb")):
         content = package.read_bytes()
@@ -154,7 +154,7 @@ def test_the_named_repository_wins_over_the_distribution(repository: Repository)
     assert {"slurmd", "slurm-client", "libpam-slurm-adopt"} <= set(found)
     assert set(found.values()) == {repository.distribution + MARK}
     assert site.play(INSTALL, **variables).changed == set()
-    # What the repository does not have is not taken from the distribution either.
+    # Packages that the repository lacks do not come from the distribution either.
     policy = site.run("c1", "apt-cache policy slurmctld")
     assert "Candidate: (none)" in policy, policy
 

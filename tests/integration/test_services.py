@@ -1,4 +1,4 @@
-"""How the daemons stand: users, permissions, tokens, limits."""
+"""The state of the daemons: users, permissions, tokens, limits."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ THINGS: tuple[tuple[str, str, dict[str, Any], dict[str, Any], dict[str, Any]], .
         {"options": {"MaxJobs": 50}},
     ),
 )
-# What slurmrestd of 22.05 cannot change; nor can it remove a cluster (docs/capabilities.md).
+# Objects that slurmrestd of 22.05 cannot change; nor can it remove a cluster (docs/capabilities.md).
 NOT_IN_22_05 = ("account", "account below")
 
 
@@ -121,7 +121,7 @@ REACHED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("transport", ["cli", "rest"])
 def test_every_module_creates_changes_and_removes(clean_site: Converged, transport: str) -> None:
-    """Check mode tells the truth, the other transport sees what one made, and all can be taken away.
+    """Check mode is correct, each transport sees the objects of the other, and all can be removed.
 
     That a change is there afterwards the modules look up themselves; they would warn.
     """
@@ -263,7 +263,7 @@ def test_a_large_tree_converges_in_one_task(clean_site: Converged) -> None:
 
 @pytest.mark.systems("debian12")
 def test_the_example_of_the_documentation(clean_site: Converged) -> None:
-    """It is made as it stands; then a wrong file is refused and changes nothing."""
+    """It is applied unchanged; then a wrong file is refused and changes nothing."""
     site = clean_site
     example = (ROOT / "docs" / "examples" / "accounts.yml").read_text()
     for name in ("university", "physics", "chemistry", "uni-", "carol"):
@@ -294,7 +294,7 @@ def test_the_example_of_the_documentation(clean_site: Converged) -> None:
 
 @pytest.mark.systems("debian13")
 def test_a_slurmdbd_that_is_down_is_said_and_waited_for(clean_site: Converged) -> None:
-    """Both transports say so at once without a timeout; with one, the task waits until it is back."""
+    """Both transports report it at once without a timeout; with one, the task waits until it is back."""
     site = clean_site
     token = rest_token(site)
     site.run("ctl1", "systemctl stop slurmdbd")

@@ -53,7 +53,7 @@ def test_a_copy_of_slurm_conf_is_edited_as_slurm_reads_it(site: Converged) -> No
     done, old_slurm = results["done"], site.os == "debian12"
     assert results["checked"]["changed"] and done["changed"] and not results["again"]["changed"]
     assert results["checked"]["diff"] == done["diff"]
-    # The JSON callback has a key `action` of its own; the steps say the same.
+    # The JSON callback has a key `action` of its own; the steps have the same information.
     assert ("restart slurmctld" in done["next_steps"][0]) == old_slurm
     assert done["next_steps"][-1] == "scontrol reconfigure"
     assert done["version"].startswith("22.05" if old_slurm else "24.11")
@@ -98,7 +98,7 @@ def test_other_files_show_no_passwords(site: Converged) -> None:
 
 
 def filtered(site: Converged, name: str, given: list[Any]) -> list[Any]:
-    """What a filter makes of each of the values."""
+    """The result of a filter for each of the values."""
     template = f"{{{{ given | map('trainwright.slurm.{name}') | list }}}}"
     task = {"name": name, "ansible.builtin.debug": {"msg": template}}
     made: list[Any] = run_tasks(site, [task], stop=True, given=given)[name]["msg"]

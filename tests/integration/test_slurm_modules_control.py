@@ -35,7 +35,7 @@ CREATED = [(kind, name) for kind in ("res", "part") for name in ("twcli", "twkep
 
 
 class Steps:
-    """Tasks in order, and what each must say: changed or not, or the kind of its error."""
+    """Tasks in order, and their expected results: changed or not, or the kind of error."""
 
     def __init__(self, version: str, rest: dict[str, str]) -> None:
         self.version = version

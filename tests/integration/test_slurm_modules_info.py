@@ -11,7 +11,7 @@ from .modules import REST_URL, rest_token, run_tasks
 
 MODULE = "trainwright.slurm.slurm_info"
 LISTS = ["nodes", "jobs", "partitions", "reservations", "licenses", "controllers"]
-#: What slurmrestd does not say before 26.05 (null or empty).
+#: Fields that slurmrestd does not return before 26.05 (null or empty).
 NOT_SAID = {"default", "hidden", "root_only", "preempt_mode", "over_subscribe", "comment"}
 NAMED = {"jobs": "id", "controllers": "host"}
 
@@ -67,7 +67,7 @@ def test_what_slurm_shows(quiet_site: Converged) -> None:
             for field, value in record.items():
                 if field in NOT_SAID and value in (None, ""):
                     continue
-                # Time goes on between the two; slurmd tells its uptime, in whole seconds.
+                # Time passes between the two; slurmd reports its uptime, in whole seconds.
                 if field not in ("elapsed", "boot_time"):
                     assert value == wanted[name][field], (subject, name, field)
     assert cli["configuration"]["settings"]["ClusterName"] == "local"

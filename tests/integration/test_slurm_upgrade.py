@@ -65,7 +65,7 @@ def cluster13() -> Iterator[Site]:
 
 
 def container_job(site: Site) -> subprocess.CompletedProcess[str]:
-    """A step on two nodes in a container; with the stand-in for Pyxis it is told the image."""
+    """A step on two nodes in a container; with the substitute for Pyxis it gets the image's name."""
     show = "cat /etc/os-release" if artifacts.REAL else "sh -c 'echo $FIXTURE_IMAGE ID=debian'"
     command = f'su - alice -c "srun -Q -N2 --container-image={IMAGE} {show}"'
     return site.cluster.local.ssh("login1", command, check=False)
@@ -78,7 +78,7 @@ def test_containers_work_after_an_upgrade_of_slurm_and_one_run(cluster13: Site) 
     for host in site.cluster.hosts:
         site.run(host, UPGRADE)
     assert site.run("c1", "slurmd -V").split()[1].startswith("26.")
-    # What people meet who stop here: Pyxis is for the old Slurm, and only Slurm's log says so.
+    # The result of stopping here: Pyxis is for the old Slurm, and only Slurm's log shows it.
     assert "unrecognized option" in container_job(site).stderr
     site.play("site.yml")
     after = container_job(site)

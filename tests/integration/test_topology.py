@@ -39,7 +39,7 @@ def put(site: Converged, host: str, **variables: object) -> None:
 
 
 def computes(site: Converged) -> list[str]:
-    """Return the compute nodes; of the third on, nobody says where they are."""
+    """Return the compute nodes; from the third on, their place is unknown."""
     return [host for host in site.cluster.hosts if host.startswith("c") and host[1:].isdigit()]
 
 
@@ -53,7 +53,7 @@ def shown(site: Converged) -> dict[str, str]:
 
 
 def address(site: Converged, node: str) -> str:
-    """Return where a job on this node says that it is."""
+    """Return the place that a job on this node prints."""
     out = "/shared/data/topology-$SLURM_JOB_ID"
     job = site.sbatch(f"srun -N1 -w {node} printenv SLURM_TOPOLOGY_ADDR > {out}", f"-N1 -w {node}")
     site.wait_job(job)

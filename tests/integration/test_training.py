@@ -27,7 +27,7 @@ pytestmark = pytest.mark.systems("debian12", only="the Python that the wheels ar
 TORCH = "2.13.0"
 PYTHON = "3.11"  # of Debian 12
 PACKAGES = ["numpy", "transformers", "accelerate"]
-#: What DeepSpeed needs to be built and to run.
+#: Packages that DeepSpeed needs to be built and to run.
 DEEPSPEED = (
     "setuptools wheel einops hjson msgpack ninja packaging psutil py-cpuinfo pydantic tqdm".split()
 )
@@ -57,7 +57,7 @@ def python(site: Converged) -> str:
     wheels += DEEPSPEED if SOAK else []
     subprocess.run([*command, *wheels], check=True)
     if SOAK:
-        # It has no wheels, and is built where PyTorch is there.
+        # It does not offer wheels, and is built where PyTorch is installed.
         subprocess.run([*command, "--no-deps", "deepspeed"], check=True)
     target = site.cluster.local.directory / "shared" / "shared" / "wheels"
     target.mkdir(exist_ok=True)
@@ -129,7 +129,7 @@ def unbroken(site: Converged, python: str) -> dict[int, float]:
 
 
 def see_through(site: Converged, job: str) -> None:
-    """Wait for the end of a job that is requeued, without the two minutes that Slurm lets pass each time."""
+    """Wait for the end of a job that is requeued, without the two minutes that Slurm waits each time."""
 
     def look() -> bool:
         now = site.job(job)
@@ -178,12 +178,12 @@ def test_a_node_that_fails_does_not_change_the_curve(
         lambda: site.run("login1", "ls /shared/ddp/checkpoints/*.pt", check=False).startswith("/"),
         90,
     )
-    # What a node that lost its power leaves of a step, and what would keep the same step from starting there.
+    # The remains of a step on a node that lost its power, which would prevent the same step from starting there.
     left = "/var/spool/slurmd/stepd.slurm.pmix.999.0"
     site.run("c2", f"touch {left}")
     site.cluster.kill("c2")
     try:
-        # slurmctld finds out by itself after SlurmdTimeout; an administrator is faster.
+        # slurmctld only notices after SlurmdTimeout; an administrator is faster.
         site.run("ctl1", "scontrol update node=c2 state=down reason=killed")
         poll("the job to wait again", lambda: site.job(job).get("Restarts") == "1", 60)
     finally:
@@ -198,7 +198,7 @@ def test_a_node_that_fails_does_not_change_the_curve(
 def limited(site: Converged, python: str) -> str:
     """A DDP run that takes longer than it may; it runs beside the tests that follow."""
     site.run("login1", "rm -rf /shared/limited && install -d -o alice -g alice /shared/limited")
-    # Slurm sends the signal half a minute to a minute early. There is no other checkpoint than that of the signal.
+    # Slurm sends the signal half a minute to a minute early. The signal's checkpoint is the only one.
     return train(
         site, "ddp", wait=False, name="limited", time="2", signal={"name": "USR1", "seconds": 30},
         workdir="/shared/limited", checkpoints="/shared/limited/checkpoints", logs="/shared/limited/logs",
@@ -369,7 +369,7 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
 def test_recipes_with_other_libraries(
     site: Converged, limited: str, name: str, packages: str, second: str
 ) -> None:
-    """They learn, and a second job, by the second launcher, goes on where the first one ended."""
+    """They learn, and a second job, by the second launcher, continues where the first one ended."""
     site.run(
         "login1",
         f"/shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels --no-build-isolation {packages}",

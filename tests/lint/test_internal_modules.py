@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Which modules are the roles' own, so that nobody can take them for an interface that stays.
 
-A module that joins the list says so in its documentation, by the fragment `internal`. One that is not in the list is
+Every module in the list uses the documentation fragment `internal`. One that is not in the list is
 public: its options and results change only as semantic versioning allows.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is in the collection's archive, and what Galaxy's importer has to say about it."""
+"""The contents of the collection's archive, and the report of Galaxy's importer about it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ INSTALLED = CACHE / "installed"
 HOME = CACHE / "home"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
-# What a test is pointed at, where that is not everything: ruff and mypy read the tests already.
+# The targets of tests that do not check everything: ruff and mypy already check the tests.
 SANITY: dict[str, list[str]] = {
     "action-plugin-docs": [],
     "ansible-doc": [],
@@ -55,7 +55,7 @@ SANITY: dict[str, list[str]] = {
     "validate-modules": [],
     "yamllint": ["plugins/"],
 }
-# docs/testing.md says why.
+# docs/testing.md explains why.
 LEFT_OUT = {"pslint", "shellcheck"}
 
 
@@ -162,7 +162,7 @@ def installed(copy: Path) -> Path:
 
 
 def names(kind: str) -> list[str]:
-    """FQCNs of the plugins of a kind, as the files say; a filter is documented in a .yml or .py."""
+    """FQCNs of the plugins of a kind, from the files; a filter is documented in a .yml or .py."""
     found = {path.stem for path in (ROOT / "plugins" / kind).glob("[a-z]*.py")}
     if kind == "filter":
         found -= {"fabric", "hostlist"}  # files of several filters
@@ -171,7 +171,7 @@ def names(kind: str) -> list[str]:
 
 
 def documented(kind: str, what: list[str], installed: Path) -> dict[str, dict]:  # type: ignore[type-arg]
-    """What ansible-doc says of plugins or roles, by name."""
+    """The output of ansible-doc for plugins or roles, by name."""
     if not what:
         return {}
     collections = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}

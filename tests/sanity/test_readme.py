@@ -37,7 +37,7 @@ class Control:
     output: str
 
     def play(self, line: str, cwd: Path, check: bool = True) -> tuple[int, str]:
-        """Type a line of the second block in a new shell, as README says: with the environment active."""
+        """Type a line of the second block in a new shell with the environment active, as in README."""
         script = f". ~/slurm-venv/bin/activate\n{line}"
         env = environment(self.home, **TIMEOUT)
         done = run("bash", "-ec", script, cwd=cwd, env=env, check=check)

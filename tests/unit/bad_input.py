@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bad input, one case a kind, and what is said of it.
+"""Bad input, one case of each kind, and its message.
 
 The unit tests run every case against the action plugin that refuses it; the integration tests run those that
 they name against a live cluster. Input is made bad as people do it: a wrong variable, a wrong inventory, or a
@@ -18,7 +18,7 @@ import yaml
 
 LINE = re.compile(r"(?P<host>\S.*?): (?P<variable>.+?): (?P<what>.+) -> (?P<remedy>.+)")
 
-#: Host -> what node_facts says of it.
+#: Host -> its node_facts.
 Facts = dict[str, dict[str, Any]]
 
 
@@ -78,7 +78,7 @@ class Case:
         return yaml.safe_dump(inventory.data, sort_keys=False)
 
     def answers(self, text: str, facts: Facts) -> Facts:
-        """What the hosts of the inventory answer: by their address, whatever they are called."""
+        """The answers of the inventory's hosts: by their address, under any name."""
         addresses = {
             host: variables["ansible_host"]
             for host, variables in Inventory(yaml.safe_load(text)).hosts.items()
@@ -92,7 +92,7 @@ class Case:
         }
 
     def lines(self, said: Iterable[str]) -> list[str]:
-        """Those of the lines that say what this case is about, where, and what to do."""
+        """The lines with the place, the fault and the remedy of this case."""
         return [
             line[0]
             for line in map(LINE.fullmatch, said)
@@ -103,7 +103,7 @@ class Case:
         ]
 
 
-# --- what node_facts says of a host with a fault -------------------------------------------------
+# --- node_facts of a host with a fault -----------------------------------------------------------
 
 
 def found(host: str, **changes: Any) -> Callable[[Facts], object]:
@@ -112,7 +112,7 @@ def found(host: str, **changes: Any) -> Callable[[Facts], object]:
 
 
 def no_answer(host: str) -> Callable[[Facts], object]:
-    """A host of which nothing is known."""
+    """A host without any facts."""
     return lambda facts: facts.pop(host)
 
 
@@ -127,7 +127,7 @@ def user(host: str, name: str, uid: int) -> Callable[[Facts], object]:
 
 
 def no_way(host: str) -> Callable[[Facts], object]:
-    """A host behind a firewall that lets nothing out to slurmctld."""
+    """A host behind a firewall that blocks the way to slurmctld."""
 
     def change(facts: Facts) -> None:
         reach = facts[host]["reach"]
@@ -285,5 +285,5 @@ CASES = [
     Case("broken-record", "ctl1", "/var/lib/trainwright/record.json", "is not valid JSON", "restore it from a backup",
          record=lambda text: f"x{text}"),
 ]  # fmt: skip
-# What is refused before there is a group to read the nodes of.
+# Input that is refused before the nodes are read.
 ELSEWHERE = {"no-group-slurm-cluster"}

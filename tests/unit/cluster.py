@@ -31,7 +31,7 @@ SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "
 
 
 def node_facts(host: str, address: str, **changes: t.Any) -> dict[str, t.Any]:
-    """Return what node_facts says of a healthy Debian 13 machine with 4 CPUs and no GPU."""
+    """Return the node_facts of a healthy Debian 13 machine with 4 CPUs and without GPUs."""
     facts: dict[str, t.Any] = {
         "hostname": host,
         "fqdn": f"{host}.example.org",

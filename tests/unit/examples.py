@@ -34,7 +34,7 @@ def block(plugin: str, name: str, kind: str = "modules") -> str:
 
 
 def _from_documentation(options: dict[str, t.Any]) -> dict[str, t.Any]:
-    """The spec that documented options stand for."""
+    """The spec of documented options."""
     spec = {}
     for name, option in options.items():
         spec[name] = {k: v for k, v in option.items() if k not in ("description", "suboptions")}
@@ -45,7 +45,7 @@ def _from_documentation(options: dict[str, t.Any]) -> dict[str, t.Any]:
 
 @cache
 def spec_of(module: str) -> dict[str, t.Any]:
-    """What a module gives AnsibleModule; of one that is an action plugin, what it documents."""
+    """The arguments of a module's AnsibleModule; for an action plugin, its documentation."""
     imported = importlib.import_module(f"ansible_collections.{PREFIX}plugins.modules.{module}")
     if not hasattr(imported, "main"):
         documented = yaml.safe_load(block(module, "DOCUMENTATION"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the tests of images share: a registry, a stand-in for Enroot, and a node with the commands.
+"""Shared by the tests of images: a registry, a fake Enroot, and a node with the commands.
 
-The stand-in speaks the command line and the output of Enroot 4.1 (src/docker.sh, src/common.sh) and
+The fake has the command line and the output of Enroot 4.1 (src/docker.sh, src/common.sh) and
 makes real squashfs files by mksquashfs.
 """
 
@@ -88,7 +88,7 @@ class World:
         path.chmod(0o755)
 
     def push(self, image: str, content: bytes) -> str:
-        """Let a tag stand for an image with this content; return its digest."""
+        """Point a tag to an image with this content; return its digest."""
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         root = self.registry / digest
         root.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ class World:
         return digest
 
     def calls(self, verb: str) -> list[str]:
-        """What the stand-in was asked for."""
+        """The calls of the fake Enroot."""
         lines = (self.registry / "log").read_text(encoding="utf-8").splitlines()
         return [line for line in lines if line.startswith(f"{verb} ")]
 
@@ -127,7 +127,7 @@ class World:
 
 
 def content_of(image: str | Path) -> bytes:
-    """What was squashed; fails on a damaged image."""
+    """The squashed content; fails on a damaged image."""
     done = subprocess.run(["unsquashfs", "-cat", str(image), "data"], capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -143,5 +143,5 @@ def left_over(store: Path) -> list[str]:
 def present(
     world: World, name: str = "train", reference: str = TAG, **more: t.Any
 ) -> dict[str, t.Any]:
-    """Let a name in the world's store stand for an image."""
+    """Point a name in the world's store to an image."""
     return store.present(str(world.store), name, reference, **more)

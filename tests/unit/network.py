@@ -27,7 +27,7 @@ def instances(count: int) -> dict[str, list[str] | None]:
     """Return name -> network nodes: three layers, four layers and unknown places."""
     places: dict[str, list[str] | None] = {}
     for number in range(count):
-        # Neighbours in the network have no neighbouring addresses.
+        # Neighbours in the network do not have neighbouring addresses.
         rank = number * 7919 % count
         kind = rank * 100 // count
         leaf = rank // PER_LEAF

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What docs/aws.md promises: policies that allow what the code asks for and no more, an inventory that works."""
+"""The promises of docs/aws.md: policies that allow what the code asks for and no more, an inventory that works."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def asked(aws: Aws) -> set[str]:
 def test_the_runs_are_of_all_modules_that_ask_aws() -> None:
     modules = (ROOT / "plugins" / "modules").glob("*.py")
     ours = {path.stem for path in modules if "AnsibleAWSModule" in path.read_text(encoding="utf-8")}
-    # What sends data has a policy, a store and tests of its own (test_dataset_sync.py).
+    # Transfers of data have their own policy, store and tests (test_dataset_sync.py).
     assert {name for name, _options in RUNS} == {n for n in ours if not n.startswith("dataset_")}
 
 
@@ -259,7 +259,7 @@ def test_the_inventory_works_with_two_lines_changed(
     assert whole["slurm_compute"]["hosts"] == ["gpu-1"]
     gpu = plain(whole["_meta"]["hostvars"]["gpu-1"])
     assert gpu["slurm_network_path"] == NODE["NetworkNodes"] and gpu["ec2_gpu_count"] == 8
-    # ansible-inventory shows what a file says, before it is templated.
+    # ansible-inventory shows the content of a file, before it is templated.
     assert gpu["slurm_cluster_name"] == "{{ ec2_cluster }}" and gpu["ec2_cluster"] == "prod"
     assert gpu["cluster_mounts"][0]["fstype"] == "lustre"
     assert {call.region for call in aws.calls} == {"eu-central-1"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""playbooks/dataset.yml and results.yml, run as they stand: S3 is moto's, FSx the replay server's."""
+"""playbooks/dataset.yml and results.yml, run unchanged: S3 is moto's, FSx the replay server's."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def play(
 
 def test_a_data_set_goes_to_s3_and_into_fsx(moto: str, world: World, tmp_path: Path) -> None:
     source = many(tmp_path / "set", 12)
-    # What nodes see once FSx has imported it.
+    # The files on nodes once FSx has imported them.
     mount = make(tmp_path / "fsx", content(source))
     validator = tmp_path / "judge"
     validator.write_text('#!/bin/sh\n[ "$1" = --strict ] && [ -e "$2/0/f00000" ]\n')

@@ -44,7 +44,7 @@ GROUPS = {
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
-# What remove_nodes.yml and accounts.yml ask for on the command line.
+# Variables that remove_nodes.yml and accounts.yml need on the command line.
 ASKED = {"nodes", "confirm", "accounting", "accounts_host", "accounts_become"}
 # Checks of preflight that judge variables alone, without the hosts of an inventory.
 CHECKS = (
@@ -76,7 +76,7 @@ def prose(page: Path) -> str:
 
 
 def code(page: Path) -> list[str]:
-    """What a page has in backticks."""
+    """The text of a page in backticks."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
@@ -320,7 +320,7 @@ def test_readme_has_the_supported_systems() -> None:
 
 @cache
 def sources() -> str:
-    """All that the collection can say, as one text: literals over several lines are joined."""
+    """All messages of the collection, as one text: literals over several lines are joined."""
     texts = []
     for top in ("plugins", "playbooks", "roles", "molecule/driver"):
         for path in sorted((ROOT / top).rglob("*")):

@@ -213,7 +213,7 @@ def test_all_else_is_imported_for_the_step_alone(world: World, uri: str) -> None
 
 def test_steps_at_once_and_what_a_killed_one_left(world: World) -> None:
     left = world.run("pyxis-importer", "get", f"docker://{TAG}", environment=step(world, 1))
-    # The node started anew: what Pyxis keeps below /run is gone.
+    # The node was rebooted: Pyxis' files below /run are gone.
     (world.path / "run" / str(os.getuid()) / "1.0.image").unlink()
     running = [
         world.start("pyxis-importer", "get", f"docker://{TAG}", environment=step(world, job))

@@ -104,7 +104,7 @@ def render(
     }
     for path in FILES:
         variables = {**LOADER.load_from_file(str(path), trusted_as_template=True), **variables}
-    # What the filter artifact_version says, which has tests of its own.
+    # The result of the filter artifact_version, which has its own tests.
     variables["__slurm_build_version"] = "24.11.7"
     variables.update(more)
     templar = Templar(loader=LOADER, variables=variables)

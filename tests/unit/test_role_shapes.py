@@ -75,7 +75,7 @@ def test_main_only_imports_and_tags(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_tasks_that_are_included_have_the_tags_too(role: str) -> None:
-    """What is included at run time does not inherit them: --tags would skip it."""
+    """Files included at run time do not inherit them: --tags would skip them."""
     directory = ROOT / "roles" / role / "tasks"
     for phase in PHASES:
         if not (directory / f"{phase}.yml").is_file():
@@ -92,7 +92,7 @@ def test_tasks_that_are_included_have_the_tags_too(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_private_variables_have_at_most_two_filters(role: str) -> None:
-    """What needs more is a filter with tests of its own, or a template."""
+    """Anything longer is a tested filter, or a template."""
     found = {
         name: most
         for name, value in private(role).items()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What every role keeps to: specs agree with defaults, and the house's rules for tasks."""
+"""Rules for every role: specs agree with defaults, and the house's rules for tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPED = (*DAEMONS, "pam_slurm_adopt", "slurm_accounts")
 # Roles that read slurm_model, each with the same words where it is missing.
 NEED_MODEL = (*DAEMONS, "slurm_accounts", "slurm_packages")
 PHASES = ("install", "configure", "service")
-# What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
+# Variables that a daemon's role lacks, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
 # munge has a key and no configuration.
 NOT_THERE = {
     "slurmctld_conf": "slurm_conf",
@@ -83,7 +83,7 @@ def test_private_variables_are_marked(role: str) -> None:
     for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
         names = load(path) or {}
         if path.name == "model.yml":
-            # The one name that all roles share; the text is what a role says where it is missing.
+            # The one name that all roles share; the text is a role's message if it is missing.
             assert set(names) == {"slurm_model"}
             continue
         assert all(name.startswith(f"__{role}_") for name in names), path
@@ -261,7 +261,7 @@ def test_a_role_without_the_model_says_what_it_needs(
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_remedies_name_playbooks_as_everybody_can_run_them(path: Path) -> None:
-    """Who installed the collection has no directory playbooks/; trainwright.slurm.NAME works in a clone as well."""
+    """Only a clone has playbooks/ in the work directory; trainwright.slurm.NAME works everywhere."""
     for task in tasks(path):
         for text in strings(task):
             assert not re.search(r"ansible-playbook .*playbooks/", text), task.get("name")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """One emulated machine with a kernel of its own, converged by site.yml, for what containers cannot show.
 
-Set TRAINWRIGHT_KEEP=1 to keep the machine after the run, and to use it again as it stands.
+Set TRAINWRIGHT_KEEP=1 to keep the machine after the run, and to use it again unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Node:
         return self.run(as_alice(task), check=False)
 
     def report(self, options: str, program: str) -> Any:
-        """What a job's Python program printed as JSON; the job must succeed."""
+        """The JSON output of a job's Python program; the job must succeed."""
         done = self.srun(options, program)
         assert done.returncode == 0, (
             f"srun {options}: {done.returncode}: {done.stdout}{done.stderr}"
@@ -77,7 +77,7 @@ class Node:
         )
 
     def login(self, user: str, command: str = "true") -> subprocess.CompletedProcess[str]:
-        """Log in by SSH on a connection of its own; the client prints what the server says."""
+        """Log in by SSH on a separate connection; the client prints the server's messages."""
         return subprocess.run(
             self.login_command(user, command),
             capture_output=True,

@@ -13,7 +13,7 @@ from .conftest import Node, as_alice
 
 ALLOCATE = "print(len(b'x' * ({megabytes} << 20)))"
 
-# The cores that the job may use, after it asked for all of them: affinity alone would let it widen itself.
+# The cores that the job may use, after it asked for all of them: with affinity alone it could widen its own set.
 CORES = """
 import json, os
 os.sched_setaffinity(0, range(os.cpu_count()))
@@ -109,7 +109,7 @@ def test_a_session_joins_the_job_and_ends_with_it(node: Node) -> None:
     assert done.returncode == 0, done
     assert f"/job_{job}/" in done.stdout, f"the session is not in the job: {done.stdout}"
 
-    # What binds the job binds the session.
+    # The job's limits apply to the session.
     done = node.login("alice", f"python3 - <<'EOF'\n{GPUS}\nEOF\n")
     assert done.stdout.strip() == f'["{DENIED}", "{DENIED}"]', done
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Starts of container steps: what is timed in which order, and what the table says of it."""
+"""Starts of container steps: the order of measurements, and their table."""
 
 from __future__ import annotations
 

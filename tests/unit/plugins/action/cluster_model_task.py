@@ -79,7 +79,7 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
     loader = DataLoader()
     inventory = InventoryManager(loader=loader, sources=[given["inventory"]])
     manager = VariableManager(loader, inventory)
-    # What the command line sets: -e and --limit.
+    # Settings of the command line: -e and --limit.
     manager._extra_vars = given["variables"]
     if given["limit"]:
         inventory.subset(given["limit"])

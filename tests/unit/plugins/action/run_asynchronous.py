@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs an action that looks at its module while that runs aside, with given answers in place of a host."""
+"""Runs an action that polls its asynchronous module, with given answers instead of a host."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import asynchronous
 
 RESULTS = "/root/.ansible_async/j1"
-#: What starting a module aside returns, and a call that did so.
+#: The result of starting a module asynchronously, and a call that did so.
 JOB = {"ansible_job_id": "j1", "started": True, "results_file": RESULTS}
 ASIDE = ("aside",)
-#: What async_status returns meanwhile, and a call of it.
+#: The result of async_status meanwhile, and a call of it.
 BUSY, STATUS = {"started": True, "finished": False}, ("status",)
 
 
@@ -49,7 +49,7 @@ class Run:
         self._now += seconds
 
     def __call__(self, *answers: dict[str, t.Any], said: t.Sequence[str] = ()) -> dict[str, t.Any]:
-        """Run it. answers: what each call of a module returns. said: what each look finds; then there are results."""
+        """Run it. answers: results of each module call. said: the progress at each poll; then there are results."""
         action = self._action.ActionModule.__new__(self._action.ActionModule)
         action._task = self.task
         coming, lines = list(answers), list(said)

@@ -20,7 +20,7 @@ RECORD = (RECORDED / "record.json").read_text(encoding="utf-8")
 
 
 def facts() -> dict[str, dict[str, t.Any]]:
-    """What node_facts said of each host."""
+    """The node_facts of each host."""
     said: dict[str, dict[str, t.Any]] = json.loads(
         (RECORDED / "facts.json").read_text(encoding="utf-8")
     )
@@ -35,7 +35,7 @@ def process() -> Iterator[Process]:
 
 
 def play(process: Process, case: Case, directory: Path) -> dict[str, t.Any]:
-    """What the action makes of a case."""
+    """The action's result for a case."""
     (directory / "hosts.yml").write_text(case.inventory_text(HOSTS), encoding="utf-8")
     (directory / "group_vars").symlink_to(ROOT / "inventories" / "local" / "group_vars")
     known = facts()
@@ -66,7 +66,7 @@ def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> N
 
 
 def test_kinds_are_many() -> None:
-    """Each case is another kind, by its name and by what is said."""
+    """Each case is another kind, by its name and by its message."""
     assert len({case.id for case in CASES}) == len(CASES) >= 32
     assert len({(case.variable, case.what) for case in CASES}) == len(CASES)
     assert {case.id for case in CASES} >= ELSEWHERE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs small real playbooks with the callback and reads what it says and writes."""
+"""Runs small real playbooks with the callback and reads its output and its file."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_changed_tasks_carry_play_and_role(run: tuple[str, dict[str, t.Any]]) ->
 
 
 def test_tasks(run: tuple[str, dict[str, t.Any]]) -> None:
-    """Each task tells its role, its time and how many hosts executed it."""
+    """Each task shows its role, its time and how many hosts executed it."""
     tasks = {(task["role"], task["task"]): task for task in run[1]["tasks"]}
     assert tasks["", "Change something"]["hosts"] == 3
     assert tasks["a_role", "Change something"]["hosts"] == 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A drop-in is what its settings say, and a name or value that systemd would misread is refused."""
+"""A drop-in contains its settings, and a name or value that systemd would misread is refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The server that stands in for AWS, and an environment that leads to it and to nothing else."""
+"""The server that replaces AWS, and an environment that only reaches it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the inventory plugin, in this process or as ansible-inventory does, against a server that stands in for AWS."""
+"""Runs the inventory plugin, in this process or as ansible-inventory does, against a server that replaces AWS."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def definitions() -> Json:
 
 @dataclass
 class Found:
-    """What a run of the plugin put into the inventory, and what it said."""
+    """The inventory from a run of the plugin, and its messages."""
 
     data: InventoryData
     warnings: list[str]
@@ -111,7 +111,7 @@ def parse(path: Path, options: Mapping[str, t.Any], cached: bool = True) -> Foun
 
 
 def listed(path: Path, given: Mapping[str, str], *arguments: str) -> tuple[Json, str]:
-    """Run ansible-inventory --list on a file; return its answer and what it said besides."""
+    """Run ansible-inventory --list on a file; return its answer and its messages."""
     clean = {name: value for name, value in os.environ.items() if name not in _OWN}
     done = subprocess.run(
         [

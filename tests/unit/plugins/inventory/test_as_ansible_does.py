@@ -35,7 +35,7 @@ def plain(value: t.Any) -> t.Any:
 
 
 def members(answer: Json) -> dict[str, set[str]]:
-    """Hosts by group, without the groups that stand for all."""
+    """Hosts by group, without the groups that contain all."""
     return {
         name: set(group["hosts"])
         for name, group in answer.items()

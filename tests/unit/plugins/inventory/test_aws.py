@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The inventory plugin aws through the real boto3: what it asks, what it makes of that, what it says of failures."""
+"""The inventory plugin aws through the real boto3: its calls, its results, its messages about failures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a failed call of AWS says, from answers that the real boto3 got over HTTP."""
+"""Messages of failed AWS calls, from answers that the real boto3 got over HTTP."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is taken out of EC2's answers, against what botocore's own parser makes of the same bytes."""
+"""The data read from EC2's answers, compared with botocore's own parser on the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def client(aws: Aws) -> Any:
 
 
 def slim(one: dict[str, Any], owner: str) -> dict[str, Any]:
-    """What botocore parsed, in our form."""
+    """botocore's result, in our form."""
     kinds = [interface.get("InterfaceType") for interface in one["NetworkInterfaces"]]
     found = {
         "id": one["InstanceId"],
@@ -134,5 +134,7 @@ def test_an_error_is_botocore_s() -> None:
 def test_a_proxy_s_page_is_named() -> None:
     with Aws() as aws:
         aws.on("ec2", "DescribeInstances", lambda _call: b"<html><br>Please sign in</html>")
-        with pytest.raises(errors.AwsProblem, match="in eu-west-1: the response .* look at the proxy"):
+        with pytest.raises(
+            errors.AwsProblem, match="in eu-west-1: the response .* look at the proxy"
+        ):
             list(instances(client(aws), {}))

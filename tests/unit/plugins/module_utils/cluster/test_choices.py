@@ -68,7 +68,7 @@ def test_a_missing_controller_is_named() -> None:
 
 
 def test_declared_cpus_beyond_the_real_ones() -> None:
-    """More CPUs than there are turn binding off and say so."""
+    """More CPUs than the machine has disable binding, with a message."""
     given = inputs(2)
     given["host_vars"]["c1"] = {"slurm_node": {"cpus": 64}}
     model = build_model(given)

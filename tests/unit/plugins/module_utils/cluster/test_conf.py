@@ -33,7 +33,7 @@ def test_no_database_no_accounting() -> None:
 
 
 def test_external_database() -> None:
-    """slurmdbd is told where MariaDB is, and no password stands in the model."""
+    """slurmdbd gets MariaDB's address, and the model does not contain a password."""
     external = {"host": "db", "port": 3307, "user": "u", "password": "secret", "database": "d"}
     model = build_model(inputs(1, mariadb_external=external))
     assert model["database"] and model["database"]["external"]

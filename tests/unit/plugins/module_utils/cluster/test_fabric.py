@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tests of what InfiniBand and NVLink say, in the form that ibnetdiscover(8) and nvidia-smi print it."""
+"""Tests of topologies from InfiniBand and NVLink, in the form that ibnetdiscover(8) and nvidia-smi print."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_text_that_says_nothing_is_refused(text: str, nodes: t.Any, what: str) -
 
 
 def smi(*gpus: tuple[str, str]) -> str:
-    """Return the part of nvidia-smi -q that says in which (cluster, clique) the GPUs are."""
+    """Return the part of nvidia-smi -q with the (cluster, clique) of the GPUs."""
     return "".join(
         f"GPU 0000000{i}:01:00.0\n    Product Name                          : NVIDIA GB200\n    Fabric\n"
         "        State                             : Completed\n        Status                            : Success\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the model and the checks read: versions, truth, and only variables that a role declares."""
+"""Input of the model and the checks: versions, truth, and only variables that a role declares."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_parse_version(text: str, version: tuple[int, int]) -> None:
     ],
 )
 def test_version(installed: str, candidate: str, wanted: str, method: str, expected: str) -> None:
-    """What is installed counts, then what was asked for, then what would be installed."""
+    """The installed version counts, then the requested one, then the one that would be installed."""
     given = inputs(1, slurm_version=wanted, slurm_install_method=method)
     for facts in given["facts"].values():
         facts["slurm"].update(version=installed, candidate=candidate)

@@ -90,7 +90,7 @@ def test_address(host_vars: dict[str, t.Any], addresses: list[str], address: str
 
 
 def test_names() -> None:
-    """Names are short, may be declared, and say the machine's own name where that differs."""
+    """Names are short, may be declared, and include the machine's own name if that differs."""
     given = inputs(2)
     given["groups"]["slurm_compute"] = ["c1.example.org", "10.0.0.5"]
     given["hosts_in_run"] = ["ctl", "login1", "c1.example.org", "10.0.0.5"]
@@ -141,14 +141,14 @@ def test_gpus_found() -> None:
 
 
 def test_gpus_without_a_model_have_no_type() -> None:
-    """Device files alone say nothing about the type."""
+    """Device files alone do not show the type."""
     model = build_model(inputs(1, node={"gpus": gpus(2, "")}))
     assert "Gres=gpu:2" in model["node_lines"][0]
     assert model["gres_lines"] == ["NodeName=c1 Name=gpu File=/dev/nvidia[0-1]"]
 
 
 def test_declared_gres_and_autodetect() -> None:
-    """What is declared wins over what is found; an empty list means none."""
+    """Declared resources replace detected ones; an empty list means none."""
     given = inputs(2, node={"gpus": gpus(2)})
     given["host_vars"]["c1"] = {
         "slurm_node": {"gres": [{"name": "gpu", "type": "mig", "file": "/dev/x[0-3]"}]}
@@ -162,7 +162,7 @@ def test_declared_gres_and_autodetect() -> None:
 
 
 def test_unreachable_nodes() -> None:
-    """A node on record that does not answer is kept; one never seen is left out; both are said."""
+    """A node on record that does not answer is kept; one never seen is left out; both are reported."""
     given = inputs(3)
     given["record"] = json.loads(json.dumps(build_model(inputs(2))["record"]))
     del given["facts"]["c2"], given["facts"]["c3"]

@@ -38,7 +38,7 @@ class Collected(t.NamedTuple):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> t.Callable[[float], None]:
-    """A clock that stands still until it is put forward."""
+    """A clock that stops until it is moved forward."""
     now = [time.time()]
     monkeypatch.setattr(store.time, "time", lambda: now[0])
 
@@ -134,7 +134,7 @@ def test_the_time_without_a_name_begins_anew_when_it_had_one(
     clock(DAY)
     store.absent(str(world.store), "again")
     clock(DAY)
-    # The job started while the image had no name, and may have found it by its second one.
+    # The job started while the image was without a name, and may have found it by its second one.
     assert not collect(world, jobs_since=began, max_age=0, min_age=0).removed
     assert Path(first).exists()
 
@@ -198,7 +198,7 @@ def test_users_images_are_collected_as_the_users(
         place.mkdir(parents=True)
     (own / ".images" / f"sha256-{'b' * 64}.sqsh").write_bytes(b"old")
     admin.write_bytes(b"admin's")
-    # What has no link here is not without one: the names are in the store above.
+    # Images without a link here still have one: the names are in the store above.
     (trap / ".images").symlink_to(admin.parent)
     os.symlink(f".images/{admin.name}", world.store / "admin.sqsh")
     for place in (own, own / ".images", *(own / ".images").iterdir(), trap):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which image a name stands for on a node."""
+"""The image behind a name on a node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Sending to a directory: written aside, read back, renamed."""
+"""Sending to a directory: written under a temporary name, read back, renamed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a directory holds, what is noted of it, and what follows from both."""
+"""The contents of a directory, its recorded checksums, and the conclusions from both."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(store: Store) -> dict[str, bytes]:
-    """What the store has below the prefix."""
+    """The store's objects below the prefix."""
     return {
         key[len("set/") :]: one.data for key, one in store.bucket.items() if key.startswith("set/")
     }

@@ -24,7 +24,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine
     table,
 )
 
-#: Fields that EC2's DescribeInstanceTypes says.
+#: Fields that EC2's DescribeInstanceTypes returns.
 FIELDS = (
     "architecture", "vcpus", "cores", "threads_per_core", "memory_mib", "gpus", "neuron", "efa_interfaces", "nvme",
 )  # fmt: skip

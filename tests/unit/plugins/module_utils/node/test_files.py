@@ -29,7 +29,7 @@ def directory(path, **values) -> dict:
 
 
 def converge(directories=(), wanted=()) -> list[str]:
-    """Paths changed; asserts that check mode says the same and that a second run is quiet."""
+    """Paths changed; asserts that check mode reports the same and that a second run changes nothing."""
     told = [c.path for c in files.plan_all(list(directories), list(wanted), True).changes]
     plan = files.plan_all(list(directories), list(wanted), False)
     for change in plan.changes:

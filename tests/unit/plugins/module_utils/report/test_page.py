@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tests of the renderer of reports: what stands on the page, that all of it is escaped, that curves are right."""
+"""Tests of the renderer of reports: the content of the page, its escaping, and its curves."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ TABLES = (
 
 @pytest.mark.parametrize("compute", [1, 2, 40])
 def test_a_good_cluster_has_none(compute: int) -> None:
-    """What is right is let through."""
+    """Valid input is accepted."""
     assert problems(inputs(compute)) == []
 
 

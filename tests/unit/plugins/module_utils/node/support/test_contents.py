@@ -91,7 +91,7 @@ def test_known_secrets_are_masked_anywhere() -> None:
     ],
 )
 def test_what_helps_stays(line: str) -> None:
-    """Paths, node lines and messages are no secrets."""
+    """Paths, node lines and messages are not secrets."""
     assert contents.redact(line) == line
 
 
@@ -124,7 +124,7 @@ def test_secret_values_of_settings() -> None:
 
 
 def test_a_bundle_of_this_machine(tmp_path: pathlib.Path) -> None:
-    """It holds commands and files, masked, and tells what is missing."""
+    """It contains commands and files, masked, and lists missing ones."""
     (tmp_path / "my.conf").write_text(f"a=1\nStoragePass={SECRET}\n")
     (tmp_path / "my.key").write_text(SECRET)
     result = collect.collect(

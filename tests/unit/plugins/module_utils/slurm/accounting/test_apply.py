@@ -93,7 +93,7 @@ STEPS: list[tuple[str, dict[str, t.Any]]] = [
 
 
 def test_every_module_creates_changes_and_removes(there: Transport) -> None:
-    """Check mode says the same and does nothing; the second run changes nothing."""
+    """Check mode reports the same and does nothing; the second run changes nothing."""
     for module, given in STEPS:
         given = given if module == "slurm_cluster" else {**given, "cluster": "demo"}
         planned = run(module, True, **given)
@@ -131,7 +131,7 @@ def test_the_only_cluster_need_not_be_named(there: Transport) -> None:
 
 
 def test_a_failover_in_the_middle_is_made_good(there: Transport) -> None:
-    """What was done before is not done again, and all is there in the end."""
+    """Finished operations are not repeated, and all are done in the end."""
     there.failures = [SlurmError("database", "gone")]
     result = run(
         "slurm_accounting",

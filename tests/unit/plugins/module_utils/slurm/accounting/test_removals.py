@@ -22,7 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 from hypothesis import given
 from hypothesis import strategies as st
 
-# uni -> physics -> optics, uni -> chemistry; other stands beside uni.
+# uni -> physics -> optics, uni -> chemistry; `other` is a sibling of uni.
 SHOWN = {
     "cluster": "demo|10.0.0.1\n",
     "account": "root|root|root\nuni|uni|uni\nphysics|p|u\noptics|o|u\nchemistry|c|u\nother|o|o\n",
@@ -84,7 +84,7 @@ def test_accounts_below_an_owned_one_go() -> None:
 
 
 def test_users_of_an_owned_account_go() -> None:
-    """In it and below it; who has none left goes himself, unless he has an admin level."""
+    """In it and below it; users left without any are removed, unless they have an admin level."""
     assert plan(accounts=TREE, owned={"users_of": ["uni"]}) == [
         "delete user where name=alice,carol cluster=demo account=optics",
         "delete user where name=bob cluster=demo account=chemistry",

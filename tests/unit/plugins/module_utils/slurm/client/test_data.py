@@ -111,7 +111,7 @@ def test_a_node_that_never_registered(api: int) -> None:
     empty |= {"partitions": [], "features": [] if api > 38 else None}
     (read,) = data.nodes({"nodes": [{**node(api), **empty}]})
     assert (read.boot_time, read.version, read.tres_allocated) == (None, "", {})
-    # Whoever set the reason that is gone is of no interest.
+    # The user who set a removed reason does not matter.
     assert (read.reason, read.reason_user, read.reason_time) == ("", "", None)
     assert not read.registered
 

@@ -122,7 +122,7 @@ def test_the_diff_has_the_script_and_hides_values_of_the_environment(cluster: Fa
 
 
 def test_a_lost_answer_makes_no_second_job(cluster: FakeCluster) -> None:
-    """slurmctld took the job and died before it said so."""
+    """slurmctld accepted the job and died before it answered."""
     cluster.add(state="COMPLETED", id=50)
     cluster.lost_answers = 1
     found = run(cluster, force=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tests of what Slurm says, in the words of Slurm 22.05 to 26.05, as kinds of errors with a remedy."""
+"""Tests of Slurm's messages, in the words of Slurm 22.05 to 26.05, as kinds of errors with a remedy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What real releases said when they refused, as both transports raise it."""
+"""Errors of real releases, as both transports raise them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the recorded clusters were set up to be, and every version shows: expected.json may not differ.
+"""The setup of the recorded clusters, which every version shows: expected.json may not differ.
 
 The values are those of tests/fixtures/slurm/site/, written here by hand, so that a parser's fault
 cannot hide in expected.json, which parsers made.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tests of the rendered batch script, some of them by running it with stand-ins for Slurm's commands."""
+"""Tests of the rendered batch script, some of them by running it with substitutes for Slurm's commands."""
 
 from __future__ import annotations
 
