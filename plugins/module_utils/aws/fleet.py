@@ -214,7 +214,7 @@ def nodes_of(
         raws: what instances.read returns, of all regions and accounts.
         region: of an instance, by its id.
         hostnames: preferences, checked by check_hostnames.
-        pcs: what is known of PCS' clusters, by id.
+        pcs: PCS' descriptions of its clusters, by id.
     """
     names, warnings = names_of(raws, hostnames)
     unknown: dict[str, list[str]] = {}

@@ -31,7 +31,7 @@ PATHS = 100
 
 
 class TaskProblem(AwsProblem):
-    """A task that did not end well, or not in time; `task` is what is known of it, None before there is one."""
+    """A task that did not end well, or not in time; `task` is its last known state, None before it exists."""
 
     def __init__(self, message: str, task: Task | None, code: str = "") -> None:
         super().__init__(message, code=code)

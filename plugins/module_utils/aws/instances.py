@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""EC2's instances, a page at a time, with only what is asked for taken out of the XML.
+"""EC2's instances, a page at a time, with only the needed elements read from the XML.
 
 A GPU instance has 32 network interfaces and so some 20 kB of XML, and an inventory needs a few lines of it.
 botocore's parser builds all of it first, which is most of what an inventory of thousands of instances takes. Here

@@ -154,7 +154,7 @@ def account(session: Session) -> dict[str, t.Any]:
 
 
 def user(session: Session) -> dict[str, t.Any]:
-    """slurm_user: one user with his accounts."""
+    """slurm_user: one user with their accounts."""
     return _named(session, "users", removals.without_user)
 
 

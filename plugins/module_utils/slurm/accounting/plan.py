@@ -211,7 +211,7 @@ def _emit(out: Plan, verb: str, groups: _Grouped) -> None:
 def _plan_users(
     out: Plan, cluster: str, wanted: Wanted, state: State, lost: t.Mapping[str, set[Place]]
 ) -> None:
-    first: _Grouped = {}  # makes the user, with his default account
+    first: _Grouped = {}  # creates the user, with the default account
     adds: _Grouped = {}
     assoc_changes: _Grouped = {}
     changes = []
@@ -279,7 +279,7 @@ def _plan_places(
     default: str,
     row: Row | None,
 ) -> None:
-    """Plan the places that a user has not; the one with his default account comes first."""
+    """Plan the missing places of a user; the one with the default account comes first."""
     groups: dict[tuple[str, Settings], list[str]] = {}
     for account, partition in missing:
         settings = _over(entry["settings"], entry["places"][account, partition])

@@ -316,7 +316,7 @@ def without_account(cluster: str, name: str, state: State, jobs: t.Iterable[Job]
 
 
 def without_user(cluster: str, name: str, state: State, jobs: t.Iterable[Job]) -> Plan:
-    """Return the plan that removes a user with all his places on the cluster."""
+    """Return the plan that removes a user with all their places on the cluster."""
     out, user = Plan(), name.lower()
     if user == "root":
         raise AccountingError("user root is Slurm's own -> leave it")

@@ -277,7 +277,7 @@ def _take(
     left: dict[str, _Room],
     whole: t.Mapping[str, _Room],
 ) -> bool:
-    """Take what the job wants from what is left; whether that was there."""
+    """Take the job's resources from the remaining ones; return whether they sufficed."""
     listed = values.expand(job.nodelist) if job.nodelist else []
     chosen: dict[str, _Room] = {}
     # The fullest that has room, so that whole nodes stay whole; those that the job names first.

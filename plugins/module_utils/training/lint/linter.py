@@ -40,7 +40,7 @@ class Finding:
 def lint(text: str, cluster: Cluster | None = None) -> list[Finding]:
     """Return the mistakes of a batch script in the order of their lines.
 
-    cluster: what is known of it; without, what depends on it is not judged. Raises nothing.
+    cluster: known facts about it; without them, rules that depend on it are skipped. Raises nothing.
     """
     script = parse(text)
     found = {
