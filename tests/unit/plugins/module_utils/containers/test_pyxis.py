@@ -59,11 +59,19 @@ def test_options_of_a_person_go_before_ours_and_null_takes_one_out() -> None:
 @pytest.mark.parametrize(
     ("version", "options", "said"),
     [
-        ("0.24.0", {"use_squashfs": True}, "pyxis_options.use_squashfs: is not an argument of Pyxis"),
+        (
+            "0.24.0",
+            {"use_squashfs": True},
+            "pyxis_options.use_squashfs: is not an argument of Pyxis",
+        ),
         ("0.21.0", {"use_squashfuse": True}, "pyxis_options.use_squashfuse: came with Pyxis 0.22"),
         ("0.24.0", {"use_squashfuse": "yes"}, "pyxis_options.use_squashfuse: is 'yes'"),
         ("0.24.0", {"container_scope": "user"}, "pyxis_options.container_scope: is 'user'"),
-        ("0.24.0", {"importer": "bin/x"}, "pyxis_options.importer: 'bin/x' is not an absolute path"),
+        (
+            "0.24.0",
+            {"importer": "bin/x"},
+            "pyxis_options.importer: 'bin/x' is not an absolute path",
+        ),
         ("0.9.0", {}, "pyxis_version: is '0.9.0'"),
         ("latest", {}, "pyxis_version: is 'latest'"),
     ],
