@@ -117,13 +117,3 @@ def test_what_a_role_writes_has_one_shape(role: str) -> None:
                 given = (task.get(module) or {}).get(option)
                 assert given is None or given == "{{ " + name + " }}", task["name"]
                 assert given is None or name in known
-
-
-def test_no_role_reads_plugins() -> None:
-    """Hosts get Python of this collection by the lookup node_library, which finds the files from the imports."""
-    found = [
-        str(path.relative_to(ROOT))
-        for path in sorted(ROOT.glob("roles/*/[tv]a*/**/*.yml"))
-        if re.search(r"plugins/|module_utils", path.read_text(encoding="utf-8"))
-    ]
-    assert not found
