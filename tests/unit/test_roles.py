@@ -12,7 +12,6 @@ import sys
 import typing as t
 from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
 
@@ -25,18 +24,8 @@ TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks
 
 # The roles of daemons: one shape for what they write, and the same ways to customise them.
 DAEMONS = ("slurm_auth", "slurm_login", "slurmctld", "slurmd", "slurmdbd", "slurmrestd")
-SHAPED = (*DAEMONS, "pam_slurm_adopt", "slurm_accounts")
 # Roles that read slurm_model, each with the same words where it is missing.
 NEED_MODEL = (*DAEMONS, "slurm_accounts", "slurm_packages")
-PHASES = ("install", "configure", "service")
-# What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
-# munge has a key and no configuration.
-NOT_THERE = {
-    "slurmctld_conf": "slurm_conf",
-    "slurmd_conf": "slurm_conf",
-    "slurm_auth_conf": "",
-    "slurm_auth_template": "",
-}
 
 
 def load(path: Path) -> t.Any:
@@ -141,85 +130,6 @@ def strings(value: t.Any) -> t.Iterator[str]:
             yield from strings(item)
     elif isinstance(value, str):
         yield value
-
-
-def filters(expression: t.Any) -> int:
-    """How many filters are chained or nested in an expression of Jinja."""
-    return len(list(expression.find_all(jinja2.nodes.Filter))) + isinstance(
-        expression, jinja2.nodes.Filter
-    )
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_no_private_variable_has_more_than_two_filters(role: str) -> None:
-    environment = jinja2.Environment()
-    for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
-        for name, value in (load(path) or {}).items():
-            for text in strings(value):
-                for output in environment.parse(text).find_all(jinja2.nodes.Output):
-                    assert max(map(filters, output.nodes), default=0) <= 2, f"{path}: {name}"
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_main_only_imports_and_tags(role: str) -> None:
-    for task in load(ROOT / "roles" / role / "tasks" / "main.yml"):
-        assert set(task) == {"name", "ansible.builtin.import_tasks", "tags"}, task["name"]
-        phase = task["ansible.builtin.import_tasks"].removesuffix(".yml")
-        assert task["tags"][0] == role
-        assert set(task["tags"]) & set(PHASES), f"{task['name']}: one of {PHASES}"
-        assert phase not in PHASES or phase in task["tags"]
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_tags_reach_what_is_included_when_the_role_runs(role: str) -> None:
-    """An include hands its tags on only by `apply`; without it, --tags runs the include and nothing in it."""
-    for path in (ROOT / "roles" / role / "tasks").glob("*.yml"):
-        for task in tasks(path):
-            for name in ("ansible.builtin.include_tasks", "ansible.builtin.include_role"):
-                if name in task:
-                    assert role in task[name]["apply"]["tags"], f"{path}: {task['name']}"
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_what_a_role_writes_and_runs_is_in_vars_files(role: str) -> None:
-    names = {"directories": set(), "files": set(), "units": set()}
-    found = ROOT / "roles" / role / "vars" / "main" / "files.yml"
-    given = set(load(found)) if found.is_file() else set()
-    for phase in ("configure.yml", "service.yml"):
-        path = ROOT / "roles" / role / "tasks" / phase
-        for task in tasks(path) if path.is_file() else ():
-            for module in ("config_files", "services", "slurmctld_config"):
-                for option, value in (task.get(f"trainwright.slurm.{module}") or {}).items():
-                    if option in names:
-                        names[option].add(value)
-    other = {f"{{{{ __{role}_other_files }}}}"}
-    for option, values in names.items():
-        assert values - other <= {f"{{{{ __{role}_{option} }}}}"}, f"{role}: {option}"
-        assert not values or f"__{role}_{option}" in given, f"{role}: {option}"
-
-
-@pytest.mark.parametrize("point", ["conf", "unit", "files", "template"])
-@pytest.mark.parametrize("role", DAEMONS)
-def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
-    name = f"{role}_{point}"
-    option = specs(role)["main"]["options"].get(name)
-    if name in NOT_THERE:
-        assert option is None
-        return
-    shape = {
-        "conf": ("dict", {}),
-        "unit": ("dict", {}),
-        "files": ("list", []),
-        "template": ("str", ""),
-    }
-    assert (option["type"], option["default"]) == shape[point]
-    files = list((ROOT / "roles" / role).glob("vars/main/*.yml"))
-    files += (ROOT / "roles" / role / "templates").glob("*.j2")
-    # slurmdbd's is merged where the cluster model is built.
-    if name != "slurmdbd_conf":
-        assert any(re.search(rf"\b{name}\b", path.read_text()) for path in files), (
-            f"{name} does nothing"
-        )
 
 
 # The first task of slurm_auth runs once for all hosts, and its failure would stop the others here.

@@ -76,7 +76,9 @@ def test_a_directory_that_stands_in_has_checksums_of_its_own(tmp_path: Path) -> 
     found = artifact(TABLE, "tool", "1.2.9", sha256=A, stand_in=str(tmp_path))
     assert (found["sha256"], found["source"]) == (C, f"{tmp_path}/SHA256SUMS")
     assert artifact(TABLE, "tool", "3.0.1", stand_in=str(tmp_path))["sha256"] == B
-    with pytest.raises(AnsibleFilterError, match="SHA256SUMS does not have one for tool-1.2.10.tar.gz"):
+    with pytest.raises(
+        AnsibleFilterError, match="SHA256SUMS does not have one for tool-1.2.10.tar.gz"
+    ):
         artifact(TABLE, "tool", "1.2.10", stand_in=str(tmp_path))
 
 
