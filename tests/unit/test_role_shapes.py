@@ -114,3 +114,11 @@ def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) 
         assert any(re.search(rf"\b{name}\b", path.read_text()) for path in files), (
             f"{name} does nothing"
         )
+
+
+def test_every_role_runs_in_check_mode_somewhere() -> None:
+    """site.yml runs by --check on fresh hosts (test_converge), a scenario of molecule runs a role alone."""
+    used = {"artifact"}  # its one entry point is called by others
+    for path in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("molecule/*/converge.yml")):
+        used |= set(re.findall(r"trainwright\.slurm\.(\w+)$", path.read_text("utf-8"), re.M))
+    assert set(ROLES) <= used
