@@ -63,7 +63,7 @@ class Progress:
 
     @contextmanager
     def step(self, text: str, streams: bool = False) -> Iterator[None]:
-        """One step; `streams` says that it prints output of its own."""
+        """One step; `streams` means that it prints its own output."""
         self.done += 1
         self._write(f"[{self.done}/{self.total}] {text} ...{chr(10) if streams else ' '}")
         start = time.monotonic()
@@ -77,7 +77,7 @@ class Progress:
 
 
 class Cluster:
-    """A cluster by name. What stands is read from its state; create() makes it so."""
+    """A cluster by name. Its existing parts are read from its state; create() completes it."""
 
     def __init__(self, name: str = "local", root: Path = ROOT) -> None:
         Spec(name=name).check()
@@ -93,7 +93,7 @@ class Cluster:
         self.control_dir = machine.RUN_DIR / "cp" / self.unique
         self._state_file = self.directory / "cluster.json"
 
-    # --- what stands -------------------------------------------------------------------------
+    # --- existing clusters -------------------------------------------------------------------
 
     @property
     def exists(self) -> bool:
@@ -114,7 +114,7 @@ class Cluster:
         return {host.name: host.address for host in self.hosts}
 
     def container(self, host: str) -> str:
-        """The container's name of a host; LocalError where the cluster has no such host."""
+        """The container's name of a host; LocalError if the cluster lacks that host."""
         if host not in self.addresses:
             known = ", ".join(self.addresses)
             raise LocalError(f"{host}: no host of cluster {self.name}; it has {known}")
@@ -352,7 +352,7 @@ class Cluster:
         return machine.run(argv, check=check, input=input, timeout=timeout)
 
     def wait(self, host: str) -> None:
-        """Return once the host has booted and lets root in; LocalError after READY_SECONDS."""
+        """Return once the host has booted and root can log in; LocalError after READY_SECONDS."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             # A refused connection costs nothing; a login that fails would be penalised.

@@ -19,7 +19,7 @@ from driver.layout import LocalError
 RUN_DIR = Path("/run/trainwright")
 NAMESPACE = RUN_DIR / "ns" / "mnt"
 _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
-_WANTED_LIMIT = 1048576  # podman's own default, which it insists on unless told otherwise
+_WANTED_LIMIT = 1048576  # podman's own default, which it requires unless configured otherwise
 _PID_MAX = Path("/proc/sys/kernel/pid_max")
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 _INOTIFY_PER_CONTAINER = 12  # systemd, journald, logind, dbus and cron; 6 to 9 were counted
@@ -81,7 +81,7 @@ def locked(name: str) -> Iterator[None]:
 
 @cache
 def prefix() -> list[str]:
-    """What goes before `podman`: nothing, or entering the namespace with a pure cgroup2 view.
+    """Prefix of `podman`: nothing, or entering the namespace with a pure cgroup2 view.
 
     crun refuses hybrid cgroups (v1 and v2 mounted together). The namespace is kept, because
     podman's network namespaces are bind mounts inside it.

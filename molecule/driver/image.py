@@ -138,7 +138,7 @@ def _entries(text: str) -> Iterable[tuple[str, str]]:
 
 
 def apt_options(dump: str) -> tuple[str, ...]:
-    """The lines of `apt-config dump` that images take over; a proxy on loopback is left out,
+    """The lines of `apt-config dump` that images inherit; a proxy on loopback is left out,
     since inside a container that address is the container's own."""
     lines = []
     for line in dump.splitlines():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a local cluster consists of: hosts, addresses, inventory. Pure; nothing here does I/O."""
+"""The parts of a local cluster: hosts, addresses, inventory. Pure; nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class LocalError(Exception):
 
 @dataclass(frozen=True)
 class Spec:
-    """What was asked for. os is a key of SYSTEMS; gpus counts fake GPUs of each compute node.
+    """The requested cluster. os is a key of SYSTEMS; gpus counts fake GPUs of each compute node.
 
     pyxis: whether compute and login nodes get Enroot and Pyxis. bare: hosts that belong to no
-    cluster, for roles that work alone; where there are any, there is no cluster beside them.
+    cluster, for roles that work alone; if there are any, there is not a cluster as well.
     """
 
     name: str = "local"
@@ -103,7 +103,7 @@ def hosts_of(spec: Spec, subnet: str) -> list[Host]:
 
 
 def unique_name(name: str, root: Path) -> str:
-    """What a cluster is called on this machine, where another clone may have one of its name."""
+    """A cluster's name on this machine, where another clone may have a cluster of the same name."""
     return f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:6]}"
 
 

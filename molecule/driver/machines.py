@@ -5,7 +5,7 @@ up|down|ssh NAME.
 
 A machine is emulated where KVM is missing, so everything in it is about ten times slower than in a
 container; keep it for tests that need a kernel and a cgroup tree of its own. Each `up` starts from a fresh
-disk. The machine has no network but SSH from this host (user-mode network, restricted).
+disk. The machine's only network access is SSH from this host (user-mode network, restricted).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def up(name: str, cpus: int = 2, memory_mb: int = 2048) -> Machine:
         ]
     )
     _wait_for_ssh(machine)
-    # Its own name, and package lists that count as fresh: there is no archive to ask.
+    # Its own name, and package lists that count as fresh: an archive is not reachable.
     machine.run(f"echo '{ADDRESS} {name}' >> /etc/hosts; touch /var/lib/apt/lists")
     return machine
 

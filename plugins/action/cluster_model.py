@@ -125,7 +125,7 @@ class ActionModule(ActionBase):
         places = customise.template_places(
             str(task_vars.get("inventory_dir") or ""), str(task_vars.get("playbook_dir") or "")
         )
-        # What has the wrong type is reported already.
+        # Wrong types are reported already.
         settings = {name: value for name, value in inputs["settings"].items() if value}
         return [
             Problem(CLUSTER, name, *text.split(" -> ", 1))

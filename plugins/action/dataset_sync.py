@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the module dataset_sync; while it sends files, it tells how far that is."""
+"""Runs the module dataset_sync; while it sends files, it prints the progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ActionModule(AsynchronousAction):
         return result
 
     def _progress(self) -> str:
-        """Return the file in which the module says how far it is."""
+        """Return the file in which the module writes its progress."""
         args = {name: str(self._task.args.get(name) or "") for name in ("source", "destination")}
         state = str(self._task.args.get("state_dir") or "") or None
         return f"{journal.place(args['source'], args['destination'], state)}.progress"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the module enroot_image; while it imports an image, it tells how far that is."""
+"""Runs the module enroot_image; while it imports an image, it prints the progress."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ActionModule(AsynchronousAction):
         if self._task.async_val or self._task.check_mode:
             result.update(self._module(task_vars, wrap_async=bool(self._task.async_val)))
             return result
-        # What it would do tells whether there is anything to look at.
+        # Check mode shows whether there is anything to watch.
         self._task.check_mode = True
         try:
             foreseen = self._module(task_vars)
         finally:
             self._task.check_mode = False
-        # What was looked up is noted in the store, and a collection notes what it saw.
+        # Lookups are recorded in the store, and a collection records the images that it saw.
         notes = "progress" in foreseen or "collected" in foreseen
         long = foreseen.get("changed") and "progress" in foreseen and not foreseen["image"]
         if foreseen.get("failed") or not (foreseen.get("changed") or notes):

@@ -32,9 +32,9 @@ _SUBMITS = frozenset(
     )
     + ("exclusive", "requeue", "options")
 )
-# Of a look's result, what the task's result has from the first one.
+# Keys that the task's result takes from the first poll.
 _OF_FIRST = ("changed", "diff", "invocation", "warnings")
-# Of an attempt's result (until, retries), what the task's result has from the first one.
+# Keys that the task's result takes from the first attempt (until, retries).
 _OF_FIRST_ATTEMPT = ("changed", "diff")
 # Task -> result of its last attempt, while the job of that attempt has not ended. Each attempt has an
 # action of its own, and only the task in common; each item of a loop has its own copy of the task.
@@ -78,7 +78,7 @@ class ActionModule(WaitsForJob):
             fails = check_type_bool(arguments.get("fail_on_error", True))
             waits = arguments.get("state") == "completed" and timeout != 0
         except (TypeError, ValueError):
-            waits = False  # the module says what is wrong
+            waits = False  # the module reports the fault
         if not waits or self._task.async_val or self._task.check_mode:
             result.update(
                 self._execute_module(
@@ -109,7 +109,7 @@ class ActionModule(WaitsForJob):
         looks = [first]
 
         def look() -> dict[str, t.Any]:
-            # What the first call found needs no second one.
+            # A second call is not needed for the results of the first.
             seen = looks.pop() if looks else module(again)
             if seen.get("failed"):
                 raise SlurmError(seen.get("error", "invalid"), str(seen.get("msg")))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the module train_status; while it waits for the end of the job, it tells what is new."""
+"""Runs the module train_status; while it waits for the end of the job, it prints news."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ActionModule(WaitsForJob):
             timeout = self._number(arguments, "timeout", None)
             silence = self._number(arguments, "controller_timeout", CONTROLLER_TIMEOUT)
         except (TypeError, ValueError):
-            waits = False  # the module says what is wrong
+            waits = False  # the module reports the fault
         if not waits or self._task.async_val or self._task.check_mode:
             result.update(
                 self._execute_module(
@@ -61,7 +61,7 @@ class ActionModule(WaitsForJob):
 
         def look() -> dict[str, t.Any]:
             seen = status.watched(module(options))
-            # The name might stand for another job later.
+            # The name might mean another job later.
             options["job"] = str(seen["id"])
             return {**seen, "output_tail": said.now(seen)}
 
@@ -77,14 +77,14 @@ class ActionModule(WaitsForJob):
 
 
 class _Said:
-    """What was told of the training last: steps alone are news twice a minute, all else at once."""
+    """The last reported state of the training: new steps are printed twice a minute, anything else at once."""
 
     def __init__(self) -> None:
         self.line, self.at = "", 0.0
         self.kept: tuple[t.Any, ...] = ()
 
     def now(self, seen: dict[str, t.Any]) -> str:
-        """Return what to tell of a look."""
+        """Return the news of a poll as lines."""
         look = seen["look"]
         newest = [one["name"] for one in look["checkpoints"] if one["newest"]]
         nan = (look["progress"] or {}).get("nan_since")

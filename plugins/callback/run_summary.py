@@ -42,7 +42,7 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import e
 
 
 class HostCount(t.TypedDict):
-    """What happened on one host; seconds is the time its tasks took, queueing included."""
+    """The results of one host; seconds is the time its tasks took, queueing included."""
 
     executions: int
     loop_items: int
@@ -55,7 +55,7 @@ class HostCount(t.TypedDict):
 
 
 class TaskTime(t.TypedDict):
-    """What one task of one play cost; seconds is from its start to its last result."""
+    """The cost of one task of one play; seconds is from its start to its last result."""
 
     play: str
     role: str
@@ -84,7 +84,7 @@ class CallbackModule(CallbackBase):
         self._changed: list[list[str]] = []
         self._trouble: dict[str, str] = {}
 
-    # --- what Ansible tells -------------------------------------------------------------------
+    # --- events from Ansible ------------------------------------------------------------------
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
         self._play = play.get_name().strip()
 
@@ -124,7 +124,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
         for host in sorted(self._trouble):
-            # A rescued failure and an ignored one are no trouble; Ansible's own tally knows.
+            # Rescued and ignored failures do not count; Ansible's own statistics know them.
             if stats.failures.get(host) or stats.dark.get(host):
                 self._display.display(self._trouble[host], color="red")
         path = self.get_option("json_path")
@@ -217,12 +217,12 @@ def _names(task: t.Any) -> tuple[str, str]:
 
 
 def _key(entry: TaskTime) -> str:
-    """Return what tells a task from others of the same name: play, role and task."""
+    """Return the identity of a task among others of the same name: play, role and task."""
     return " | ".join(part for part in (entry["play"], entry["role"], entry["task"]) if part)
 
 
 def _write(path: str, summary: dict[str, t.Any]) -> None:
-    """Replace the file at once: whoever reads it never sees half of it."""
+    """Replace the file atomically: a reader never sees half of it."""
     path = os.path.abspath(os.path.expanduser(path))
     handle, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".run_summary.")
     try:

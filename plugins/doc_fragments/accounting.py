@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the modules for Slurm's accounting share."""
+"""Options shared by the modules for Slurm's accounting."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation of what module_utils/slurm/accounting/apply.py does for all of them."""
+    """Documentation of the shared behaviour in module_utils/slurm/accounting/apply.py."""
 
     DOCUMENTATION = r"""
 attributes:
-  check_mode: {support: full, description: Plans the same operations and does none.}
+  check_mode: {support: full, description: Plans the same operations but does not execute them.}
   diff_mode: {support: full, description: Shows each thing that changes.}
 notes:
-  - Changes take root, SlurmUser, or a user with AdminLevel operator or administrator; over slurmrestd,
+  - Changes need root, SlurmUser, or a user with AdminLevel operator or administrator; over slurmrestd,
     a token of one.
-  - An operation that failed leaves what was done before it; the next run does the rest.
+  - A failed operation does not undo the ones before it; the next run does the rest.
 """
 
     CLUSTER = r"""
@@ -31,11 +31,11 @@ options:
 options:
   fairshare:
     description:
-      - Share of what is above it, a number or V(parent). Without it, the share stays as it is.
+      - Share of its parent, a number or V(parent). Without it, the share stays as it is.
     type: str
   qos:
     description:
-      - All QOS that may be used; an empty list takes those of the account above. Without it, they stay
+      - All QOS that may be used; an empty list means those of the parent account. Without it, they stay
         as they are.
     type: list
     elements: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The options with which everything here reaches AWS: those of amazon.aws, which reads them.
+"""The options for access to AWS: those of amazon.aws, which reads them.
 
 They are written down here, and not taken from amazon.aws' own fragments, because one fragment that cannot be
 found takes the documentation of every module with it: Galaxy's importer does not have amazon.aws.
@@ -41,7 +41,7 @@ options:
     aliases: [aws_profile]
   region:
     description:
-      - The region to ask. Without it, the environment variable E(AWS_REGION), or the region of the profile.
+      - The region to use. Without it, the environment variable E(AWS_REGION), or the region of the profile.
     type: str
     aliases: [aws_region]
   endpoint_url:
@@ -114,7 +114,7 @@ options:
       - name: AWS_DEFAULT_PROFILE
   region:
     description:
-      - The region to ask. Without it, that of the profile.
+      - The region to use. Without it, that of the profile.
     type: str
     aliases: [aws_region]
     env:

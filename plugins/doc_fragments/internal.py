@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the modules that only this collection's roles call say of themselves."""
+"""Documentation shared by the modules that only this collection's roles call."""
 
 from __future__ import annotations
 

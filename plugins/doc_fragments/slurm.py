@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What all slurm_* modules share: how they reach Slurm."""
+"""Options of all slurm_* modules: how they reach Slurm."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ options:
   transport:
     description:
       - How the module reaches Slurm. V(cli) runs Slurm's commands on the host of the task, V(rest)
-        asks slurmrestd, V(auto) takes the commands where they are and slurmrestd where they are not
+        calls slurmrestd, V(auto) uses the commands if they exist and slurmrestd if they do not
         or cannot do it.
-      - Which transport can do what since which version of Slurm is in
-        C(docs/capabilities.md); what none can do is an error that says so.
+      - C(docs/capabilities.md) lists the operations of each transport and version of Slurm; an operation
+        that none supports is an error.
     type: str
     choices: [auto, cli, rest]
     default: auto
@@ -49,7 +49,7 @@ options:
   slurm_prefix:
     description:
       - Where Slurm is installed; its commands are in C(bin) below it, such as C(/opt/slurm).
-      - Without it, they are looked for in E(PATH), then in C(/usr/bin), C(/usr/sbin),
+      - By default, the module searches E(PATH), then in C(/usr/bin), C(/usr/sbin),
         C(/usr/local/bin), C(/usr/local/sbin) and C(/opt/slurm/bin).
     type: path
   slurm_conf:
@@ -58,8 +58,8 @@ options:
     type: path
   controller_timeout:
     description:
-      - Seconds for which a call is tried again while slurmctld or slurmdbd does not answer, as in a
-        restart or a failover.
+      - Seconds for which a call is retried while slurmctld or slurmdbd does not answer, as in a restart or a
+        failover.
     type: float
     default: 60
 notes:

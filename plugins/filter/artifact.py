@@ -10,16 +10,16 @@ short_description: Look up a download with its checksum
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Looks up an entry in a table of artifacts, and returns where its file comes from and which SHA-256
+  - Looks up an entry in a table of artifacts, and returns the source of its file and which SHA-256
     it must have.
-  - Fails when no checksum is known. Nothing is ever downloaded on trust.
+  - Fails without a known checksum, so nothing is downloaded unverified.
 positional: name
 options:
   _input:
     description:
       - The table, a list of entries with C(name), C(version), C(url), C(sha256) and C(source).
-      - C({version}) in a C(url) is replaced; an entry without a version has the address of versions
-        that the table does not have.
+      - C({version}) in a C(url) is replaced; an entry without a version has the address for versions that
+        are not in the table.
     type: list
     elements: dict
     required: true
@@ -33,7 +33,7 @@ options:
     type: str
     required: true
   url:
-    description: Take the file from here instead.
+    description: Alternative address of the file.
     type: str
     default: ""
   sha256:
@@ -77,8 +77,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(version); C(file), the base name; C(cached), its name in the control node's cache; C(url), where it
-    comes from in this run; C(sha256); C(source), who vouches for the checksum.
+    C(version); C(file), the base name; C(cached), its name in the control node's cache; C(url), its address
+    in this run; C(sha256); C(source), the source of the checksum.
   type: dict
 """
 
@@ -132,7 +132,7 @@ def artifact(
     option: str = "sha256",
     arch: str = "",
 ) -> dict[str, str]:
-    """Return version, file, url, sha256 and source; raise when there is no checksum."""
+    """Return version, file, url, sha256 and source; raise without a checksum."""
     version = newest(table, name, str(version))
     rows = [row for row in table if row["name"] == name]
     row = next((row for row in rows if str(row.get("version")) == version), {})

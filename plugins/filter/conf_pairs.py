@@ -12,7 +12,7 @@ author: The trainwright team (@trainwright)
 description:
   - Merges a role's defaults, the settings that the cluster model computes, and a site's own settings. A site's own
     setting replaces a computed one, and both replace a default.
-  - Names are compared without regard to case, as Slurm does.
+  - Names are not case-sensitive, as in Slurm.
 positional: computed, own
 options:
   _input:
@@ -56,7 +56,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 def conf_pairs(
     defaults: t.Any, computed: list[list[str]] | None = None, own: t.Any = None
 ) -> list[list[str]]:
-    """Return the merged settings; raise for what is no mapping."""
+    """Return the merged settings; raise for input that is not a mapping."""
     for name, value in (("the input", defaults), ("own", own or {})):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"conf_pairs: {name} is {value!r} -> write {{Key: value}}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Descriptions for slurm_topology from what a fabric says; each filter is documented in its own .yml."""
+"""Descriptions for slurm_topology from a fabric's output; each filter is documented in its own .yml."""
 
 from __future__ import annotations
 

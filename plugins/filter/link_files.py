@@ -10,7 +10,7 @@ short_description: List symbolic links to files of another directory
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns what O(trainwright.slurm.config_files#module:files) takes for links to files by their names.
+  - Returns entries for O(trainwright.slurm.config_files#module:files) that create links to files by their names.
 positional: source, directory
 options:
   _input:

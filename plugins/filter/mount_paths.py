@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mount_paths
-short_description: Find the mounts that have a purpose
+short_description: Find the mounts with a purpose
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:

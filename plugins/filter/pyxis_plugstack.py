@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: pyxis_plugstack
-short_description: Write Pyxis' line of plugstack.conf
+short_description: Write the plugstack.conf line for Pyxis
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns the line with the arguments that this version of Pyxis has, calling the plugin optional so that one
-    that does not fit never stops slurmd.
+  - Returns the line with the arguments of this version of Pyxis. It marks the plugin as optional, so that an
+    incompatible one never stops slurmd.
   - Fails for an argument that this version lacks, as Pyxis would not load with it.
 positional: options
 options:
@@ -20,7 +20,7 @@ options:
     type: str
     required: true
   options:
-    description: Arguments on top of ours; a null takes one of ours out.
+    description: Arguments added to ours; a null removes one of ours.
     type: dict
     default: {}
 """

@@ -17,8 +17,8 @@ options:
     description:
       - Sections, each with its settings. Sections and settings keep their order.
       - A list gives one line for each of its values. An empty string gives V(Key=), which resets a list of systemd.
-      - A null leaves out the setting, or the whole section, so that what a site combines into a role's settings
-        can remove one of them.
+      - A null leaves out the setting, or the whole section, so that a site can remove one of a role's
+        settings by combining its own with them.
       - True and false become V(yes) and V(no).
     type: dict
     required: true

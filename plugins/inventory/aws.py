@@ -11,10 +11,10 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Finds the EC2 instances of a cluster by tag or filter, in several regions and accounts, puts them into the groups
-    that C(trainwright.slurm.site) expects, and says of each what hardware it has and where in the network it is. File
+    that C(trainwright.slurm.site) expects, and reports each one's hardware and place in the network. File
     systems of FSx become C(cluster_mounts).
-  - It is made for thousands of GPU instances. Host variables are few and flat, groups are made without an
-    expression for each host, EC2's answers are read as they come, and a cache keeps what is finished. See
+  - It is designed for thousands of GPU instances. Host variables are few and flat, groups do not need an
+    expression for each host, EC2's answers are read as they arrive, and a cache holds finished hosts. See
     C(docs/benchmarks.md).
   - The file's name ends with C(aws.yml) or C(aws.yaml).
 extends_documentation_fragment:
@@ -26,62 +26,62 @@ requirements:
   - the collection amazon.aws >= 10.0.0
 options:
   plugin:
-    description: V(trainwright.slurm.aws), which says that this file is for this plugin.
+    description: V(trainwright.slurm.aws), which marks this file as input of this plugin.
     type: str
     required: true
     choices: [trainwright.slurm.aws]
   regions:
     description:
-      - Regions to look in, or V(all) for every region that is enabled for the account.
-      - Without any, the one of O(region), of C(AWS_REGION), or of the profile.
+      - Regions to search, or V(all) for every region that is enabled for the account.
+      - By default, the region from O(region), C(AWS_REGION), or the profile.
     type: list
     elements: str
     default: []
   assume_role_arns:
     description:
-      - Roles to look as, one for each account, besides nothing. The credentials given need C(sts:AssumeRole) on them.
-      - Without any, the account of the credentials is looked at.
+      - Roles to assume, one for each account. The credentials need C(sts:AssumeRole) on them.
+      - By default, the inventory reads the account of the credentials.
     type: list
     elements: str
     default: []
     aliases: [assume_role_arn]
   cluster:
     description:
-      - Name of the cluster. Takes instances and file systems whose tag O(cluster_tag) has this value.
+      - Name of the cluster. Selects instances and file systems whose tag O(cluster_tag) has this value.
       - One of O(cluster), O(parallelcluster), O(pcs) and O(filters) is needed, of the first three at most one.
     type: str
   parallelcluster:
     description: >-
-      Name of a cluster of AWS ParallelCluster. Its head node, login nodes and compute nodes land in
+      Name of a cluster of AWS ParallelCluster. Its head node, login nodes and compute nodes join
       C(slurm_controller), C(slurm_login) and C(slurm_compute).
     type: str
   pcs:
     description: >-
-      Id of a cluster of AWS PCS, such as V(pcs_a1b2c3d4e5). Its instances land in C(slurm_compute), those of node
-      groups that serve no queue in C(slurm_login). Its controller is AWS' own and no instance.
+      Id of a cluster of AWS PCS, such as V(pcs_a1b2c3d4e5). Its instances join C(slurm_compute), those of
+      node groups without a queue C(slurm_login). AWS runs its controller outside your instances.
     type: str
   filters:
     description: >-
-      Filters of EC2's DescribeInstances and their values; an instance passes when it passes all, and a filter when
-      any of its values matches.
+      Filters of EC2's DescribeInstances and their values. An instance must match all filters, and any one
+      value of each.
     type: dict
     default: {}
   states:
-    description: States of instances to list. The filter C(instance-state-name) in O(filters) goes before it.
+    description: States of instances to list. The filter C(instance-state-name) in O(filters) takes precedence.
     type: list
     elements: str
     choices: [pending, running, shutting-down, stopping, stopped, terminated]
     default: [running]
   cluster_tag:
-    description: Name of the tag that has the cluster's name, on instances and file systems.
+    description: Name of the tag with the cluster's name, on instances and file systems.
     type: str
     default: trainwright:cluster
   role_tag:
     description:
-      - Name of the tag that says what an instance is in the cluster, V(controller), V(database), V(login),
+      - Name of the tag with an instance's role in the cluster, V(controller), V(database), V(login),
         V(compute), V(rest), V(pyxis), V(oci) or V(build). Several are joined by V(+), as in V(controller+database);
-        spaces, commas and slashes part them as well.
-      - An instance with this tag has these roles and no other, also one of ParallelCluster or PCS.
+        spaces, commas and slashes separate them as well.
+      - An instance with this tag has only these roles, even if it belongs to ParallelCluster or PCS.
     type: str
     default: trainwright:role
   partition_tag:
@@ -92,29 +92,29 @@ options:
     default: trainwright:partition
   hostnames:
     description:
-      - What names a host, the first that there is. V(tag:NAME), V(private-dns-name), V(dns-name),
+      - Sources of a host's name; the first available one is used. V(tag:NAME), V(private-dns-name), V(dns-name),
         V(private-ip-address), V(ip-address) or V(instance-id).
-      - A value that several instances have names none of them; each takes its next one, at the end its id. What
-        makes no host name is passed over.
+      - A value that several instances share is not used; each uses its next one, finally its id. Values that
+        are not valid host names are skipped.
     type: list
     elements: str
     default: ["tag:Name", private-dns-name, instance-id]
   address:
-    description: Which address is C(ansible_host). An instance without a public one is reached at its private one.
+    description: Address for C(ansible_host). For an instance without a public address, the private one is used.
     type: str
     choices: [private, public]
     default: private
   strict_regions:
     description:
-      - Whether a region or account that cannot be asked is an error. Otherwise it is a warning that names it, and the
-        inventory is not cached. When none can be asked, it is an error in any case.
-      - The same holds for what is asked besides instances, that is types, topology, file systems and PCS.
+      - Whether a region or account that does not answer is an error. Otherwise it is a warning that names
+        it, and the inventory is not cached. If none of them answers, it is always an error.
+      - The same applies to calls for types, topology, file systems and PCS.
     type: bool
     default: true
   topology:
     description: >-
-      Whether to ask where in the network each running instance is, for C(slurm_topology). One call for 100
-      instances; types that EC2 says nothing about are not asked for.
+      Whether to read the place of each running instance in the network, for C(slurm_topology). This takes
+      one call for 100 instances; types without topology in EC2 are left out.
     type: bool
     default: true
   fsx:
@@ -124,19 +124,19 @@ options:
     default: true
   instance_type_source:
     description: >-
-      Where the hardware of a type comes from. V(table) is ours and asks nobody, V(api) is EC2's DescribeInstanceTypes,
-      V(auto) asks EC2 for the types that the table lacks.
+      Source of the hardware of a type. V(table) is the table of this collection, V(api) is EC2's
+      DescribeInstanceTypes, V(auto) calls EC2 for the types that the table lacks.
     type: str
     choices: [auto, table, api]
     default: auto
   machine_types:
-    description: A site's own lines of types, which go before all others, in the form of C(docs/aws.md).
+    description: A site's own types, which take precedence over all others, in the form of C(docs/aws.md).
     type: dict
     default: {}
   export_tags:
     description: >-
       Whether hosts get all their tags as the variable C(ec2_tags). Expressions of O(compose), O(groups) and
-      O(keyed_groups) have it in any case. Tags are never templated.
+      O(keyed_groups) can always use it. Tags are never templated.
     type: bool
     default: false
 notes:
@@ -145,21 +145,22 @@ notes:
     C(slurm_oci) and C(slurm_build) by role, all below C(slurm_cluster). C(type_p5_48xlarge) by instance type,
     C(region_eu_west_1), C(zone_eu_west_1a), C(account_123456789012), C(placement_NAME) by placement group,
     C(reservation_cr_0123) by capacity reservation, C(partition_NAME) by O(partition_tag) or by the queue of
-    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by who keeps the cluster. What is not a letter, digit or
-    underscore in a name becomes an underscore.
+    ParallelCluster or PCS, C(parallelcluster) and C(pcs) by the manager of the cluster. Characters in a name
+    other than letters, digits and underscores become underscores.
   - >-
-    The groups of nodes that ParallelCluster or PCS keeps are not below C(slurm_cluster), since
+    The groups of nodes that ParallelCluster or PCS manages are not below C(slurm_cluster), since
     C(trainwright.slurm.site) would install another Slurm on them. C(trainwright.slurm.containers) and the modules
     work with them.
   - >-
     Hosts are in the order of their names. Of two in C(slurm_controller), the first is the primary.
   - >-
-    Ansible itself goes on after an inventory source that failed, with a warning and without its hosts. Set
-    C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it ends instead.
+    If an inventory source fails, Ansible itself continues without its hosts, with a warning. Set
+    C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it fails
+    instead.
   - >-
     SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
   - >-
-    The guide C(docs/aws.md) describes what to tag and which permissions it takes, and has an inventory to copy.
+    The guide C(docs/aws.md) describes the tags and permissions, and has an inventory to copy.
 """
 
 EXAMPLES = r"""
@@ -212,7 +213,7 @@ keyed_groups:
 
 RETURN = r"""
 ansible_host:
-  description: The private address, or what O(address) says.
+  description: The private address, or the one selected by O(address).
   returned: hosts with an address
   type: str
   sample: 10.0.1.17
@@ -227,12 +228,12 @@ ec2_instance_type:
   type: str
   sample: p5.48xlarge
 ec2_architecture:
-  description: As C(uname -m) has it.
+  description: As C(uname -m) prints it.
   returned: each host
   type: str
   sample: x86_64
 ec2_state:
-  description: Its state when it was looked at.
+  description: Its state when it was read.
   returned: each host
   type: str
   sample: running
@@ -267,7 +268,7 @@ ec2_subnet_id:
   type: str
   sample: subnet-0123456789abcdef0
 ec2_private_ip:
-  description: Its private address; IPv6 where it has no other.
+  description: Its private address; IPv6 if it lacks IPv4.
   returned: hosts with one
   type: str
   sample: 10.0.1.17
@@ -307,7 +308,7 @@ ec2_cluster_manager:
   type: str
   sample: parallelcluster
 ec2_efa_interfaces:
-  description: EFA interfaces attached, 0 without.
+  description: Number of attached EFA interfaces.
   returned: each host
   type: int
   sample: 32
@@ -362,7 +363,7 @@ pyxis_slurm_prefix:
   type: str
   sample: /opt/slurm
 slurm_network_path:
-  description: Network nodes from the top of EC2's network to the one that it hangs on; see C(docs/topology.md).
+  description: Network nodes from the top of EC2's network to the one above the instance; see C(docs/topology.md).
   returned: O(topology), running hosts of which EC2 says it
   type: list
   elements: str
@@ -384,7 +385,7 @@ cluster_mounts:
   elements: dict
   sample: [{path: /fsx, source: "fs-0123.fsx.eu-west-1.amazonaws.com@tcp:/abcd", fstype: lustre}]
 cluster_data_repositories:
-  description: Directories of these that S3 backs; a variable of all hosts.
+  description: Directories of these that are linked to S3; a variable of all hosts.
   returned: O(fsx), when there is any
   type: list
   elements: dict

@@ -14,7 +14,7 @@ description:
     need, as M(trainwright.slurm.config_files) takes it.
   - A program imports from the package C(node_tools), such as C(from node_tools.containers import store). The package
     is the collection's C(module_utils) below O(directory).
-  - Fails for an import that is missing here, and for one that a host's own Python would not have.
+  - Fails for an import that is missing in the collection, and for one that a host's own Python would lack.
 options:
   _terms:
     description: Paths of the programs on the control node.
@@ -58,7 +58,7 @@ from pathlib import Path, PurePosixPath
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-#: What the collection's module_utils are called on hosts.
+#: Package name of the collection's module_utils on hosts.
 PACKAGE = "node_tools"
 _LIBRARY = Path(__file__).resolve().parents[1] / "module_utils"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_model
-short_description: Refuse bad input, or build the cluster model
+short_description: Validate the input and build the cluster model
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
@@ -16,7 +16,7 @@ description:
     render from, the cluster model.
   - Runs on the control node, once for all hosts. From the primary controller, to which the task is
     delegated, it reads the record C(/var/lib/trainwright/record.json). It changes nothing.
-  - A run that sees only some of the nodes takes the others from the record. A node that the
+  - A run that reaches only some of the nodes takes the others from the record. A node that the
     inventory no longer lists stays until O(remove) names it.
   - The result is the model itself; register it as C(slurm_model), the name all roles read. It is not a
     fact, because Ansible copies a host's facts for each of its tasks, and a thousand copies of a
@@ -27,16 +27,16 @@ options:
   argument_specs:
     description:
       - Files C(meta/argument_specs.yml) of roles. The variables to read and to check are the options of their entry
-        point C(main); a variable that the play does not set has the default written there.
-      - The first file is that of the role that builds the model. A variable of another role that cannot be templated
-        yet, for want of a host's fact, is not checked.
+        point C(main); a variable that the play does not set has its default from there.
+      - The first file is that of the role that builds the model. A variable of another role that cannot be
+        templated yet, because a host's fact is missing, is not checked.
     type: list
     elements: path
     required: true
   supported_os:
     description: >-
       The supported operating systems. The keys are the C(ID) of C(/etc/os-release), then its C(VERSION_ID); the
-      values have C(slurm), the version that the system distributes, and C(pmix), whether that has the plugin pmix.
+      values have C(slurm), the version that the system distributes, and C(pmix), whether it includes the plugin pmix.
     type: dict
     required: true
   settings:
@@ -44,7 +44,7 @@ options:
     type: dict
     default: {}
   remove:
-    description: Names of nodes to take out of the record.
+    description: Names of nodes to remove from the record.
     type: list
     elements: str
     default: []
@@ -65,7 +65,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what each node is
+- name: Gather the facts of each node
   trainwright.slurm.node_facts:
 
 - name: Refuse bad input, or build the cluster model
@@ -127,7 +127,7 @@ controllers:
       address: 10.0.0.2
   returned: success
 database:
-  description: Host of slurmdbd; null without accounting. C(external) says that MariaDB is elsewhere.
+  description: Host of slurmdbd; null without accounting. C(external) means that MariaDB runs elsewhere.
   type: dict
   sample:
     host: ctl
@@ -136,8 +136,8 @@ database:
     external: false
   returned: success
 login:
-  description: Login hosts. C(client) says that slurmd keeps its configuration current, for
-    want of sackd.
+  description: Login hosts. C(client) means that slurmd keeps its configuration current, because sackd is
+    missing.
   type: list
   elements: dict
   sample:
@@ -326,7 +326,7 @@ new_nodes:
     - c2
   returned: success
 removed_nodes:
-  description: Names of nodes taken out of the record.
+  description: Names of nodes removed from the record.
   type: list
   elements: str
   sample: []
@@ -388,9 +388,9 @@ gres_lines:
 topology:
   description: >-
     The topology file of Slurm. C(plugin) is V(none), V(tree) or V(block); C(file) its name, empty
-    without one; C(managed) is false where C(slurm_conf) sets TopologyPlugin, so that the files are
-    a person's own. C(unplaced) are nodes on the switch for unknown places, C(left_out) nodes that
-    are nowhere in it.
+    without one; C(managed) is false where C(slurm_conf) sets TopologyPlugin, so that you manage the files
+    yourself. C(unplaced) lists nodes on the switch for unknown places, C(left_out) nodes without a place in
+    it.
   type: dict
   sample:
     plugin: tree
@@ -434,12 +434,12 @@ oci_conf:
   sample: []
   returned: success
 slurmd_digest:
-  description: SHA-256 of the settings for which every slurmd restarts when they change.
+  description: SHA-256 of the settings whose change restarts every slurmd.
   type: str
   sample: 9f86d0
   returned: success
 slurmd_digests:
-  description: By host, the same with the settings of that node alone.
+  description: By host, the same with only the settings of that node.
   type: dict
   sample:
     c1: 2c26b4
@@ -478,7 +478,7 @@ users:
       state: present
   returned: success
 groups:
-  description: Groups to make.
+  description: Groups to create.
   type: list
   elements: dict
   sample:

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cluster_secrets
-short_description: Make once and read the secrets of a cluster
+short_description: Generate the secrets of a cluster once, and read them
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Keeps the secrets of a cluster in one directory of the primary controller, each made exactly
-    once from the kernel's random source, and returns them so that a play can hand them to the
-    hosts that need them without a file on the control node.
+  - Keeps the secrets of a cluster in one directory of the primary controller, each generated exactly once
+    from the kernel's random source, and returns them so that a play can pass them to the hosts that need them
+    without a file on the control node.
   - The task that runs this module and every task that uses its result need C(no_log=true).
   - Signs the SSH host keys of the nodes with a certificate authority of the cluster, so that
     every node trusts every other without a list of known hosts.
-  - A controller that already runs slurmctld keeps its keys, which are taken over into the
-    directory. The JWT key is looked for where C(AuthAltParameters) of slurm.conf says.
+  - A controller that already runs slurmctld keeps its keys, which are copied to the directory. The path of
+    the JWT key comes from C(AuthAltParameters) in slurm.conf.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   directory:
-    description: Where the secrets are kept; mode 0700, owned by root.
+    description: Directory of the secrets; mode 0700, owned by root.
     type: path
     default: /var/lib/trainwright/secrets
   want:
-    description: The secrets to make sure of.
+    description: The secrets that must exist.
     type: list
     elements: str
     choices: [munge_key, slurm_key, jwt_key, database_password, ssh_ca]
@@ -42,7 +42,7 @@ options:
         type: str
         required: true
       principals:
-        description: Host names and addresses the certificate holds for. Default is O(host_keys[].name).
+        description: Host names and addresses in the certificate. Default is O(host_keys[].name).
         type: list
         elements: str
         default: []
@@ -51,22 +51,22 @@ options:
         type: str
         required: true
   config_dir:
-    description: Directory of slurm.conf of a cluster that may already run here.
+    description: Directory of slurm.conf if a cluster already runs here.
     type: path
     default: /etc/slurm
 attributes:
   check_mode:
     support: full
-    description: Writes nothing; what would be made is returned as an empty string.
+    description: Writes nothing; a secret that would be generated is returned as an empty string.
   diff_mode:
     support: none
-    description: A difference of secrets would show them.
+    description: A diff would show the secrets.
 seealso:
   - name: Slurm authentication plugins
-    description: What auth/munge, auth/slurm and auth/jwt need.
+    description: The needs of auth/munge, auth/slurm and auth/jwt.
     link: https://slurm.schedmd.com/authentication.html
 notes:
-  - Fails when a secret in the directory, or one to be taken over, is too short to be used; when
+  - Fails when a secret in the directory, or one to be copied there, is too short; when
     a host key is not an OpenSSH public key; and when ssh-keygen is missing.
 """
 
@@ -97,12 +97,12 @@ RETURN = r"""
 secrets:
   description: >-
     Base64 of each secret of O(want), by name, without the private key of the certificate
-    authority, which never leaves the host. Empty in check mode where it would be made.
+    authority, which never leaves the host. Empty in check mode if it would be generated.
   returned: success
   type: dict
   sample: {munge_key: "kq3...", jwt_key: "Zm8..."}
 ssh_ca_public:
-  description: Public key of the certificate authority; empty when it was not asked for.
+  description: Public key of the certificate authority; empty unless requested.
   returned: success
   type: str
   sample: ssh-ed25519 AAAAC3Nza... trainwright-ca
@@ -112,7 +112,7 @@ host_certificates:
   type: dict
   sample: {node1: "ssh-ed25519-cert-v01@openssh.com AAAA..."}
 made:
-  description: What was made, taken over or signed in this call; names only.
+  description: Secrets and keys that this call generated, copied or signed; names only.
   returned: success
   type: list
   elements: str

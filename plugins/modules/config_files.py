@@ -11,14 +11,14 @@ module: config_files
 short_description: Write a role's files and directories in one call
 version_added: "0.1.0"
 description:
-  - Brings a list of directories and then a list of files to the wanted content, owner and mode.
+  - Ensures the content, owner and mode of a list of directories and then of a list of files.
   - The whole list is checked before anything is written, and each file is replaced atomically.
-  - Takes the place of a task for each file, which costs a connection and a Python start each.
+  - Replaces one task for each file, which would each cost a connection and a Python start.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   directories:
     description:
-      - Directories, made in this order before the files. Missing parents are made with mode 0755.
+      - Directories, created in this order before the files. Missing parents are created with mode 0755.
     type: list
     elements: dict
     default: []
@@ -64,13 +64,13 @@ options:
         description: Command that must accept the new file, C(%s), before it is put in place.
         type: str
       create:
-        description: Make a missing file that has a block or only attributes.
+        description: Create a missing file that has a block or only attributes.
         type: bool
         default: false
       block:
         description:
-          - Manage only the lines between C(# BEGIN marker) and C(# END marker); the rest of the
-            file is left alone. A block that is there stays where it is.
+          - Manage only the lines between C(# BEGIN marker) and C(# END marker); the rest of the file is not
+            changed. An existing block stays where it is.
         type: dict
         suboptions:
           marker: {description: Text that names the block., type: str, required: true}
@@ -83,14 +83,14 @@ options:
 attributes:
   check_mode:
     description: >-
-      Full. Owners, parent directories and files for blocks that do not exist yet count as a
-      change, since what makes them did not run. O(files[].validate) is not run.
+      Full. Owners, parent directories and files for blocks that do not exist yet count as a change, since an
+      earlier task would have created them. O(files[].validate) is not run.
     support: full
   diff_mode:
     description: One diff for each path.
     support: full
 notes:
-  - Content is not hidden in the invocation; set C(no_log) on a task that carries secrets.
+  - Content is not hidden in the invocation; set C(no_log) on a task with secrets.
 author:
   - The trainwright team (@trainwright)
 """

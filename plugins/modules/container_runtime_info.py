@@ -2,21 +2,21 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of Slurm, Enroot and Pyxis a host has."""
+"""The versions of Slurm, Enroot and Pyxis on a host."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_runtime_info
-short_description: Read which Slurm, Enroot and Pyxis a host has, and whether they fit
+short_description: Read the versions of Slurm, Enroot and Pyxis, and check that they match
 version_added: "0.1.0"
 description:
-  - Reads the versions of Slurm, Enroot and Pyxis, and for which Slurm the Pyxis plugin was built.
-  - A SPANK plugin that was built for another Slurm, or is not there, is not loaded, and as our
-    C(plugstack.conf) calls it optional, nothing else says so. This module does.
+  - Reads the versions of Slurm, Enroot and Pyxis, and the Slurm release that the Pyxis plugin was built for.
+  - Slurm does not load a SPANK plugin that is missing or was built for another release. Since our
+    C(plugstack.conf) marks it as optional, nothing else reports this. This module does.
 options:
   prefix:
-    description: Where Slurm is installed, such as V(/opt/slurm). Empty looks for it.
+    description: Where Slurm is installed, such as V(/opt/slurm). By default, the module looks for it.
     type: str
     default: ""
   plugin:
@@ -24,7 +24,7 @@ options:
     type: path
     default: /usr/lib/trainwright/spank_pyxis.so
   fail:
-    description: Fail when something keeps container jobs from running here.
+    description: Fail when something prevents container jobs on this host.
     type: bool
     default: false
 attributes:
@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 runtime:
-  description: What this host has.
+  description: The container runtime of this host.
   type: dict
   returned: always
   contains:
@@ -61,8 +61,8 @@ runtime:
       returned: always
     slurm:
       description: >-
-        C(version), C(package_version) (empty where Slurm is not packaged), C(headers_package) that has
-        C(spank.h), C(prefix), C(config_dir).
+        C(version), C(package_version) (empty where Slurm is not packaged), C(headers_package), which
+        contains C(spank.h), C(prefix), C(config_dir).
       type: dict
       returned: always
     containers:
@@ -70,7 +70,7 @@ runtime:
       type: dict
       returned: always
     problems:
-      description: What keeps container jobs from running here, each with its remedy.
+      description: Problems that prevent container jobs on this host, each with its remedy.
       type: list
       elements: str
       returned: always

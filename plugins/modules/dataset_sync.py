@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Sends a directory to S3 or to another one, each file with its checksum; goes on where it was interrupted."""
+"""Sends a directory to S3 or to another one, each file with its checksum; continues after an interruption."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ short_description: Send a data set to S3 or to another directory
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Sends what a destination lacks of a directory, many files at once, and sees that both ends have the same checksum
+  - Sends the files of a directory that a destination lacks, many at once, and verifies that both ends have the same
+    checksum
     of each file.
-  - A run that is interrupted at any moment costs nothing. What was whole is not sent again, and a large file goes on
-    with the part that was missing.
-  - A file that changes while it is sent is sent again, and the result says so.
-  - While it works, the task tells how far it is. That is done by the action plugin of the same name; a task with
+  - A run may be interrupted at any moment. Complete files are not sent again, and a large file continues
+    with the first missing part.
+  - A file that changes while it is sent is sent again, and the result lists it.
+  - While it works, the task prints its progress. The action plugin of the same name does this; a task with
     O(ignore:async) shows nothing before the end.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   source:
     description:
-      - Directory on the host of the task, an absolute path. Files in it and below it are sent, and files that links
-        lead to. Empty directories and links to directories are not.
+      - Directory on the host of the task, an absolute path. Files in it and below it are sent, and the
+        targets of links to files. Empty directories and links to directories are not.
     type: path
     required: true
   destination:
     description:
-      - V(s3://BUCKET/PREFIX), or the absolute path of a directory, on NFS for instance, which is made if it is missing.
-      - With O(endpoint_url), the bucket is one of any store that speaks S3.
+      - V(s3://BUCKET/PREFIX), or the absolute path of a directory, on NFS for instance, which is created if it is
+        missing.
+      - With O(endpoint_url), the bucket can be in any S3-compatible store.
     type: str
     required: true
   exclude:
     description:
-      - Patterns of paths in the directory that are left alone on both sides, such as V(*.tmp) or V(cache/*); C(*) goes
-        over slashes too.
+      - Patterns of paths in the directory to ignore on both sides, such as V(*.tmp) or V(cache/*); C(*) also
+        matches slashes.
     type: list
     elements: str
     default: []
@@ -52,26 +54,26 @@ options:
     default: false
   confirm_delete:
     description:
-      - How many files O(delete) may remove. If there are more, the task fails and has done nothing. Check mode says how
-        many there are, and which.
+      - How many files O(delete) may remove. If there are more, the task fails before it changes anything.
+        Check mode reports how many there are, and which.
     type: int
     default: 0
   state_dir:
     description:
-      - Directory for the journal of what was sent. Without it, C(.trainwright-sync) beside the source. A journal that
-        is lost costs reading all files, and no sending.
+      - Directory for the journal of sent files. Without it, C(.trainwright-sync) beside the source. After a
+        lost journal, all files are read again, but not sent again.
     type: path
 attributes:
   check_mode:
     support: full
-    description: Compares checksums where it has to, names what would be sent and removed, and writes nothing.
+    description: Compares checksums where necessary, lists the files that would be sent and removed, and writes nothing.
   diff_mode:
     support: full
-    description: Names the files that are sent and removed, the first hundred of each.
+    description: Lists the files that are sent and removed, the first hundred of each.
 notes:
   - Needs the permissions C(s3:ListBucket), C(s3:GetObject), C(s3:PutObject), for files over 16 MiB also
     C(s3:ListBucketMultipartUploads) and C(s3:ListMultipartUploadParts), and for O(delete) C(s3:DeleteObject).
-  - boto3 is needed for S3 alone, on the host of the task.
+  - boto3 is only needed for S3, on the host of the task.
   - An error is one line, C(where, what, why -> remedy).
 seealso:
   - module: trainwright.slurm.dataset_verify
@@ -106,17 +108,17 @@ bytes: {description: Their size., returned: success, type: int, sample: 10737418
 sent: {description: "Files that were sent, or would be in check mode.", returned: success, type: int, sample: 12}
 bytes_sent: {description: Their size without RV(bytes_resumed)., returned: success, type: int, sample: 1048576}
 bytes_resumed:
-  description: Bytes of parts that an earlier run had sent of a file that it did not finish.
+  description: Bytes of unfinished files that an earlier run had already sent.
   returned: success
   type: int
-whole: {description: Files that were there already., returned: success, type: int, sample: 9988}
+whole: {description: Files that were already complete., returned: success, type: int, sample: 9988}
 verified:
-  description: Files of whose checksum both ends agreed, now or when they were sent.
+  description: Files whose checksum was verified on both ends, now or when they were sent.
   returned: success
   type: int
   sample: 10000
 checksums:
-  description: C(SHA256), or C(MD5) with a store that does not know that.
+  description: C(SHA256), or C(MD5) with a store that does not support it.
   returned: success
   type: str
   sample: SHA256
@@ -127,19 +129,20 @@ changed_files:
   elements: str
 gone: {description: Files that vanished before they were sent., returned: success, type: list, elements: str}
 skipped:
-  description: What is in the source and was not sent, by path, and why.
+  description: Entries of the source that were not sent, by path, and why.
   returned: success
   type: dict
   sample: {latest: a link to a directory}
 removed: {description: "Files removed from the destination, or would be in check mode; a thousand at most.",
   returned: success, type: list, elements: str}
 removed_count: {description: How many., returned: success, type: int}
-extra: {description: Files at the destination alone that stay; a thousand at most., returned: success, type: list,
+extra: {description: Files that exist only at the destination and stay; a thousand at most., returned: success,
+  type: list,
   elements: str}
 extra_count: {description: How many., returned: success, type: int}
 seconds: {description: How long it took., returned: success, type: float, sample: 12.5}
 throughput: {description: Bytes sent a second., returned: success, type: float, sample: 83886080.0}
-journal: {description: Where what was sent is noted., returned: success, type: str,
+journal: {description: Path of the journal of sent files., returned: success, type: str,
   sample: /srv/datasets/.trainwright-sync/wikitext-0123456789ab.journal}
 action: {description: "The call that failed, by its permission.", returned: failure, type: str, sample: "s3:PutObject"}
 code: {description: The store's code of the failure; else empty., returned: failure, type: str, sample: AccessDenied}
@@ -169,7 +172,7 @@ _NAMED = 1000
 
 
 def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
-    """What the module returns."""
+    """Return the module's result."""
     removed, extra = made.removed[:_NAMED], made.extra[:_NAMED]
     return {
         "changed": bool(made.sent or made.removed),

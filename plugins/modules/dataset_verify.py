@@ -12,8 +12,8 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Compares all files by name and size, and the content of all or of some of them by checksum. Changes nothing.
-  - An object's checksum is the SHA-256 that it was stored with, else its ETag, with those of its parts where it came in
-    parts. An object of which neither says anything is read.
+  - An object's checksum is the SHA-256 that it was stored with, else its ETag, both computed from its parts
+    for an object in parts. If neither decides, the object is read.
   - A difference is not a failure of the task; RV(same) says whether there is one.
 extends_documentation_fragment:
   - trainwright.slurm.aws
@@ -28,12 +28,13 @@ options:
     required: true
   sample:
     description:
-      - Compare the content of so many files, chosen at random; V(0) compares names and sizes alone. All files without.
+      - Compare the content of this many files, chosen at random; V(0) only compares names and sizes. Without it, all
+        files.
     type: int
   seed: {description: "Choose the same files again, for the same number.", type: int}
   settle:
     description:
-      - Do not judge files that changed in the last so many seconds, for what is exported behind the writer.
+      - Ignore files that changed in the last so many seconds, since an automatic export lags behind the writer.
     type: int
     default: 0
   exclude:
@@ -47,7 +48,7 @@ attributes:
   diff_mode: {support: none, description: It changes nothing.}
 notes:
   - Needs the permissions C(s3:ListBucket) and C(s3:GetObject).
-  - Files of FSx for Lustre whose data is in S3 alone are read back into the file system when they are compared.
+  - Comparing a file of FSx for Lustre whose data is only in S3 reads it back into the file system.
 seealso:
   - module: trainwright.slurm.dataset_sync
 """
@@ -71,7 +72,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 same:
-  description: Whether the destination has all that the source has. What is there alone does not count.
+  description: Whether the destination has everything that the source has. Files that exist only at the destination do
+    not count.
   returned: success
   type: bool
 files: {description: Files of the source., returned: success, type: int, sample: 10000}
@@ -81,10 +83,10 @@ read_back: {description: Objects that had to be read for that., returned: succes
 missing: {description: Files that are not at the destination; a thousand at most., returned: success, type: list,
   elements: str, sample: [step-100/model.pt]}
 missing_count: {description: How many., returned: success, type: int}
-other: {description: "Files that are there with another size or content, and which; a thousand at most.",
+other: {description: "Files that differ in size or content, and in which of them; a thousand at most.",
   returned: success, type: dict, sample: {step-90/model.pt: 10 bytes instead of 12}}
 other_count: {description: How many., returned: success, type: int}
-extra: {description: Files that are at the destination alone; a thousand at most., returned: success, type: list,
+extra: {description: Files that exist only at the destination; a thousand at most., returned: success, type: list,
   elements: str}
 extra_count: {description: How many., returned: success, type: int}
 recent: {description: Files that O(settle) left out; a thousand at most., returned: success, type: list, elements: str}
@@ -117,7 +119,7 @@ _NAMED = 1000
 
 
 def result_of(found: Comparison) -> dict[str, t.Any]:
-    """What the module returns."""
+    """Return the module's result."""
     return {
         "changed": False,
         "same": found.same,

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ec2_gpu_capacity_info
-short_description: Read reserved GPU capacity, what of it is free, and quotas
+short_description: Read reserved and free GPU capacity, and quotas
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Returns on-demand capacity reservations and capacity blocks of a region with their state, how many
-    instances and GPUs are free, and when they start and end; and beside them the quotas of running
-    on-demand instances with GPUs or Trainium, and how much of each is used.
+    instances and GPUs are free, and when they start and end; also the quotas of running on-demand instances
+    with GPUs or Trainium, and their use.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   reservation_ids:
-    description: Only these reservations. One that does not exist is an error. Without it, all.
+    description: Only these reservations. A missing one is an error. Without it, all.
     type: list
     elements: str
     default: []
   instance_types:
-    description: Only reservations of these types; EC2's wildcards are understood, as in V(p5*). Without it, all.
+    description: Only reservations of these types; EC2's wildcards are supported, as in V(p5*). Without it, all.
     type: list
     elements: str
     default: []
@@ -38,7 +38,7 @@ options:
     type: bool
     default: true
   quotas:
-    description: Read the quotas, and count what is used of them.
+    description: Read the quotas, and count their use.
     type: bool
     default: true
 attributes:
@@ -48,9 +48,9 @@ notes:
   - Needs the permission C(ec2:DescribeCapacityReservations).
   - Without C(ec2:DescribeCapacityBlocks), C(ec2:DescribeInstanceTypes), C(ec2:DescribeInstances),
     C(servicequotas:GetServiceQuota), C(servicequotas:GetAWSDefaultServiceQuota) or C(sts:GetCallerIdentity),
-    what they would tell is null and a warning names the permission.
-  - Quotas count vCPUs of on-demand instances that start or run, and what of the account's own on-demand
-    reservations nobody uses. Spot instances and capacity blocks do not count towards them.
+    the missing values are null and a warning names the permission.
+  - Quotas count vCPUs of on-demand instances that start or run, and unused vCPUs of the account's own
+    on-demand reservations. Spot instances and capacity blocks do not count towards them.
 """
 
 EXAMPLES = r"""
@@ -88,11 +88,11 @@ reservations:
     zone: {description: Availability zone., type: str, returned: always, sample: us-east-2a}
     zone_id: {description: Id of the zone., type: str, returned: always, sample: use2-az1}
     total: {description: Instances reserved., type: int, returned: always, sample: 16}
-    available: {description: Instances of it that do not run., type: int, returned: always, sample: 4}
-    used: {description: Instances of it that run., type: int, returned: always, sample: 12}
+    available: {description: Instances of it that are not running., type: int, returned: always, sample: 4}
+    used: {description: Instances of it that are running., type: int, returned: always, sample: 12}
     gpu_model: {description: "GPU of the type, null without one.", type: str, returned: always, sample: H100}
     gpus_per_instance:
-      description: GPUs of an instance; null where the type is not known.
+      description: GPUs of an instance; null if the type is unknown.
       type: int
       returned: always
       sample: 8
@@ -108,13 +108,13 @@ reservations:
       returned: always
     match: {description: C(open) or C(targeted)., type: str, returned: always}
     owner: {description: Number of the account that it belongs to., type: str, returned: always}
-    capacity_block_id: {description: Capacity block that it is of., type: str, returned: always}
+    capacity_block_id: {description: Capacity block of the reservation., type: str, returned: always}
     placement_group_arn: {description: Placement group., type: str, returned: always}
     tags: {description: Tags., type: dict, returned: always}
 capacity_blocks:
   description:
     - Capacity blocks that have one of RV(reservations), in EC2's own list of them; null without permission, and
-      where the region has no such call.
+      in regions that do not support the call.
   returned: success
   type: list
   elements: dict
@@ -139,8 +139,8 @@ quotas:
     name: {description: Name., type: str, returned: always, sample: Running On-Demand P instances}
     code: {description: Code., type: str, returned: always, sample: L-417A185B}
     limit_vcpus: {description: The quota; null without permission., type: int, returned: always, sample: 1152}
-    used_vcpus: {description: What is used; null without permission., type: int, returned: always, sample: 768}
-    free_vcpus: {description: What is left; null without the others., type: int, returned: always, sample: 384}
+    used_vcpus: {description: vCPUs in use; null without permission., type: int, returned: always, sample: 768}
+    free_vcpus: {description: vCPUs left; null if one of the others is null., type: int, returned: always, sample: 384}
 action:
   description: The call that failed.
   returned: failure of AWS
@@ -151,7 +151,7 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 
 import typing as t
 
-# That of AnsibleAWSModule hands warnings to exit_json, which core says is deprecated.
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info

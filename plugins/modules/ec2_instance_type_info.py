@@ -11,11 +11,12 @@ short_description: Return CPUs, memory, GPUs, EFA and NVMe of instance types
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns what machines of a type have. EC2 is asked where it can be; else the table of the collection
-    answers, which has EC2's types with GPUs or Trainium and some machines that are bought (DGX). So the
+  - Returns the hardware of machines of a type. The data comes from EC2 if it can be called, else from the
+    table of the collection, which has EC2's types with GPUs or Trainium and some machines for sale (DGX). So
+    the
     module works without credentials, without a network, and without boto3.
-  - Lines of your own in O(machine_types) come before both.
-  - Types with Trainium are described only; no role of this collection sets up Neuron.
+  - Your own definitions in O(machine_types) take precedence over both.
+  - Types with Trainium are only described; no role of this collection sets up Neuron.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
@@ -35,16 +36,16 @@ options:
     type: bool
   source:
     description:
-      - Who is asked. V(auto) asks EC2 and takes from the table what EC2 does not know in this region, or
-        everything, with a warning, where EC2 cannot be asked. V(api) asks EC2 alone and fails where that
-        cannot be. V(table) asks nobody.
+      - Source of the data. V(auto) calls EC2 and uses the table for types that EC2 does not know in this
+        region, or for everything, with a warning, if EC2 cannot be called. V(api) only calls EC2 and fails if
+        it cannot. V(table) only uses the table.
     type: str
     choices: [auto, api, table]
     default: auto
   machine_types:
     description:
       - Types of your own by name, usually the variable of that name; their fields are those of
-        RV(instance_types). A name of the table changes only the fields that are given.
+        RV(instance_types). For a name in the table, only the given fields change.
     type: dict
     default: {}
 attributes:
@@ -81,22 +82,22 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance_types:
-  description: Types by name. What a machine does not have, and what nobody knows, is null.
+  description: Types by name. Hardware that a machine lacks, and unknown values, are null.
   returned: success
   type: dict
   contains:
     name: {description: Name., type: str, returned: always, sample: p5.48xlarge}
     family: {description: Family., type: str, returned: always, sample: p5}
     origin:
-      description: Who said it, C(api), C(table), or C(site) for O(machine_types).
+      description: Origin of the data, C(api), C(table), or C(site) for O(machine_types).
       type: str
       returned: always
-    architecture: {description: As C(uname -m) has it., type: str, returned: always, sample: x86_64}
+    architecture: {description: As C(uname -m) prints it., type: str, returned: always, sample: x86_64}
     vcpus: {description: Logical CPUs., type: int, returned: always, sample: 192}
     cores: {description: Cores., type: int, returned: always, sample: 96}
     threads_per_core: {description: Threads of a core., type: int, returned: always, sample: 2}
     memory_mib:
-      description: Memory in MiB, as it is sold; the kernel shows some percent less.
+      description: Advertised memory in MiB; the kernel shows a few percent less.
       type: int
       returned: always
       sample: 2097152
@@ -118,17 +119,17 @@ instance_types:
       returned: always
       sample: {count: 8, size_gb: 3800}
     network_layers:
-      description: Length of the path that EC2 answers for its place in the network.
+      description: Length of the path that EC2 returns for its place in the network.
       type: int
       returned: always
       sample: 3
-    source: {description: Where the line comes from., type: str, returned: always}
+    source: {description: Source of the data., type: str, returned: always}
     unverified:
       description: Fields that no source confirms, such as C(pcie_width).
       type: list
       elements: str
       returned: always
-missing: {description: Names in O(names) that nobody knows., type: list, elements: str, returned: success}
+missing: {description: Names in O(names) that are unknown., type: list, elements: str, returned: success}
 action:
   description: The call that failed.
   returned: failure of AWS
@@ -139,7 +140,7 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 
 import typing as t
 
-# That of AnsibleAWSModule hands warnings to exit_json, which core says is deprecated.
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ec2_topology_info
-short_description: Read where EC2 instances hang in the network
+short_description: Read the place of EC2 instances in the network
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns the place of each instance in EC2's network, as EC2's DescribeInstanceTopology has it, and the
-    host variables that Slurm's topology is made of.
+  - Returns the place of each instance in EC2's network, as EC2's DescribeInstanceTopology returns it, and
+    the host variables for Slurm's topology.
   - Give O(instance_ids), or O(group_names) and O(filters), or nothing for all instances of the region.
-  - An instance that ended, or of which EC2 says nothing, is listed in RV(missing) and is not an error.
+  - An instance that was terminated, or that EC2 does not return, is listed in RV(missing) and is not an error.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
@@ -30,8 +30,8 @@ options:
     default: []
   filters:
     description:
-      - Only what these filters of EC2 let through, such as C(instance-type) and C(zone-id); a text or a list
-        of texts each. EC2 has none by tag here; give O(instance_ids) for that.
+      - Only instances that match these filters of EC2, such as C(instance-type) and C(zone-id); a string or
+        a list of strings each. EC2 does not offer a filter by tag here; use O(instance_ids) instead.
     type: dict
     default: {}
 attributes:
@@ -39,7 +39,7 @@ attributes:
   diff_mode: {support: none, description: There is nothing to show.}
 notes:
   - Needs the permission C(ec2:DescribeInstanceTopology).
-  - Only instances that run have a place, and only those of some types; g5 and g6 for instance have none.
+  - Only running instances have a place, and only those of some types; g5 and g6 for instance do not.
 """
 
 EXAMPLES = r"""
@@ -59,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: Places. What EC2 does not say is null.
+  description: Places. Values that EC2 does not return are null.
   returned: success
   type: list
   elements: dict
@@ -68,7 +68,7 @@ instances:
     instance_type: {description: Type., type: str, returned: always, sample: p5.48xlarge}
     network_nodes:
       description:
-        - Network nodes from the top to the one that the instance hangs on; null where EC2 does not say.
+        - Network nodes from the top to the one above the instance; null where EC2 does not return them.
         - Their number differs between types (three, or four on p6-b200 and p6-b300), so count from the end.
       type: list
       elements: str
@@ -83,7 +83,7 @@ instances:
       returned: always
     group: {description: Placement group., type: str, returned: always}
     slurm_network_path:
-      description: The host variable for Slurm's topology; empty where the place is not known.
+      description: The host variable for Slurm's topology; empty if the place is unknown.
       type: list
       elements: str
       returned: always
@@ -103,7 +103,7 @@ tree:
       returned: always
     unknown: {description: Ids of instances whose place is not known., type: list, elements: str, returned: always}
 missing:
-  description: Those of O(instance_ids) that ended, or of which EC2 says nothing.
+  description: Instances of O(instance_ids) that were terminated, or that EC2 does not return.
   returned: success
   type: list
   elements: str

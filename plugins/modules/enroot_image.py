@@ -14,8 +14,9 @@ description:
   - Imports a container image with Enroot into a store on shared storage, once for the whole cluster, and
     gives it a name. A job takes it with C(--container-image=NAME.sqsh), or by its path.
   - The image is kept by its digest, and C(NAME.sqsh) is a link to it that moves in one step. An image is
-    written to a work file and renamed when it is complete; it is never changed afterwards, so that a job that runs
-    keeps what it started with. If several tasks import the same image at the same time, on one host or on
+    written to a work file and renamed when it is complete; it is never changed afterwards, so that running
+    jobs keep the image that they started with. If several tasks import the same image at the same time, on one host
+    or on
     several, one does the work and the others wait for it.
   - While it works, the task prints its progress. The action plugin of the same name does that; a
     task with O(ignore:async) shows nothing before the end.
@@ -74,19 +75,20 @@ options:
     type: path
   collect:
     description:
-      - Remove images that have had no name for long, also of users who import their own with
+      - Remove images that have been without a name for long, also those that users imported with
         C(image-import). Without it, nothing is removed.
       - An image with a name stays, whatever its age. So does one that lost its name after the oldest
-        running job started, since that job, or a step of it, may use it. When Slurm cannot be asked
-        for running jobs, the task fails and removes nothing.
-      - Slurm is asked for the jobs of one cluster. Where several share a store, give
-        O(collect.jobs_since), the earliest of all.
-      - The time without a name counts from the first collection that found none, so that a single one
-        never removes what it sees for the first time.
+        running job started, since that job, or a step of it, may use it. If Slurm does not answer which jobs
+        run, the task fails and removes nothing.
+      - The module reads the jobs of one cluster. If several clusters share a store, set
+        O(collect.jobs_since) to the earliest of all.
+      - The time without a name counts from the first collection that found the image without one, so that a
+        single collection never removes an image that it sees for the first time.
     type: dict
     suboptions:
       max_age:
-        description: Remove images that have had no name for this many days. Without it, nothing is removed for its age.
+        description: Remove images that have been without a name for this many days. Without it, nothing is removed
+          for its age.
         type: float
       max_size:
         description:
@@ -99,8 +101,9 @@ options:
         default: 1
       jobs_since:
         description:
-          - When the oldest running job started, in seconds since 1970, or the time of asking if none
-            ran. RV(collected.jobs_since) of another host has it. Without it, Slurm is asked here.
+          - When the oldest running job started, in seconds since 1970, or the current time if there was
+            none. RV(collected.jobs_since) of another host has it. Without it, the module reads it from Slurm
+            on this host.
         type: int
   slurm_prefix:
     description: Where Slurm is installed, if its commands are not in the usual places; for O(collect).
@@ -175,27 +178,28 @@ reference:
   type: str
   sample: docker://nvcr.io/nvidia/pytorch:25.06-py3
 produced:
-  description: Whether this task wrote the image, and did not find it made.
+  description: Whether this task wrote the image, instead of finding it.
   returned: when O(name) is given
   type: bool
 progress:
-  description: File in which whoever imports the image says how far it is.
+  description: File with the progress of the import.
   returned: in check mode, when the image would be imported
   type: str
 collected:
-  description: What a collection removed, or would in check mode.
+  description: Result of a collection, or its expected result in check mode.
   returned: when O(collect) is given
   type: dict
   contains:
     removed: {description: "Images removed, each with C(image) (path) and C(size) (bytes).", type: list, elements: dict,
       returned: always}
-    spared: {description: "Images that the limits would remove and that stay, and C(why).", type: list, elements: dict,
+    spared: {description: "Images that stay although the limits would remove them, and C(why).", type: list,
+      elements: dict,
       returned: always}
-    skipped: {description: Stores of users that were in use or not to be entered., type: list, elements: str,
+    skipped: {description: Stores of users that were in use or not accessible., type: list, elements: str,
       returned: always}
     freed: {description: Bytes of the images removed., type: int, returned: always}
     size: {description: Bytes of all images that stay., type: int, returned: always}
-    jobs_since: {description: "What was taken for O(collect.jobs_since), in seconds since 1970.", type: int,
+    jobs_since: {description: "The value used for O(collect.jobs_since), in seconds since 1970.", type: int,
       returned: always}
   sample: {removed: [], spared: [], skipped: [], freed: 0, size: 9663676416, jobs_since: 1795190400}
 error: {description: Kind of the error., returned: failure, type: str, sample: credentials}

@@ -11,30 +11,30 @@ short_description: Link a directory of FSx for Lustre to S3
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Sees that a directory of a file system is linked to a bucket or a prefix of one, with the wanted policies, or
-    to nothing. It is found by file system and path.
-  - What is not given stays as it is.
-  - AWS cannot move a link to another place in S3; that is an error, and remove and create are two tasks.
+  - Ensures that a directory of a file system is linked to a bucket or a prefix of one, with the wanted
+    policies, or is not linked. The link is identified by file system and path.
+  - Settings that are not given stay as they are.
+  - AWS cannot move a link to another place in S3; that is an error. Remove and create the link in two tasks.
 extends_documentation_fragment:
   - trainwright.slurm.aws
   - trainwright.slurm.aws.tags
 options:
   state:
-    description: V(present) makes or changes the link; V(absent) removes it.
+    description: V(present) creates or changes the link; V(absent) removes it.
     type: str
     choices: [present, absent]
     default: present
   file_system_id: {description: Id of the file system., type: str, required: true}
   file_system_path:
     description:
-      - Directory, from the root of the file system and not of the node, such as V(/checkpoints). AWS makes it if it
-        is missing. No other link may lie in or above it.
+      - Directory, relative to the root of the file system and not of the node, such as V(/checkpoints). AWS
+        creates it if it is missing. There must not be another link in or above it.
     type: str
     required: true
   data_repository_path:
     description:
-      - Place in S3, C(s3://bucket) or C(s3://bucket/prefix/), in the region of the file system. No other link of
-        the file system may have it.
+      - Place in S3, C(s3://bucket) or C(s3://bucket/prefix/), in the region of the file system. Other links
+        of the file system must not use it.
       - Needed for a new link.
     type: str
   auto_import:
@@ -51,25 +51,26 @@ options:
     choices: [NEW, CHANGED, DELETED]
   imported_file_chunk_size:
     description:
-      - Most data of an imported file on one disk in MiB, 1 to 512000, which decides over how many disks it is
-        striped. AWS takes 1024 in a new link.
+      - Maximum data of an imported file on one disk in MiB, 1 to 512000, which determines how many disks it
+        is striped over. AWS uses 1024 for a new link.
     type: int
   import_metadata:
     description:
-      - Import names and attributes of all that is in the bucket once, when the link is made. Nothing waits for that;
-        M(trainwright.slurm.fsx_data_repository_task) does it with an end.
+      - Import names and attributes of all objects in the bucket once, when the link is created. The module
+        does not wait for the end of this import; M(trainwright.slurm.fsx_data_repository_task) does.
     type: bool
     default: false
   delete_data_in_filesystem:
     description:
-      - With O(state=absent), delete the files of the directory in the file system too. Objects in S3 stay, but what
-        was never exported is lost.
+      - With O(state=absent), delete the files of the directory in the file system too. Objects in S3 stay,
+        but files that were never exported are lost.
     type: bool
     default: false
   wait: {description: Wait until the link is usable or gone., type: bool, default: true}
   wait_timeout: {description: For how many seconds at most., type: int, default: 1800}
 attributes:
-  check_mode: {support: full, description: Checks paths and room for a new link too; calls nothing that changes.}
+  check_mode: {support: full,
+    description: Also checks paths and whether a new link is possible; makes only calls that read.}
   diff_mode: {support: full, description: The settings of the link.}
 notes:
   - Needs the permissions C(fsx:DescribeDataRepositoryAssociations), C(fsx:DescribeFileSystems),
@@ -77,8 +78,8 @@ notes:
     C(fsx:DeleteDataRepositoryAssociation), C(fsx:TagResource) and C(fsx:UntagResource). AWS also asks for C(s3:Get*),
     C(s3:List*), C(s3:PutObject), and C(iam:CreateServiceLinkedRole) and C(iam:PutRolePolicy) of its role for the
     bucket.
-  - A link that is C(MISCONFIGURED) is sent again as it is, since that makes AWS look at it again at once; with
-    O(wait=false) it is left alone.
+  - A link that is C(MISCONFIGURED) is sent again as it is, since that makes AWS check it again at once; with
+    O(wait=false) it is not changed.
   - The guide C(docs/fsx.md) has a table of errors.
 seealso:
   - module: trainwright.slurm.fsx_data_repository_association_info
@@ -113,7 +114,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 association:
-  description: The link as it is afterwards; in check mode as it is; null without one.
+  description: The link after the task, in check mode the current one; null without a link.
   returned: success
   type: dict
   contains:
@@ -125,7 +126,7 @@ association:
       description: C(AVAILABLE). With O(wait=false) also C(CREATING), C(UPDATING), C(DELETING) or C(MISCONFIGURED).
       type: str
       returned: always
-    failure: {description: What AWS says of a failure., type: str, returned: always}
+    failure: {description: "AWS' description of a failure.", type: str, returned: always}
     path: {description: Directory from the root of the file system., type: str, returned: always, sample: /checkpoints}
     data_repository_path: {description: Place in S3., type: str, returned: always,
       sample: "s3://example-bucket/checkpoints/"}
@@ -136,12 +137,12 @@ association:
       returned: always, sample: [NEW, CHANGED]}
     chunk_size: {description: Most data of an imported file on one disk in MiB., type: int, returned: always,
       sample: 1024}
-    import_metadata: {description: Whether all was imported when it was made., type: bool, returned: always}
+    import_metadata: {description: Whether all was imported when it was created., type: bool, returned: always}
     created: {description: When it was made (ISO 8601)., type: str, returned: always, sample: "2026-11-01T12:00:00Z"}
     tags: {description: Tags., type: dict, returned: always}
 action: {description: The call that failed., returned: failure of AWS, type: str,
   sample: "fsx:CreateDataRepositoryAssociation"}
-code: {description: "AWS' code of the failure, C(timeout), or what the link became; else empty.",
+code: {description: "AWS' code of the failure, C(timeout), or the final state of the link; else empty.",
   returned: failure, type: str}
 """
 

@@ -12,19 +12,19 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Returns data repository associations of FSx for Lustre, and of Amazon File Cache.
-  - Without options, all of the region. What is given narrows that down, all of it together.
+  - Without options, returns all of the region. Several options are combined, each narrowing the result.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   association_ids:
-    description: Only these. One that is not there is an error.
+    description: Only these. A missing one is an error.
     type: list
     elements: str
     default: []
   file_system_ids: {description: Only those of these file systems., type: list, elements: str, default: []}
   type:
-    description: Only links to this kind of storage. V(NFS) is a thing of Amazon File Cache.
+    description: Only links to this kind of storage. Only Amazon File Cache has V(NFS).
     type: str
     choices: [S3, NFS]
 attributes:
@@ -66,7 +66,7 @@ associations:
       description: "C(CREATING), C(AVAILABLE), C(UPDATING), C(DELETING), C(MISCONFIGURED) or C(FAILED)."
       type: str
       returned: always
-    failure: {description: What AWS says of a failure., type: str, returned: always}
+    failure: {description: "AWS' description of a failure.", type: str, returned: always}
     path: {description: Directory from the root of the file system., type: str, returned: always, sample: /checkpoints/}
     data_repository_path: {description: Where it is linked to., type: str, returned: always,
       sample: "s3://example-bucket/checkpoints/"}

@@ -12,16 +12,16 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Starts a data repository task of FSx for Lustre and waits until it has ended, or cancels one.
-  - A task that does the same and has not ended is joined, and no second one started. Where another is in the
-    way (AWS refuses some that would run side by side), it starts after that has ended.
-  - A task that fails makes this one fail, with AWS' reason and where the failed files are listed.
+  - If the same task is already running, the module joins it instead of starting a second one. If another
+    task is in the way (AWS refuses some in parallel), the new one starts after that has ended.
+  - If the data repository task fails, this task fails with AWS' reason and the path of the list of failed files.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   state:
     description:
       - V(present) starts a task, joins one, or waits for O(task_id).
-      - V(absent) cancels O(task_id), or the task that O(state=present) would join. What it has transferred stays.
+      - V(absent) cancels O(task_id), or the task that O(state=present) would join. Files that it has transferred stay.
     type: str
     choices: [present, absent]
     default: present
@@ -29,40 +29,40 @@ options:
   type:
     description:
       - V(EXPORT_TO_REPOSITORY) writes new and changed files to S3.
-      - V(IMPORT_METADATA_FROM_REPOSITORY) makes names and attributes of objects in S3 known to the file system; data
-        comes when a file is read.
+      - V(IMPORT_METADATA_FROM_REPOSITORY) imports names and attributes of objects in S3 into the file
+        system; data follows when a file is read.
       - V(RELEASE_DATA_FROM_FILESYSTEM) frees the space of files that are in S3; reading one brings it back.
     type: str
     choices: [EXPORT_TO_REPOSITORY, IMPORT_METADATA_FROM_REPOSITORY, RELEASE_DATA_FROM_FILESYSTEM]
   paths:
     description:
       - Directories and files, at most 100, from the root of the file system and not of the node, such as
-        V(checkpoints/run1); for an import, places in S3 such as V(s3://bucket/prefix). All without.
+        V(checkpoints/run1); for an import, places in S3 such as V(s3://bucket/prefix). Without it, all.
     type: list
     elements: str
     default: []
   release_after_days:
-    description: Release only files that nobody has used for so many days.
+    description: Release only files that have not been used for this many days.
     type: int
     default: 0
   report_path:
     description:
       - Where in S3 to write the list of files that failed, C(s3://bucket/prefix); the prefix must be under that of an
-        association of the file system. No list without.
+        association of the file system. Without it, no list is written.
     type: str
   task_id: {description: A task that was started before., type: str}
   join:
     description:
-      - Join a task that does the same and has not ended. One that is C(EXECUTING) may have passed by files that
-        changed since it began; V(false) starts another after it.
+      - Join a running task that does the same. A task that is C(EXECUTING) may have missed files that
+        changed since it began; V(false) starts another one after it.
     type: bool
     default: true
   tags: {description: Tags of a new task., type: dict, aliases: [resource_tags]}
   wait: {description: Wait until the task has ended., type: bool, default: true}
-  wait_timeout: {description: "For how many seconds at most, for tasks in the way too.", type: int, default: 3600}
+  wait_timeout: {description: "Maximum seconds to wait, also for tasks in the way.", type: int, default: 3600}
 attributes:
-  check_mode: {support: full, description: Says whether a task would be started or joined.}
-  diff_mode: {support: none, description: A task has no state before it.}
+  check_mode: {support: full, description: Reports whether a task would be started or joined.}
+  diff_mode: {support: none, description: There is no earlier state to compare with.}
 notes:
   - Needs the permissions C(fsx:DescribeDataRepositoryTasks), C(fsx:CreateDataRepositoryTask) (and C(fsx:TagResource)
     for tags), and C(fsx:CancelDataRepositoryTask) for O(state=absent).
@@ -104,8 +104,8 @@ EXAMPLES = r"""
 RETURN = r"""
 task:
   description:
-    - The task as it was seen last, also after a failure; null where there is none, and in check mode for one that
-      would be started.
+    - The last known state of the task, also after a failure; null without a task, and in check mode for one
+      that would be started.
   returned: success, and failure of a task
   type: dict
   contains:
@@ -117,19 +117,19 @@ task:
       returned: always
     file_system_id: {description: File system., type: str, returned: always}
     paths: {description: As O(paths)., type: list, elements: str, returned: always}
-    total: {description: How many files it has to do., type: int, returned: always, sample: 1200}
-    succeeded: {description: How many it has done., type: int, returned: always, sample: 1200}
-    failed: {description: How many of them failed., type: int, returned: always, sample: 0}
+    total: {description: Number of files to process., type: int, returned: always, sample: 1200}
+    succeeded: {description: Number of files done., type: int, returned: always, sample: 1200}
+    failed: {description: Number of files that failed., type: int, returned: always, sample: 0}
     created: {description: When it was made (ISO 8601)., type: str, returned: always, sample: "2026-11-01T12:00:00Z"}
     started: {description: When it began; empty before., type: str, returned: always}
     ended: {description: When it ended; empty before., type: str, returned: always}
-    failure: {description: What AWS says of a failure., type: str, returned: always}
-    report_path: {description: As O(report_path); empty without., type: str, returned: always}
-    failures: {description: Where files that failed are listed; empty without a report., type: str, returned: always,
+    failure: {description: "AWS' description of a failure.", type: str, returned: always}
+    report_path: {description: As O(report_path); empty if not given., type: str, returned: always}
+    failures: {description: Path of the list of failed files; empty without a report., type: str, returned: always,
       sample: "s3://example-bucket/checkpoints/reports/task-0123456789abcdef0/failures.csv"}
     release_after_days: {description: As O(release_after_days); null for other types., type: int, returned: always}
     tags: {description: Tags., type: dict, returned: always}
-joined: {description: Whether the task was there before., returned: success, type: bool}
+joined: {description: Whether the task existed before., returned: success, type: bool}
 waited_for:
   description: Ids of other tasks that had to end first.
   returned: success

@@ -11,19 +11,20 @@ short_description: Read Amazon FSx file systems and how to mount them
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns file systems of FSx for Lustre, OpenZFS, ONTAP and Windows, each with what mounts it.
-  - Without options, all of the region. What is given narrows that down, all of it together.
+  - Returns file systems of FSx for Lustre, OpenZFS, ONTAP and Windows, each with its mount entry.
+  - Without options, returns all of the region. Several options are combined, each narrowing the result.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   file_system_ids:
-    description: Only these. One that is not there is an error.
+    description: Only these. A missing one is an error.
     type: list
     elements: str
     default: []
   tags:
-    description: Only those that have all these tags with these values. AWS has no such filter, so all are read.
+    description: Only those that have all these tags with these values. AWS does not offer such a filter, so all are
+      read.
     type: dict
     default: {}
   types:
@@ -38,7 +39,7 @@ attributes:
   diff_mode: {support: none, description: There is nothing to show.}
 notes:
   - Needs the permission C(fsx:DescribeFileSystems).
-  - The guide C(docs/fsx.md) says which tags name path and purpose, and what errors mean.
+  - The guide C(docs/fsx.md) explains the tags for path and purpose, and the errors.
 seealso:
   - module: trainwright.slurm.fsx_volume_info
   - module: trainwright.slurm.fsx_data_repository_association_info
@@ -65,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 file_systems:
-  description: File systems, by their id. A text is empty, and a number null, where the type has none such.
+  description: File systems, by their id. Fields that a type does not have are an empty string or null.
   returned: success
   type: list
   elements: dict
@@ -80,7 +81,7 @@ file_systems:
         C(MISCONFIGURED_UNAVAILABLE).
       type: str
       returned: always
-    failure: {description: What AWS says of a failure., type: str, returned: always}
+    failure: {description: "AWS' description of a failure.", type: str, returned: always}
     dns_name: {description: Name in DNS., type: str, returned: always,
       sample: fs-0123456789abcdef0.fsx.eu-west-1.amazonaws.com}
     vpc_id: {description: VPC., type: str, returned: always}
@@ -95,18 +96,18 @@ file_systems:
     mount_name: {description: Name for mounting Lustre., type: str, returned: always, sample: abcdebev}
     efa_enabled: {description: Whether Lustre takes connections over EFA., type: bool, returned: always}
     compression: {description: "Compression of Lustre, C(NONE) or C(LZ4).", type: str, returned: always}
-    root_squash: {description: "What root becomes on Lustre, C(UID:GID).", type: str, returned: always}
+    root_squash: {description: "Identity of root on Lustre, C(UID:GID).", type: str, returned: always}
     root_volume_id: {description: Root volume of OpenZFS., type: str, returned: always}
     endpoint_ip_address: {description: Address of OpenZFS., type: str, returned: always}
     data_repository:
-      description: The S3 link with which a Lustre file system was made; null without, and with associations.
+      description: The S3 link that a Lustre file system was created with; null without one, and with associations.
       type: dict
       returned: always
       contains:
-        import_path: {description: Where files come from., type: str, returned: always}
-        export_path: {description: Where files go., type: str, returned: always}
+        import_path: {description: Source of the files., type: str, returned: always}
+        export_path: {description: Destination of the files., type: str, returned: always}
         lifecycle: {description: As that of an association., type: str, returned: always}
-        failure: {description: What AWS says of a failure., type: str, returned: always}
+        failure: {description: "AWS' description of a failure.", type: str, returned: always}
     pending_actions:
       description: Changes that AWS has not finished.
       type: list
@@ -115,12 +116,12 @@ file_systems:
       contains:
         type: {description: "Such as C(FILE_SYSTEM_UPDATE).", type: str, returned: always}
         status: {description: "Such as C(IN_PROGRESS).", type: str, returned: always}
-        progress: {description: Percent done where AWS says it., type: int, returned: always}
+        progress: {description: Percent done if AWS reports it., type: int, returned: always}
     tags: {description: Tags., type: dict, returned: always}
     mount:
       description:
         - An entry for C(cluster_mounts); null for ONTAP, whose volumes are mounted, and for Windows.
-        - C(path) is there if the tag C(trainwright:mount) is, C(purpose) if C(trainwright:purpose) is.
+        - It has C(path) with the tag C(trainwright:mount), and C(purpose) with the tag C(trainwright:purpose).
       type: dict
       returned: always
       sample:

@@ -11,20 +11,21 @@ short_description: Read volumes of FSx for OpenZFS and ONTAP and how to mount th
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns volumes with their paths, quotas and NFS exports, each with what mounts it.
-  - Without options, all of the region. What is given narrows that down, all of it together.
+  - Returns volumes with their paths, quotas and NFS exports, each with its mount entry.
+  - Without options, returns all of the region. Several options are combined, each narrowing the result.
   - Changes nothing.
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
   volume_ids:
-    description: Only these. One that is not there is an error.
+    description: Only these. A missing one is an error.
     type: list
     elements: str
     default: []
   file_system_ids: {description: Only those of these file systems., type: list, elements: str, default: []}
   tags:
-    description: Only those that have all these tags with these values. AWS has no such filter, so all are read.
+    description: Only those that have all these tags with these values. AWS does not offer such a filter, so all are
+      read.
     type: dict
     default: {}
 attributes:
@@ -53,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 volumes:
-  description: Volumes, by their id. A text is empty, and a number null, where the type has none such.
+  description: Volumes, by their id. Fields that a type does not have are an empty string or null.
   returned: success
   type: list
   elements: dict
@@ -68,19 +69,19 @@ volumes:
         C(AVAILABLE), C(CREATED), C(CREATING), C(PENDING), C(DELETING), C(FAILED) or C(MISCONFIGURED).
       type: str
       returned: always
-    failure: {description: What AWS says of the last change of that., type: str, returned: always}
+    failure: {description: AWS' description of a failed change., type: str, returned: always}
     path: {description: Path on the server; empty for one that is not mounted., type: str, returned: always,
       sample: /fsx/home}
-    parent_volume_id: {description: Volume that it lies in (OpenZFS)., type: str, returned: always}
+    parent_volume_id: {description: Parent volume (OpenZFS)., type: str, returned: always}
     storage_virtual_machine_id: {description: Its server (ONTAP)., type: str, returned: always}
-    quota: {description: Most storage in GiB; null without a limit., type: int, returned: always, sample: 1024}
+    quota: {description: Maximum storage in GiB; null without a limit., type: int, returned: always, sample: 1024}
     reservation: {description: Storage kept for it in GiB., type: int, returned: always}
     record_size: {description: Record size in KiB (OpenZFS)., type: int, returned: always, sample: 128}
     compression: {description: "C(NONE), C(ZSTD) or C(LZ4) (OpenZFS).", type: str, returned: always}
-    read_only: {description: Whether nobody can write to it., type: bool, returned: always}
+    read_only: {description: Whether it is read-only., type: bool, returned: always}
     security_style: {description: "C(UNIX), C(NTFS) or C(MIXED) (ONTAP).", type: str, returned: always}
     nfs_exports:
-      description: Who may mount it, and how (OpenZFS).
+      description: Clients that may mount it, and how (OpenZFS).
       type: list
       elements: dict
       returned: always
@@ -95,12 +96,12 @@ volumes:
       contains:
         type: {description: "C(USER) or C(GROUP).", type: str, returned: always}
         id: {description: Uid or gid., type: int, returned: always}
-        quota: {description: Most storage in GiB., type: int, returned: always}
+        quota: {description: Maximum storage in GiB., type: int, returned: always}
     tags: {description: Tags., type: dict, returned: always}
     mount:
       description:
-        - An entry for C(cluster_mounts); null for one that has no path, or only Windows' permissions.
-        - C(path) is there if the tag C(trainwright:mount) is, C(purpose) if C(trainwright:purpose) is.
+        - An entry for C(cluster_mounts); null for a volume without a path, or with only Windows permissions.
+        - It has C(path) with the tag C(trainwright:mount), and C(purpose) with the tag C(trainwright:purpose).
       type: dict
       returned: always
       sample:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_lint
-short_description: Judge batch scripts of training jobs, and translate them
+short_description: Check batch scripts of training jobs, and translate them
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Reads a batch script as sbatch and the shell would, and names its mistakes, each with the line, the reason
-    and the remedy. C(docs/job_lint.md) has the list of rules.
+  - Reads a batch script as sbatch and the shell would, and lists its mistakes, each with the line, the
+    reason and the remedy. C(docs/job_lint.md) has the list of rules.
   - Runs nothing of the script, and changes nothing.
   - With O(translate), it returns the description of the same job for the project's own playbooks, without the
     variables that it should not set.
@@ -20,8 +20,8 @@ description:
 options:
   path:
     description:
-      - Path of the script on the host of the task. Directories of its output are looked for on that host, so
-        take one that mounts what the compute nodes mount.
+      - Path of the script on the host of the task. The directories of its output are checked on that host,
+        so use one with the same mounts as the compute nodes.
       - One of O(path) and O(content) is needed.
     type: path
   content:
@@ -29,15 +29,16 @@ options:
     type: str
   translate:
     description:
-      - Return the job's description and the script that it renders to as well. A script in which a comment or
-        an open quote cuts a command off is not translated; its findings say so.
+      - Return the job's description and the script that it renders to as well. A script in which a comment
+        or an open quote cuts off a command is not translated; its findings report this.
     type: bool
     default: false
   workdir:
-    description: Directory in which sbatch will be run. Without it, relative paths of outputs are not judged.
+    description: Directory in which sbatch will be run. Without it, relative paths of outputs are not checked.
     type: path
   planned:
-    description: How long the work takes, as sbatch takes C(--time). Without it, the limit is not judged by it.
+    description: Planned duration of the work, in the form of sbatch's C(--time). Without it, the time limit is not
+      compared with the plan.
     type: str
   interfaces:
     description: Network interfaces of the compute nodes. Without them, those of C(/etc/trainwright/jobs.json), if any.
@@ -52,10 +53,10 @@ options:
   default_memory:
     description:
       - Whether slurm.conf gives a job without C(--mem) only a part of a node's memory (DefMemPerCPU and its like).
-        Without it, what C(/etc/trainwright/jobs.json) says, else false.
+        Without it, the value in C(/etc/trainwright/jobs.json), else false.
     type: bool
   fail_on:
-    description: What makes the task fail.
+    description: Lowest severity that makes the task fail.
     type: str
     choices: [never, error, warning]
     default: never
@@ -99,8 +100,8 @@ findings:
     line: {description: "Number of the line, from 1.", type: int, returned: always}
     rule: {description: Name of the rule., type: str, returned: always}
     severity: {description: C(error) or C(warning)., type: str, returned: always}
-    what: {description: "What is wrong, and why.", type: str, returned: always}
-    remedy: {description: What to do., type: str, returned: always}
+    what: {description: "The fault and its cause.", type: str, returned: always}
+    remedy: {description: The remedy., type: str, returned: always}
   sample:
     - line: 12
       rule: port-fixed
@@ -121,7 +122,7 @@ job:
   sample: {name: train, command: train.py, launcher: torchrun, nodes: 2}
 job_yaml: {description: The same as YAML., returned: O(translate=true), type: str}
 corrections:
-  description: What the description has otherwise than the script, each with C(line), C(what) and C(why).
+  description: Differences between the description and the script, each with C(line), C(what) and C(why).
   returned: O(translate=true)
   type: list
   elements: dict

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_facts
-short_description: Gather what a Slurm cluster needs to know about a node
+short_description: Gather facts about a node for a Slurm cluster
 version_added: "0.1.0"
 description:
   - Returns hardware, operating system, accounts, Slurm installation and services of a node, and
-    on request who listens on ports, what it can reach over TCP and how much room paths have.
+    on request the processes that listen on ports, the targets reachable over TCP and the free space of paths.
   - Reads C(/proc) and C(/sys); starts at most three commands at the same time, and a fourth
     where Slurm is not installed yet.
-  - Takes the place of fact gathering for the collection, at a fraction of its time.
+  - Replaces fact gathering for the collection, at a fraction of its time.
 options:
   ports:
-    description: TCP ports of which to find the process that listens.
+    description: TCP ports whose listening process to find.
     type: list
     elements: int
     default: []
@@ -28,7 +28,7 @@ options:
     elements: str
     default: []
   paths:
-    description: Paths whose free space and file system are wanted.
+    description: Paths whose free space and file system to read.
     type: list
     elements: path
     default: []
@@ -38,7 +38,7 @@ options:
     elements: str
     default: []
   uids:
-    description: User IDs of which to find the holders.
+    description: User IDs whose users to find.
     type: list
     elements: int
     default: []
@@ -130,10 +130,10 @@ ansible_facts:
           returned: always
         containers:
           description:
-            - C(enroot), C(enroot_caps), C(pyxis) are the versions of the packages, C(missing_programs) those that
-              Enroot and Pyxis call and that are not there, C(crun) whether it is.
+            - C(enroot), C(enroot_caps), C(pyxis) are the versions of the packages, C(missing_programs) are
+              programs that Enroot and Pyxis call and that are missing, C(crun) whether crun is installed.
             - C(pyxis_built_for) is the Slurm release that the Pyxis plugin was built for, such as C(24.11), and
-              C(pyxis_error) says where it is not a plugin.
+              C(pyxis_error) is set if it is not a plugin.
           type: dict
           returned: always
         users:
@@ -144,7 +144,7 @@ ansible_facts:
           description: By name C(gid), null for a group that does not exist.
           type: dict
           returned: always
-        uids: {description: Holder of each uid that is taken., type: dict, returned: always}
+        uids: {description: User of each uid that is taken., type: dict, returned: always}
         ports:
           description: Process that listens on each port that is taken, C(?) if unknown.
           type: dict

@@ -13,8 +13,8 @@ version_added: "0.1.0"
 description:
   - Installs C(.deb) or C(.rpm) files that lie on the control node, together with packages of the host's own
     repositories, in one transaction of the host's package manager.
-  - A file is handed to the host only when the package has another version there, so a second run costs one look.
-  - It tells in check mode what it would install also where the file is not there yet.
+  - A file is copied to the host only if the package has another version there, so a second run only reads the versions.
+  - Check mode reports what it would install even if the file does not exist yet.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   packages:
@@ -36,12 +36,12 @@ options:
     default: []
   files:
     description: >-
-      Where files lie on the host, by the names of their packages. Left empty, they are handed over from the control
-      node when they are needed.
+      Paths of the files on the host, by the names of their packages. If empty, the files are copied from the
+      control node when they are needed.
     type: dict
     default: {}
   reinstall:
-    description: Install the packages also where that version is there, since what it brought was found damaged.
+    description: Install the packages even if that version is installed, because its files were found damaged.
     type: bool
     default: false
   timeout:
@@ -50,13 +50,13 @@ options:
     default: 300
 attributes:
   check_mode:
-    description: Says which packages it would install.
+    description: Reports which packages it would install.
     support: full
   diff_mode:
     description: The versions before and after.
     support: full
 notes:
-  - A newer version is replaced by the one that was asked for.
+  - A newer version is replaced by the requested one.
   - "Errors: a file that is not on the control node; a package manager that refuses, with its last lines."
 author:
   - The trainwright team (@trainwright)
@@ -72,7 +72,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 missing:
-  description: Names of the packages that were not there, or not in that version.
+  description: Names of the packages that were missing, or had another version.
   type: list
   elements: str
   returned: always
@@ -96,7 +96,7 @@ def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
 
 
 def install(module: AnsibleModule, what: list[str]) -> None:
-    """Install names and files in one transaction; fail with what the package manager said last."""
+    """Install names and files in one transaction; fail with the package manager's last message."""
     timeout = module.params["timeout"]
     if module.get_bin_path("apt-get"):
         tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={timeout}"]

@@ -11,22 +11,22 @@ module: services
 short_description: Enable, start, restart and await systemd units in one call
 version_added: "0.1.0"
 description:
-  - Brings a list of systemd units to their wanted state, in the order given, and waits until each
+  - Ensures the wanted state of a list of systemd units, in the given order, and waits until each
     is ready.
   - A running unit is restarted if O(units[].restart) is set, if O(units[].stamp) differs from the
     one recorded when this module last started it (or none is recorded), or if a path in
-    O(units[].watch) changed after it started. What was recorded lies in
-    C(/var/lib/trainwright/stamps), so that an interrupted run loses no restart.
+    O(units[].watch) changed after it started. The record is in C(/var/lib/trainwright/stamps), so that an
+    interrupted run loses no restart.
   - Failed units are reset before they are started.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   daemon_reload:
     description:
-      - Reload systemd's unit files first. Done by itself where systemd knows that they changed.
+      - Reload systemd's unit files first. This is automatic if systemd knows that they changed.
     type: bool
     default: false
   units:
-    description: Units, in the order in which they are treated.
+    description: Units, in the order in which they are handled.
     type: list
     elements: dict
     required: true
@@ -53,13 +53,13 @@ options:
         default: []
       ready:
         description:
-          - What shows that a started unit can be used. All that are given must hold.
+          - Conditions that show that a started unit is ready. All given conditions must be true.
           - Ports and sockets are looked up in C(/proc) and not connected to.
         type: dict
         suboptions:
           port: {description: TCP port that is listened on., type: int}
           socket: {description: Unix socket that is listened on., type: path}
-          command: {description: Command that ends with 0; no shell., type: str}
+          command: {description: Command that must exit with 0; run without a shell., type: str}
           timeout: {description: Seconds to wait., type: float, default: 30}
 attributes:
   check_mode:
@@ -72,7 +72,7 @@ attributes:
     support: full
 notes:
   - A masked unit is an error, unless it is to be stopped or disabled.
-  - The error for a unit that does not start carries the last 15 lines of its journal.
+  - The error for a unit that does not start includes the last 15 lines of its journal.
 author:
   - The trainwright team (@trainwright)
 """
@@ -100,7 +100,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be in check mode.
+  description: Actions on units, in check mode those that would be done.
   returned: always
   type: list
   elements: dict

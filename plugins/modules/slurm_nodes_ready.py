@@ -149,7 +149,7 @@ class _Controller:
 def _look(
     controller: _Controller, names: list[str], states: list[str]
 ) -> tuple[dict[str, records.Node], dict[str, str], str]:
-    """Return the known nodes, why others are not ready, and what scontrol said when it failed."""
+    """Return the known nodes, why others are not ready, and scontrol's message when it failed."""
     code, out, err = controller.run("show", "node")
     if code:
         return {}, {}, " ".join((err or out).split())

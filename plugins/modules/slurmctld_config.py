@@ -7,26 +7,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurmctld_config
-short_description: Bring slurmctld to run with the wanted configuration
+short_description: Make slurmctld run with the wanted configuration
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Writes the configuration files of a controller and does the least that makes slurmctld run
     with them, which is nothing, C(scontrol reconfigure), or a restart; decided by parameter and
     Slurm version from the table in C(plugins/module_utils/slurm/conf/parameters.py).
-  - What is compared is what slurmctld was last given, kept in O(applied_dir) and written only
-    after slurmctld took it. An interrupted run thus still reconfigures or restarts.
-  - Comments and blanks are written and tell slurmctld nothing.
+  - Compares with the configuration that slurmctld last accepted, kept in O(applied_dir) and written only
+    after it was accepted. So the run after an interrupted one still reconfigures or restarts.
+  - Changes in comments and blanks are written, but do not need a reconfigure.
   - A drop-in of its unit (C(/etc/systemd/system/slurmctld.service.d/*.conf)) that changed means a restart, after
     systemd has read it.
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
-  - A file that slurmctld refuses is taken back, and slurmctld goes on with the old one.
+  - If slurmctld rejects a file, the old one is restored, and slurmctld continues with it.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   files:
     description:
-      - The files. C(*.conf), C(*.yaml) and C(*.lua) are what slurmctld reads; others (a
-        C(record.json)) are only written.
+      - The files. slurmctld reads C(*.conf), C(*.yaml) and C(*.lua); others (a C(record.json)) are only
+        written.
     type: list
     elements: dict
     required: true
@@ -56,7 +56,7 @@ options:
         choices: [present, absent]
         default: present
       secret:
-        description: Keep the content out of the diff, and only its digest in O(applied_dir).
+        description: Keep the content out of the diff, and store only its digest in O(applied_dir).
         type: bool
         default: false
   version:
@@ -87,7 +87,7 @@ options:
     type: path
     default: /usr/bin
   applied_dir:
-    description: Where copies of what slurmctld was last given are kept.
+    description: Directory for copies of the configuration that slurmctld last accepted.
     type: path
     default: /var/lib/trainwright/applied
   timeout:
@@ -97,20 +97,20 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Returns the action and the reasons that a run would have.
+    description: Returns the action of a real run and its reasons.
   diff_mode:
     support: full
-    description: Shows each file and what is done to slurmctld.
+    description: Shows each file and the action on slurmctld.
 seealso:
   - module: trainwright.slurm.config_files
 notes:
   - Fails, with nothing written and in check mode too, for options that this Slurm does not have,
-    for values that its parser refuses (where scontrol is installed), and for changes that
+    for values that its parser rejects (where scontrol is installed), and for changes that
     O(allow_refused) has to allow.
-  - Fails, with the old files put back and slurmctld running with them, when slurmctld refuses the
-    new files; the message carries slurmctld's own.
-  - A reconfigure follows a restart in one case only, to hand the configuration to the nodes of a
-    configless cluster, which a restarted slurmctld does not do.
+  - Fails, with the old files restored and slurmctld running with them, when slurmctld rejects the new files;
+    the message includes slurmctld's own.
+  - A reconfigure follows a restart only in one case, to send the configuration to the nodes of a configless
+    cluster, which a restarted slurmctld does not do.
 """
 
 EXAMPLES = r"""
@@ -136,24 +136,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 action:
-  description: What was done to slurmctld, or would be in check mode.
+  description: The action on slurmctld, in check mode the one that would be done.
   returned: always
   type: str
   choices: [none, reconfigure, restart, start]
   sample: reconfigure
 reasons:
-  description: The differences that called for it, one line each.
+  description: The differences that required it, one line each.
   returned: always
   type: list
   elements: str
   sample: ["SlurmctldTimeout: 120 -> 300 (reconfigure)", "NodeName=c3: absent -> present (reconfigure)"]
 slurmd_restart:
-  description: Whether the differences need every slurmd restarted as well.
+  description: Whether the differences also require a restart of every slurmd.
   returned: always
   type: bool
   sample: false
 pushed:
-  description: Whether the nodes were handed the configuration after a restart of slurmctld.
+  description: Whether the nodes were sent the configuration after a restart of slurmctld.
   returned: always
   type: bool
   sample: false
@@ -189,7 +189,7 @@ FILE = {
 
 
 def main() -> None:
-    """Read the arguments, plan, apply unless in check mode, say what was done."""
+    """Read the arguments, plan, apply unless in check mode, return the changes."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "required": True, "options": FILE},

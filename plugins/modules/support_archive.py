@@ -20,12 +20,12 @@ options:
     type: path
     required: true
   hosts:
-    description: Hosts that were asked for their part.
+    description: Hosts that should have a part.
     type: list
     elements: str
     required: true
   path:
-    description: The archive to write; it ends in C(.tar.gz). Its directory is made when missing.
+    description: The archive to write; it ends in C(.tar.gz). Its directory is created if missing.
     type: path
     required: true
 attributes:

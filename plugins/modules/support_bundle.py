@@ -16,7 +16,7 @@ description:
     C(scontrol), C(sinfo), C(squeue), C(sdiag) and C(sacctmgr) show.
   - Keys, tokens and files that are named like secrets are left out, and only described (mode,
     owner, size). In everything else passwords and the like are masked.
-  - Nothing that is missing or hangs is a failure. What could not be had is in RV(incomplete).
+  - Missing or hanging sources are not a failure; RV(incomplete) lists them.
   - The archive is the only thing written; the caller fetches and deletes it.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
@@ -25,7 +25,7 @@ options:
     type: int
     default: 3
   log_mb:
-    description: Bytes of each log that are kept, in MiB, from its end.
+    description: Size of the end of each log to keep, in MiB.
     type: int
     default: 5
   units:
@@ -39,11 +39,11 @@ options:
     elements: str
     default: []
   cluster:
-    description: Whether to ask slurmctld and slurmdbd; once, on a controller, is enough.
+    description: Whether to query slurmctld and slurmdbd; one controller is enough.
     type: bool
     default: false
   facts:
-    description: Facts of the node to put into the archive.
+    description: Facts of the node to add to the archive.
     type: dict
     default: {}
 attributes:
@@ -61,9 +61,9 @@ EXAMPLES = r"""
 RETURN = r"""
 path: {description: The archive on the node, type: str, returned: success}
 size: {description: Its size in bytes, type: int, returned: success}
-members: {description: Names of what is in it, type: list, elements: str, returned: success}
+members: {description: Names of its members, type: list, elements: str, returned: success}
 incomplete:
-  description: What could not be had, and why, by command or path.
+  description: Commands and paths that could not be collected, and why.
   returned: success
   type: dict
 """

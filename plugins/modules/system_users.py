@@ -11,10 +11,10 @@ module: system_users
 short_description: Manage local groups, users, homes and SSH keys in one call
 version_added: "0.1.0"
 description:
-  - Brings lists of groups and users to the wanted state. Everything is checked before anything is
+  - Ensures the wanted state of groups and users. Everything is checked before anything is
     changed.
-  - What lies in homes is made so that many nodes that share them can do it at the same moment.
-  - Numbers of accounts are never changed under running processes.
+  - Several nodes that share homes can create them and their files at the same time.
+  - The ids of accounts with running processes are never changed.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   groups:
@@ -36,8 +36,8 @@ options:
       uid: {description: User ID; chosen by the system if omitted., type: int}
       gid:
         description:
-          - Primary group ID. If no group has it, a group named like the user is made with it.
-          - Defaults to the uid for a new account; the group of an existing one is left alone.
+          - Primary group ID. If no group has it, a group with the user's name is created.
+          - Defaults to the uid for a new account; the group of an existing one is not changed.
         type: int
       group: {description: Name of an existing or listed primary group., type: str}
       groups:
@@ -46,13 +46,13 @@ options:
         elements: str
       home: {description: Home; C(/home/name) or C(/nonexistent) for a new account., type: path}
       shell: {description: Shell; bash or nologin for a new account., type: path}
-      system: {description: Account of a service and not of a person., type: bool, default: false}
+      system: {description: Service account., type: bool, default: false}
       create_home:
-        description: Make the home from C(/etc/skel) if it is missing; default for persons.
+        description: Create the home from C(/etc/skel) if it is missing; default for accounts of persons.
         type: bool
       ssh_key:
         description:
-          - Make C(~/.ssh/id_ed25519) if it is missing and admit it in C(authorized_keys), so that
+          - Create C(~/.ssh/id_ed25519) if it is missing and add it to C(authorized_keys), so that
             the user can reach all nodes that share the home.
         type: bool
         default: false
@@ -72,7 +72,7 @@ attributes:
     description: Gives the same verdict and the same errors as the real run.
     support: full
   diff_mode:
-    description: What is done, line by line.
+    description: The actions, one line each.
     support: full
 author:
   - The trainwright team (@trainwright)
@@ -95,7 +95,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be in check mode.
+  description: The actions, in check mode those that would be done.
   returned: always
   type: list
   elements: str

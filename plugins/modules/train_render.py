@@ -14,7 +14,7 @@ description:
   - Checks the descriptions, and whether the cluster has the nodes for them, and returns a batch script
     for each. It changes nothing; C(trainwright.slurm.train) does the rest.
   - The keys of a description are in C(docs/training_jobs.md).
-  - All that is wrong is said at once, a line each, before anything is submitted.
+  - All faults are reported at once, one line each, before anything is submitted.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   jobs:
@@ -24,13 +24,13 @@ options:
     required: true
   defaults:
     description:
-      - Keys that each description has unless it says otherwise. A mapping in both is merged by its
-        keys. Without them, each description is independent.
+      - Default keys of the descriptions. A mapping in both is merged by its keys. Without them, each
+        description is independent.
     type: dict
     default: {}
   fit:
     description:
-      - Whether the cluster is asked if it can take the jobs. Nodes that are down or drained do not
+      - Whether to check that the cluster can run the jobs. Nodes that are down or drained do not
         count; nodes that are busy do, since jobs wait.
       - C(nodes=idle) in a description needs it.
     type: bool
@@ -88,7 +88,7 @@ jobs:
       returned: always
 scripts: {description: Text of the batch script of each job by its name., returned: always, type: dict}
 directories:
-  description: Directories of all jobs that must be there before they are submitted.
+  description: Directories of all jobs that must exist before they are submitted.
   returned: always
   type: list
   elements: str
@@ -181,7 +181,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
 
 def main() -> None:
     """Run the module."""
-    # What it needs of Slurm is what slurm_info reads.
+    # It needs the data that slurm_info reads.
     session.run("slurm_info", SPEC, work)
 
 

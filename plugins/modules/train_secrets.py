@@ -11,21 +11,21 @@ short_description: Give a training job its secrets
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Writes the secrets of a job into one file of mode 0600 in the home of who runs the task, by the number of the
-    job. The batch script of M(trainwright.slurm.train_render) reads it when it starts, and removes it
+  - Writes the secrets of a job into one file of mode 0600, named by the number of the job, in the home of
+    the user that runs the task. The batch script of M(trainwright.slurm.train_render) reads it when it starts, and
+    removes it
     when the job is over.
-  - Files of jobs that are gone without having removed theirs, such as those cancelled while they
-    waited, are removed.
+  - Files of jobs that ended without removing theirs, such as jobs cancelled while pending, are removed.
   - The home must be on storage that the nodes share.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   id:
     description:
-      - Number of the job, of a job array its first. Without it, the secrets are looked for, so that a
-        missing one is known before the job is submitted, and nothing is written.
+      - Number of the job, for a job array its first. Without it, the module only checks that the secrets
+        exist, so that a missing one is reported before the job is submitted, and writes nothing.
     type: int
   array:
-    description: Indices of a job array, such as V(0-7%4). Each task gets a file. Without it, the job is none.
+    description: Indices of a job array, such as V(0-7%4). Each task gets a file. Without it, the job is not an array.
     type: str
   secrets:
     description: The secrets that the job's description names.
@@ -40,8 +40,8 @@ options:
     type: dict
     default: {}
 attributes:
-  check_mode: {support: full, description: Reads the secrets and says whether a file would change.}
-  diff_mode: {support: none, description: What it writes is secret.}
+  check_mode: {support: full, description: Reads the secrets and reports whether a file would change.}
+  diff_mode: {support: none, description: The files are secret.}
 """
 
 EXAMPLES = r"""
@@ -72,7 +72,7 @@ files:
   elements: str
   sample: [/home/alice/.config/trainwright/secrets/1042]
 removed:
-  description: Files of jobs that are gone.
+  description: Removed files of jobs that have ended.
   returned: always
   type: list
   elements: str
@@ -94,7 +94,7 @@ SPEC: dict[str, t.Any] = {
         "type": "list",
         "elements": "dict",
         "required": True,
-        # Names and paths; the values stand in given.
+        # Names and paths; the values are in `given`.
         "no_log": False,
         "options": {"name": {"type": "str", "required": True}, "file": {"type": "path"}},
     },
@@ -130,7 +130,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
 
 def main() -> None:
     """Run the module."""
-    # What it needs of Slurm is what slurm_info reads.
+    # It needs the data that slurm_info reads.
     session.run("slurm_info", SPEC, work)
 
 

@@ -12,27 +12,27 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Reads the job from Slurm, the steps from its log, its checkpoints from their directory, and the use of its
-    GPUs from the files C(gpu-NODE-JOB.csv) beside the log. C(docs/training_status.md) has the forms of logs
-    and of checkpoints that it knows.
-  - Runs on a host that mounts what the nodes mount, as the user of the job. Changes nothing; a report is
-    written where one is asked for.
-  - With O(wait) it looks every few seconds until the job has ended, and tells what is new. That is done by the
-    action plugin of the same name. In a task with O(ignore:async) the module waits by itself and shows nothing
+    GPUs from the files C(gpu-NODE-JOB.csv) beside the log. C(docs/training_status.md) lists the known forms
+    of logs and of checkpoints.
+  - Runs on a host with the same mounts as the nodes, as the user of the job. Changes nothing; a report is
+    only written on request.
+  - With O(wait) it polls every few seconds until the job has ended, and prints news. The action plugin of
+    the same name does this. In a task with O(ignore:async) the module waits by itself and shows nothing
     before the end.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   job:
     description:
-      - Number or name of the job. A name means the newest job of it that is the user's and that slurmctld
-        knows, first one that has not ended. For a job array, its first number.
+      - Number or name of the job. A name means the user's newest job of that name that slurmctld knows,
+        preferring one that has not ended. For a job array, its first number.
     type: str
     required: true
   log:
-    description: The job's log. Without it, the output and the error output that Slurm has for the job.
+    description: The job's log. By default, the job's output and error files in Slurm.
     type: path
   patterns:
     description:
-      - Regular expressions of Python for the lines of a step, in the place of the known forms, with groups named
+      - Regular expressions of Python for the lines of a step, instead of the known forms, with groups named
         C(step), C(total), C(loss), C(rate) (samples a second) and C(lr); one of the first and the third is needed.
     type: list
     elements: str
@@ -42,8 +42,8 @@ options:
     type: path
   stalled_after:
     description:
-      - Minutes without a new step after which a job that runs counts as stalled. Take more than the time between
-        two lines of its log, and than a checkpoint takes.
+      - Minutes without a new step after which a running job counts as stalled. Use more than the time
+        between two lines of its log, and more than a checkpoint takes.
     type: float
     default: 15
   report:
@@ -55,11 +55,12 @@ options:
     default: false
   timeout:
     description:
-      - Seconds to wait. A job that has not ended by then fails the task and goes on. Without it, as long as the
+      - Seconds to wait. If the job has not ended by then, the task fails and the job continues. Without it, as long
+        as the
         job takes.
     type: float
   fail_on_error:
-    description: Whether a job that ends otherwise than as COMPLETED fails the task with O(wait=true).
+    description: Whether the task fails with O(wait=true) if the job does not end as COMPLETED.
     type: bool
     default: true
 attributes:
@@ -70,7 +71,7 @@ attributes:
     support: none
     description: There is nothing to show.
 notes:
-  - Of a log, the last 16 MiB are read.
+  - Only the last 16 MiB of a log are read.
 seealso:
   - module: trainwright.slurm.slurm_job
 """
@@ -131,7 +132,7 @@ progress:
     learning_rate: {description: Learning rate., type: float, returned: always, sample: 0.0003}
     seconds_per_step:
       description:
-        - Seconds of a step, as the log says them or by its times; where it has neither, on average since the
+        - Seconds of a step, from the log, or from the times of its lines; without either, on average since the
           job started.
       type: float
       returned: always
@@ -141,7 +142,8 @@ progress:
       description: Whether the log has no steps, so that the lines with a loss are counted.
       type: bool
       returned: always
-    went_back: {description: "How often steps went back, as after a requeue.", type: int, returned: always}
+    went_back: {description: "How often the steps started again at a lower number, as after a requeue.", type: int,
+      returned: always}
 idle: {description: Seconds without a new step; null unless the job runs., returned: success, type: int}
 stalled: {description: Whether that is as long as O(stalled_after)., returned: success, type: bool}
 checkpoints:
@@ -162,11 +164,11 @@ checkpoints:
     size: {description: Bytes., type: int, returned: always}
     modified: {description: "Newest change, in seconds since 1970.", type: int, returned: always}
     age: {description: Seconds since then., type: int, returned: always}
-    complete: {description: Whether nothing of it is missing or cut off., type: bool, returned: always}
+    complete: {description: Whether it is complete., type: bool, returned: always}
     why: {description: Why it is not complete., type: str, returned: always}
     newest: {description: Whether it is the newest complete one., type: bool, returned: always}
 gpus:
-  description: Use of the GPUs of each node; a number that nvidia-smi did not know is null.
+  description: Use of the GPUs of each node; unknown numbers are null.
   returned: success
   type: list
   elements: dict
@@ -174,15 +176,15 @@ gpus:
     node: {description: Node., type: str, returned: always}
     model: {description: Name of its GPUs., type: str, returned: always}
     gpus: {description: Number of GPUs., type: int, returned: always}
-    samples: {description: How often they were looked at., type: int, returned: always}
+    samples: {description: Number of samples., type: int, returned: always}
     utilization_mean: {description: Per cent of the time that they were busy., type: float, returned: always}
-    utilization_max: {description: The most of it., type: float, returned: always}
+    utilization_max: {description: The maximum., type: float, returned: always}
     memory_mean: {description: "Memory in use, in MiB.", type: float, returned: always}
-    memory_max: {description: "The most of it, in MiB.", type: float, returned: always}
+    memory_max: {description: "The maximum, in MiB.", type: float, returned: always}
     memory_total: {description: "Memory of a GPU, in MiB.", type: float, returned: always}
     temperature_max: {description: "Highest temperature, in degrees Celsius.", type: float, returned: always}
 failure:
-  description: Three lines on why the job failed; empty unless it ended otherwise than as COMPLETED.
+  description: Three lines on why the job failed; empty if it has not ended or is COMPLETED.
   returned: success
   type: list
   elements: str
@@ -192,8 +194,8 @@ report: {description: The report that was written., returned: when O(report) is 
 waited: {description: Seconds that this task has waited., returned: when it waited, type: float}
 error:
   description:
-    - What kind of failure it is; C(job) for a job that ended badly, C(timeout) for one that has not
-      ended, else as in the notes.
+    - Kind of failure; C(job) for a failed job, C(timeout) for a job that has not ended, else as in the
+      notes.
   returned: failure
   type: str
 """

@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 
 _LONGEST = 30 * 86400  # seconds; nothing takes that
 _FIRST, _PAUSE = 0.1, 1.0  # seconds between two looks, at first and in the end
-# What a result has because the module ran asynchronously.
+# Keys of a result that exist because the module ran asynchronously.
 _OF_JOB = frozenset(
     ("ansible_job_id", "started", "finished", "results_file")
     + ("stdout", "stdout_lines", "stderr", "stderr_lines")
@@ -64,7 +64,7 @@ class AsynchronousAction(ActionBase):
         return {key: value for key, value in seen.items() if key not in _OF_JOB}
 
     def _look(self, path: str, results: str) -> tuple[str, str]:
-        """Return what the file of progress has now, if it is there, and what tells whether the results are others."""
+        """Return the current content of the progress file, if it exists, and a key that changes with the results."""
         shown = self._low_level_execute_command(
             f"cat {shlex.quote(path)} 2>/dev/null; echo; cksum {shlex.quote(results)} 2>&1 || true"
         )

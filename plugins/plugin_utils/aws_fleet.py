@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Asks AWS for the nodes and file systems of a cluster, in all regions and accounts, for the inventory.
 
-Imported only when there is no cached answer: boto3 alone takes a third of a second.
+Imported only without a cached answer: boto3 alone takes a third of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AT_ONCE, _BATCHES_AT_ONCE = 8, 4
 
 
 class _Connection(AWSPluginBase):
-    """amazon.aws' way from options to clients; credentials of an assumed role stand in for the options'."""
+    """amazon.aws' way from options to clients; credentials of an assumed role replace the options'."""
 
     ansible_name = "trainwright.slurm.aws"
 
@@ -48,7 +48,7 @@ class _Connection(AWSPluginBase):
         return self._options
 
     def fail_aws(self, message: str, exception: Exception | None = None) -> t.NoReturn:
-        """Raise what boto3 said, for explained; the rest is about options that do not go together."""
+        """Raise boto3's error, for explained; the rest is about options that exclude each other."""
         if exception is not None:
             raise exception
         raise AwsProblem(
@@ -100,7 +100,7 @@ class _Target:
 
 @dataclass
 class Fleet:
-    """What the inventory is made of, as plain data that a cache can keep.
+    """The inventory's data in plain form, for a cache.
 
     hosts: name, variables, groups and tags of each. variables: of all hosts. failures: what could not
     be asked, in lines for a person; with one, the rest is not the whole. managed: whether a host is of
@@ -118,7 +118,7 @@ class Fleet:
 
 
 class Asker:
-    """Asks once; what fails is noted, and the rest goes on."""
+    """Calls AWS once; records failures and continues with the rest."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -286,7 +286,7 @@ class Asker:
         ids: dict[str, list[str]] = {}
         for node in nodes:
             kind = node.kind
-            # A type that our table has without layers has no place; one that it lacks may have.
+            # Types listed without layers do not have a topology; unknown types may have one.
             flat = kind and not kind.network_layers and machine_types.find(node.instance_type)
             if node.state == "running" and not flat:
                 ids.setdefault(seen[node.instance_id].label, []).append(node.instance_id)
@@ -334,7 +334,7 @@ class Asker:
                 "where it is cached; until then it has them as hosts without a place in the network"
             )
 
-    # -- what to say -----------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------
     def _remark(self, nodes: Sequence[fleet.Node]) -> None:
         options = self._options
         if not nodes and not self._found.failures:
@@ -421,7 +421,7 @@ def tags_of(options: Options) -> fleet.Tags:
 
 
 def filters_of(options: Options) -> dict[str, list[str]]:
-    """The filters of DescribeInstances that the options stand for."""
+    """The filters of DescribeInstances for the options."""
 
     def values(given: t.Any) -> list[str]:
         listed: Iterable[t.Any] = given if isinstance(given, list) else [given]

@@ -17,7 +17,7 @@ from .drop_in import unit_drop_in
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-#: What counts for a daemon that reads the file; who owns it does not.
+#: The parts of the file that matter to its daemon; the owner does not.
 _STAMPED = ("path", "content", "content_b64", "link", "state", "block")
 # systemd.unit(5), systemd.service(5); any other section is ignored with a line in the journal.
 _SECTIONS = ("Unit", "Service", "Install")

@@ -96,7 +96,7 @@ def _why(result: t.Mapping[str, t.Any]) -> str:
     said = str(result.get("stderr") or result.get("module_stderr") or "").strip()
     if not said and result.get("rc"):
         said = str(result.get("stdout") or result.get("module_stdout") or "").strip()
-    # "non-zero return code" alone helps nobody: what the command said last does.
+    # "non-zero return code" alone does not help: the command's last message does.
     if said and (not why or re.search("return code|MODULE FAILURE|deserialization", why)):
         last = one_line(said.splitlines()[-1])
         why = f"{why} {result.get('rc', '')}: {last}".replace(" : ", ": ") if why else last

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What actions share that wait for a job by looking at it again and again, and tell what is new."""
+"""Shared by actions that wait for a job by polling it, and print news."""
 
 from __future__ import annotations
 

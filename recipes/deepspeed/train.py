@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""DeepSpeed ZeRO: gradients and the optimizer's state are spread over all ranks; goes on from its newest checkpoint.
+"""DeepSpeed ZeRO: gradients and the optimizer's state are spread over all ranks; continues from its newest checkpoint.
 
 The launcher sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, the job TRAIN_CHECKPOINTS.
 On USR1, which comes before the time limit, it writes a checkpoint and ends.
@@ -28,7 +28,7 @@ def stop(*_: object) -> None:
 
 
 def batch(step: int, rank: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what a rank sees in a step: the same in every run, so that a resumed run goes on as if unbroken."""
+    """Return the data of a rank in a step: the same in every run, so that a resumed run continues as if uninterrupted."""
     random = torch.Generator().manual_seed(1_000_003 * step + rank)
     inputs = torch.randn(size, 32, generator=random)
     return inputs, inputs[:, :8].sum(dim=1, keepdim=True) + torch.sin(inputs[:, 8:9])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""PyTorch FSDP: a model of Llama's shape spread over all ranks; goes on from its newest checkpoint.
+"""PyTorch FSDP: a model of Llama's shape spread over all ranks; continues from its newest checkpoint.
 
 The launcher sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, the job TRAIN_CHECKPOINTS. Each rank
 writes its own part of a checkpoint, and a checkpoint can be read by another number of ranks.
@@ -106,7 +106,7 @@ class Llama(nn.Module):
 def batch(step: int, rank: int, many: int, length: int, words: int) -> torch.Tensor:
     """Return what a rank sees in a step, (many, length + 1) tokens: counting in steps of 1 to 4, with some noise.
 
-    The same in every run, so that a resumed run goes on as if unbroken.
+    The same in every run, so that a resumed run continues as if uninterrupted.
     """
     random = torch.Generator().manual_seed(1_000_003 * step + rank)
     begin = torch.randint(words, (many, 1), generator=random)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Hugging Face Trainer: a small Llama from scratch; goes on from its newest checkpoint.
+"""Hugging Face Trainer: a small Llama from scratch; continues from its newest checkpoint.
 
 The launcher sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, the job TRAIN_CHECKPOINTS.
 On USR1, which comes before the time limit, it writes a checkpoint and ends.

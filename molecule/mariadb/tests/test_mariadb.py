@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A MariaDB server with Slurm's database, tuned as the variables say."""
+"""A MariaDB server with Slurm's database, tuned by the variables."""
 
 from __future__ import annotations
 

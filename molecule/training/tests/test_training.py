@@ -8,7 +8,7 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ansible://slurm_login"]
 
-# Runs on each rank: who it is, and the GPUs that it has.
+# Runs on each rank: prints the rank and its GPUs.
 RANK = "echo $SLURM_PROCID of $SLURM_NTASKS: $CUDA_VISIBLE_DEVICES"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What EC2 says of instance types, of places in the network, and of reserved and allowed capacity.
+"""EC2's data on instance types, places in the network, and reserved and allowed capacity.
 
 Each function takes a client of boto3 and raises AwsProblem for a call that fails. Sources: the API
 references of EC2 and Service Quotas; the EC2 User Guide, Amazon EC2 topology, Capacity Reservations,
@@ -29,13 +29,13 @@ Json = dict[str, t.Any]
 
 #: As many names or ids as one call takes.
 BATCH = 100
-#: Families with GPUs or Trainium begin like this; EC2 has no filter for what a type has.
+#: Families with GPUs or Trainium begin like this; EC2 cannot filter by a type's hardware.
 ACCELERATED = ("p", "g", "trn")
 _INSTANCE_ID = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 _LETTERS = re.compile(r"[a-z]+")
 
 
-#: What to do about a refusal that says no more than its reason, by method of the client.
+#: Remedies for refusals without details, by method of the client.
 _REMEDIES = {
     "describe_capacity_reservations": "check the ids of reservations, and that they are of this region",
     "describe_instance_topology": "check instances, placement groups and filters, and that they are of this region",
@@ -67,7 +67,7 @@ def _pages(client: t.Any, method: str, key: str, **params: t.Any) -> Iterator[Js
 
 
 def _filters(**given: Collection[str] | None) -> list[Json]:
-    """EC2's form of filters; an underscore stands for a hyphen, and an empty one is left out."""
+    """EC2's form of filters; an underscore means a hyphen, and an empty one is left out."""
     return [
         {"Name": name.replace("_", "-"), "Values": list(values)}
         for name, values in given.items()
@@ -107,7 +107,7 @@ _TYPE_NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 
 
 def types_by_name(client: t.Any, names: Iterable[str]) -> tuple[list[MachineType], list[str]]:
-    """Return what EC2 says of types, and the names that it does not know in this region."""
+    """Return EC2's data on types, and the names that it does not know in this region."""
     found: list[MachineType] = []
     unknown: list[str] = []
     for batch in _batches(names):
@@ -142,7 +142,7 @@ def types_by_family(client: t.Any, families: Collection[str] = ()) -> list[Machi
 class Place:
     """Where an instance hangs in the network.
 
-    network_nodes: from the top to the leaf; empty where EC2 does not say (the type has none, the
+    network_nodes: from the top to the leaf; empty where EC2 returns none (the type has none, the
     instance does not run). Their number differs between types, so count from the end.
     """
 
@@ -187,7 +187,7 @@ def place_of(item: Mapping[str, t.Any]) -> Place:
 
 
 class Places(t.NamedTuple):
-    """Places of instances, ids of which EC2 says nothing, and ids that it no longer knows."""
+    """Places of instances, ids without a place, and ids that EC2 no longer knows."""
 
     found: list[Place]
     silent: list[str]
@@ -215,7 +215,7 @@ def places_of(client: t.Any, ids: Iterable[str]) -> Places:
 
 
 def places_by_id(client: t.Any, ids: Iterable[str]) -> tuple[list[Place], list[str]]:
-    """Return the places of instances, and the ids of those that are gone or of which EC2 says nothing."""
+    """Return the places of instances, and the ids of those that EC2 no longer knows or returns without a place."""
     asked = list(dict.fromkeys(ids))
     found, silent, ended = places_of(client, asked)
     missing = {*silent, *ended}
@@ -236,7 +236,7 @@ def still_there(client: t.Any, ids: Iterable[str]) -> set[str]:
 def places_by_filter(
     client: t.Any, groups: Sequence[str] = (), filters: Mapping[str, Sequence[str]] | None = None
 ) -> list[Place]:
-    """Return the places of instances in placement groups, or that EC2's filters let through.
+    """Return the places of instances in placement groups, or of those that match EC2's filters.
 
     filters: by EC2's names, which are availability-zone, instance-type, zone-id, zone-name and the
     like; without groups and filters, all instances of the region that have a place.

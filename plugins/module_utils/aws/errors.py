@@ -52,7 +52,7 @@ RETRIES = {"mode": "standard", "total_max_attempts": 8}
 
 
 class AwsProblem(Exception):
-    """A call of AWS that failed, said in one line.
+    """A failed AWS call, described in one line.
 
     Attributes:
         action: its name in IAM, as in ec2:DescribeInstances.
@@ -94,7 +94,7 @@ def explain(error: BaseException, service: str, operation: str, region: str = ""
     said = (
         response.get("Error", {}).get("Message") if isinstance(response, dict) else None
     ) or str(error)
-    # Encoded authorization failures are long and say nothing without another permission.
+    # Encoded authorization failures are long, and reading them needs another permission.
     said = re.split(r"\s*Encoded authorization failure message", said)[0].rstrip(". ")
     where = f"{action} in {region}" if region else action
     return AwsProblem(
@@ -140,7 +140,7 @@ def explained(service: str, operation: str, region: str = "") -> t.Iterator[None
     """Turn boto3's errors inside of the block into an AwsProblem.
 
     Raises:
-        AwsProblem: said by :func:`explain`.
+        AwsProblem: made by :func:`explain`.
     """
     try:
         yield

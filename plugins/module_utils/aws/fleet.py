@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""From EC2's instances to nodes: who has which name, which part in the cluster, which variables.
+"""From EC2's instances to nodes: their names, roles in the cluster, and variables.
 
 Pure: no I/O, no Ansible. Sources: the EC2 API reference; the tags of AWS ParallelCluster (its cookbook,
 head_node_checks/common/constants.py) and of AWS PCS (its user guide, compute node groups).
@@ -20,7 +20,7 @@ if t.TYPE_CHECKING:
 
 #: Parts that a host can have in a cluster: the groups slurm_<role>.
 ROLES = ("controller", "database", "login", "compute", "rest", "pyxis", "oci", "build")
-#: What else names an instance, besides tag:NAME, by the names of EC2's filters.
+#: Other sources of an instance's name, besides tag:NAME, by the names of EC2's filters.
 NAMES = {
     "private-dns-name": "private_dns",
     "dns-name": "public_dns",
@@ -36,7 +36,7 @@ PCS = "pcs"
 PCS_PREFIX = "/opt/aws/pcs/scheduler/slurm-{version}"
 
 _SEPARATORS = re.compile(r"[\s+,/]+")
-# What Ansible, Slurm and DNS take as a name; "localhost" would be the control node itself.
+# Names that are valid for Ansible, Slurm and DNS; "localhost" would be the control node itself.
 _HOST_NAME = re.compile(r"(?!localhost$)[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
 _NUMBERS = re.compile(r"(\d+)")
 _SHOWN = 3
@@ -44,7 +44,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Tags:
-    """Names of the tags that say what an instance is for."""
+    """Names of the tags that define an instance's role."""
 
     cluster: str = "trainwright:cluster"
     role: str = "trainwright:role"
@@ -53,7 +53,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class PcsCluster:
-    """What PCS says of one of its clusters.
+    """PCS' description of one of its clusters.
 
     version: of Slurm, as in 25.05. queues: names by the id of a compute node group that serves them.
     """
@@ -64,7 +64,7 @@ class PcsCluster:
 
 @dataclass(frozen=True)
 class Node:
-    """An instance as a node of a cluster; a text is empty, and kind None, where there is nothing to say.
+    """An instance as a node of a cluster; unknown strings are empty, and an unknown kind is None.
 
     roles: of ROLES. efa: EFA interfaces attached. manager: parallelcluster, pcs, or empty for a
     cluster of ours. network_path: from the top of the network to the leaf. block: the UltraServer that an
@@ -132,7 +132,7 @@ def _candidates(raw: Raw, preferences: Sequence[str]) -> list[str]:
 
 
 def names_of(raws: Sequence[Raw], preferences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a name for each instance, no two alike, and what to say about names that were shared.
+    """Return a name for each instance, all different, and messages about names that were shared.
 
     Each takes the first of its preferred names that makes a host name; all who share that take their
     next one, at the end the instance's id. So nobody's name depends on the order of an answer, and an
@@ -174,7 +174,7 @@ def _listed(value: str) -> list[str]:
 
 
 def _managed(tags: Mapping[str, str], pcs: Mapping[str, PcsCluster]) -> dict[str, t.Any]:
-    """What the tags of ParallelCluster or PCS say of an instance; empty without them."""
+    """The role of an instance by the tags of ParallelCluster or PCS; empty without them."""
     if "parallelcluster:node-type" in tags:
         role = PARALLELCLUSTER_ROLES.get(tags["parallelcluster:node-type"])
         queue = tags.get("parallelcluster:queue-name")
@@ -267,7 +267,7 @@ def nodes_of(
 
 # -- variables -----------------------------------------------------------------------------------------------------
 def host_vars(node: Node, address: str = "private") -> dict[str, t.Any]:
-    """Return the variables of a host, flat; what has no value is left out.
+    """Return the variables of a host, flat, without those that lack a value.
 
     address: private or public, what ansible_host is; a node without a public address has the private one.
     """

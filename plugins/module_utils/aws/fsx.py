@@ -32,7 +32,7 @@ VALUES_A_FILTER = 20
 # DescribeDataRepositoryAssociations refuses a larger page.
 ASSOCIATIONS_A_PAGE = 25
 
-# AWS' code -> what to do. Its message, which goes before, says what was wrong.
+# AWS' code -> remedy. AWS' message, which comes first, describes the fault.
 REMEDIES = {
     "BadRequest": "docs/fsx.md has the usual causes",
     "DataRepositoryAssociationNotFound": "list them with fsx_data_repository_association_info, in the same region",
@@ -115,7 +115,7 @@ def _batches(values: t.Iterable[str], size: int) -> list[list[str]]:
 
 
 def _asked(key: str, ids: list[str], **filters: t.Sequence[str]) -> dict[str, t.Any]:
-    """The part of a request that says which ones are wanted."""
+    """The part of a request that selects resources."""
     request: dict[str, t.Any] = {key: ids} if ids else {}
     wanted = [
         {"Name": name.replace("_", "-"), "Values": list(v)} for name, v in filters.items() if v

@@ -50,7 +50,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of it. before, after: settings, {} without a link; association: None once it is gone."""
+    """The outcome. before, after: settings, {} without a link; association: None once it is gone."""
 
     changed: bool
     association: Association | None
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def settings(one: Association | None) -> Settings:
-    """What a person decides about a link, in the words of the module's options."""
+    """The wanted settings of a link, named like the module's options."""
     if one is None:
         return {}
     return {
@@ -96,7 +96,7 @@ def present(client: t.Any, wanted: Wanted, *, check: bool, wait: Wait | None) ->
 
     Args:
         client: boto3's, of FSx.
-        check: change nothing, say what would be changed.
+        check: change nothing, only return the changes.
         wait: how long for it to become usable; None does not wait.
     Raises:
         AwsProblem: AWS refused, it would refuse, or the link came out ill or late.
@@ -371,7 +371,7 @@ def _kept(asked: t.Sequence[str] | None, now: list[str]) -> list[str]:
 
 
 def _update(client: t.Any, after: Association) -> Association:
-    """Send all settings, since AWS does not say what it does with those that are left out."""
+    """Send all settings, since AWS does not document what happens to omitted ones."""
     request: dict[str, t.Any] = {
         "AssociationId": after.id,
         "S3": _policies(after.auto_import, after.auto_export),

@@ -29,7 +29,7 @@ ONTAP_OPTIONS = "nfsvers=4.1,nconnect=16,_netdev"
 
 
 class Source(t.NamedTuple):
-    """What a mount needs from the server's side."""
+    """The server's data for a mount."""
 
     source: str
     fstype: str
@@ -49,7 +49,7 @@ class Mounts(t.NamedTuple):
 
 
 def source_of(fs: FileSystem) -> Source | None:
-    """What mounts a whole file system; None where that is not a thing to do (ONTAP's volumes, Windows)."""
+    """The mount of a whole file system; None where that is not possible (ONTAP's volumes, Windows)."""
     if fs.type == "LUSTRE" and fs.dns_name and fs.mount_name:
         return Source(f"{fs.dns_name}@tcp:/{fs.mount_name}", "lustre", LUSTRE_OPTIONS)
     if fs.type == "OPENZFS" and fs.dns_name:
@@ -59,7 +59,7 @@ def source_of(fs: FileSystem) -> Source | None:
 
 
 def source_of_volume(one: Volume, server: str) -> Source | None:
-    """What mounts a volume.
+    """The mount of a volume.
 
     Args:
         server: DNS name of its file system (OpenZFS) or of its storage virtual machine (ONTAP).
@@ -101,7 +101,7 @@ def mounts(
 ) -> Mounts:
     """Turn what belongs to a cluster into its cluster_mounts.
 
-    A file system or volume is mounted where its tag trainwright:mount says, with the purpose of its tag
+    A file system or volume is mounted at the path in its tag trainwright:mount, with the purpose of its tag
     trainwright:purpose. The only Lustre there is needs no tag: it becomes /fsx. Nothing that cannot be mounted now is
     returned; why, and what to do, is in the warnings.
 
@@ -218,7 +218,7 @@ def _repositories(
 
 
 def association_remedy(lifecycle: str) -> str:
-    """What to do about an association that is ill. Source: FSx for Lustre user guide, lifecycle of associations."""
+    """Remedies for a broken association. Source: FSx for Lustre user guide, lifecycle of associations."""
     if lifecycle == "FAILED":
         return "this does not recover; remove the association and create it again"
     return (

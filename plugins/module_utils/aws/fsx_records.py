@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What FSx has, as records of one form made from AWS' answers. Pure.
+"""FSx resources as uniform records made from AWS' answers. Pure.
 
 Source of the fields: botocore's service model of FSx (API version 2018-03-01).
 """
@@ -23,7 +23,7 @@ ENDED_ACTIONS = ("COMPLETED", "FAILED", "CANCELLED")
 
 @dataclass(frozen=True)
 class Action:
-    """A change of a file system that AWS has not finished; progress in percent, None where AWS does not say."""
+    """A change of a file system that AWS has not finished; progress in percent, None if AWS does not report it."""
 
     type: str
     status: str

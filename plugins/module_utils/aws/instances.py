@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """EC2's instances, a page at a time, with only what is asked for taken out of the XML.
 
-A GPU instance has 32 network interfaces and so some 20 kB of XML, of which an inventory wants a few lines.
+A GPU instance has 32 network interfaces and so some 20 kB of XML, and an inventory needs a few lines of it.
 botocore's parser builds all of it first, which is most of what an inventory of thousands of instances takes. Here
 botocore still does the rest (credentials, signing, tries, errors, pages), and the body of a good answer is read by
 expat before botocore's parser sees it, which gets what is left: the token of the next page.
@@ -28,9 +28,9 @@ PAGE = 1000
 _EFA = frozenset(("efa", "efa-only"))
 _EFA_IN_BYTES = tuple(f"<interfaceType>{kind}</interfaceType>".encode() for kind in _EFA)
 _OPEN, _CLOSE = b"<networkInterfaceSet>", b"</networkInterfaceSet>"
-# What could hold a text that looks like an element and is none.
+# Places that could hold text that looks like an element.
 _ODD = (b"<![CDATA[", b"<!--")
-# What is read, by element: a name for the record, or what lies below. "item" is an entry of a list.
+# The elements to read: a name for the record, or the elements below. "item" is an entry of a list.
 _TAG = {"key": "key", "value": "value"}
 _INSTANCE: dict[str, t.Any] = {
     "instanceId": "id",
@@ -149,7 +149,7 @@ def read(body: bytes) -> tuple[list[Raw], str]:
 def _pieces(body: bytes) -> t.Iterator[tuple[bytes, int]]:
     """Yield an answer without the interfaces of its instances, and how many EFA interfaces each piece lost.
 
-    Nine tenths of the answer about a GPU instance are its interfaces, of which only the number of EFA ones is wanted.
+    Nine tenths of the answer about a GPU instance are its interfaces, but only the number of EFA ones is needed.
     They are counted in the bytes; written in another way than EC2 does, they are left in and read like the rest.
     """
     if any(odd in body for odd in _ODD):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What AWS PCS says of a cluster that its instances' tags do not: Slurm's version and who serves which queue.
+"""Data on a cluster that only AWS PCS has, not its instances' tags: Slurm's version and the queues of node groups.
 
 Source: the API reference of AWS Parallel Computing Service.
 """
@@ -14,7 +14,7 @@ from .fleet import PcsCluster
 
 
 def cluster(client: t.Any, name: str) -> PcsCluster:
-    """Return what PCS says of one of its clusters.
+    """Return PCS' description of one of its clusters.
 
     Args:
         client: boto3's client of pcs.

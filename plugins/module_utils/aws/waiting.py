@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Waiting for something in AWS that has no waiter: look, pause, look again, until it is done or time is up."""
+"""Waiting for AWS resources without a waiter: poll until it is done or time is up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Wait:
         """Look until `done` accepts what was seen, and return that.
 
         Args:
-            still: says of what was seen last what it still is, for the message when time is up.
+            still: describes the last seen state, for the message when time is up.
         Raises:
             AwsProblem: time is up. What `look` raises passes through.
         """

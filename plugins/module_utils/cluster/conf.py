@@ -55,7 +55,7 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
         ["SelectType", "select/cons_tres"],
     ]
     if model["topology"]["file"] == "topology.conf":
-        # topology.yaml says itself which plugin reads it.
+        # topology.yaml itself names the plugin that reads it.
         pairs.append(["TopologyPlugin", f"topology/{model['topology']['plugin']}"])
     if per_cpu:
         pairs.append(["DefMemPerCPU", str(per_cpu)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What InfiniBand and NVLink say about where nodes are, as slurm_topology describes it. Pure.
+"""The place of nodes from InfiniBand and NVLink, in the form of slurm_topology. Pure.
 
 Reads the topology file of ibnetdiscover(8) and the section "Fabric" of `nvidia-smi -q`.
 """
@@ -25,7 +25,7 @@ _NO_CLUSTER = ("", "N/A", "00000000-0000-0000-0000-000000000000")
 
 
 class FabricError(ValueError):
-    """Text that does not say where nodes are. The message says what is wrong, and the remedy."""
+    """Text without the place of nodes. The message has the fault and the remedy."""
 
 
 def _components(links: Mapping[str, Iterable[str]]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the cluster model is built from, how it is read, and the form of a problem. Pure.
+"""The input of the cluster model, how it is read, and the form of a problem. Pure.
 
 The model and the checks of preflight both read the inputs with the functions of this file.
 """
@@ -32,7 +32,7 @@ SERVICE_GROUPS = (
 )
 # All that is read of another host's variables: each look-up costs, a thousand hosts times.
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_host")
-# What the cluster model reads of other roles' variables, besides all of its own role's.
+# Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
     "cluster_users_source",
     "mariadb_database",
@@ -57,7 +57,7 @@ class Inputs(t.TypedDict):
     facts: dict[str, dict[str, t.Any]]  # trainwright_node of each host that answered
     host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
-    remove: list[str]  # names of nodes to take out
+    remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm
     limit: str  # ansible_limit, "" without one
     variables: list[str]  # names of variables that look like this collection's

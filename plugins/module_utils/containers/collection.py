@@ -128,12 +128,12 @@ def collect(
 ) -> Record:
     """Remove images of the store, and of its users' stores, that no job can use.
 
-    A job finds an image by a link. So no running job uses an image that had no link before the
+    A job finds an image by a link. So no running job uses an image that was without a link before the
     oldest of them started, whether by name or by path, from its script or from a step, and later
     jobs do not find it either.
 
     jobs_since: when the oldest running job started; without one, the time of asking.
-    max_age: remove images that have had no link for so many seconds. max_size: remove, the longest without
+    max_age: remove images that have been without a link for so many seconds. max_size: remove, the longest without
     a link first, until all images take at most so many bytes. min_age: never before so many
     seconds without a link.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What can go wrong with container images, in one line each. Runs on nodes: Python 3.9."""
+"""Errors of container images, in one line each. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pwd
 
 
 class ImageError(RuntimeError):
-    """What went wrong, why, and what to do, in one line.
+    """A fault, its cause and its remedy, in one line.
 
     kind: reference (no such image), credentials, network, space, missing (a program), denied,
     damaged, name (taken or impossible), unknown (no image of that name), failed.

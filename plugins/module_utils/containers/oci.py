@@ -10,7 +10,7 @@ import typing as t
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What calls crun; the role oci installs it.
+# Settings that call crun; the role oci installs it.
 RUNTIME = "/usr/lib/trainwright/slurm-crun"
 STEP = "%u %n.%j.%s"
 _FIRST, _MORE = (21, 8), (23, 2)

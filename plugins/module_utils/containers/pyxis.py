@@ -85,7 +85,7 @@ def problems(version: str, options: dict[str, t.Any]) -> Iterator[tuple[str, str
 def plugstack_line(version: str, options: dict[str, t.Any], plugin: str = PLUGIN) -> str:
     """Return Pyxis' line of plugstack.conf: our defaults as far as this version has them, then the options.
 
-    `optional`: a node whose plugin is missing or was built for another Slurm goes on running jobs without
+    `optional`: a node whose plugin is missing or was built for another Slurm continues to run jobs without
     containers; that the plugin is there is checked elsewhere.
     """
     have = number(version)

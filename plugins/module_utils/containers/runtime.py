@@ -1,7 +1,7 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of Slurm, Enroot and Pyxis a host has, and what keeps container jobs from running there."""
+"""The versions of Slurm, Enroot and Pyxis on a host, and the problems that prevent container jobs there."""
 
 from __future__ import annotations
 

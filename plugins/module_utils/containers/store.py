@@ -128,7 +128,9 @@ class Store:
             if phase == last[0] and now < last[1] + 1:
                 return
             last = (phase, now)
-            with contextlib.suppress(OSError):  # a full disk must not hide the error that tells so
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk must not hide the error that reports it
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{who}: {line}\n".encode(), 0)
             say(line)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A directory, on NFS for instance, as a destination: a file is written aside, read back, and renamed."""
+"""A directory (such as on NFS) as a destination: a file is written under a temporary name, read back, and renamed."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Directory:
         return {path: There(entry.size, str(entry.mtime_ns)) for path, entry in files.items()}
 
     def refuse(self, files: t.Mapping[str, Entry]) -> None:
-        """Raise DatasetError where there is no room for these files."""
+        """Raise DatasetError if there is not enough space for these files."""
         above = self.path
         while not os.path.isdir(above):
             above = os.path.dirname(above)
         seen = os.statvfs(above)
         free, needed = seen.f_bavail * seen.f_frsize, sum(one.size for one in files.values())
-        # Some file systems do not say how large they are.
+        # Some file systems do not report their size.
         if seen.f_blocks and needed > free:
             raise DatasetError(
                 f"{self.path}: {human(needed)} are to be written and {human(free)} are free -> make room there, or "
@@ -113,7 +113,7 @@ class Directory:
                 raise ChangedError(local)
             os.fchmod(copy.fileno(), os.fstat(source.fileno()).st_mode & 0o777)
             os.fsync(copy.fileno())
-            # What is read back comes from the disk or the server, not from this host's memory.
+            # The data is read back from the disk or the server, not from this host's memory.
             os.posix_fadvise(copy.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             copy.seek(0)
             while block := manifest.read(copy, BLOCK):

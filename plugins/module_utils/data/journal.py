@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What was sent already: one line a file, written as it goes, so that a run that is killed costs nothing again.
+"""The journal of sent files: one line a file, written at once, so that nothing is sent again after a killed run.
 
 Each line goes to the kernel in one write, so that a killed process loses none; the disk gets them in batches. After a
 power cut the last lines may be missing or torn: those files are compared again, not believed.
@@ -47,7 +47,7 @@ class Journal:
     """The journal of one source and one destination; a context manager that holds its lock.
 
     Attributes:
-        sent: what it says, by path.
+        sent: its entries, by path.
     """
 
     def __init__(self, path: str) -> None:
@@ -135,7 +135,7 @@ def _line(path: str, sent: Sent | None) -> bytes:
 
 
 def look(path: str) -> tuple[dict[str, Sent], int]:
-    """Read a journal without its lock; none is there: nothing. Return what it says and the number of its lines."""
+    """Read a journal without its lock; a missing one is empty. Return its entries and the number of its lines."""
     sent: dict[str, Sent] = {}
     try:
         with open(path, "rb") as stream:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a directory holds, and the checksums of its files."""
+"""The contents of a directory, and the checksums of its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK = 1 << 20
 
 
 class DatasetError(Exception):
-    """What cannot go on, in one line `where: what, why -> remedy`.
+    """An error that ends the task, in one line `where: what, why -> remedy`.
 
     Attributes:
         action: the call of AWS that failed, by its name in IAM; empty where it is none.
@@ -163,7 +163,7 @@ def sums(path: str, expected: Entry, kind: str = "sha256", part: int = 0) -> Sum
 
     Args:
         kind: of the combined checksum, sha256 or md5.
-        part: bytes of a part; 0: the file has no parts.
+        part: bytes of a part; 0: the file is not split.
     Raises:
         ChangedError: it is gone, or not as expected, or changed meanwhile.
         DatasetError: it cannot be read.
@@ -209,7 +209,7 @@ def _new(kind: str) -> t.Any:
 
 
 def said(error: OSError, path: str) -> DatasetError:
-    """What an error of the operating system means here."""
+    """The meaning of an error of the operating system here."""
     what = error.strerror or str(error)
     remedies = {
         errno.EACCES: "run the task as a user who may (become_user), or change the permissions",

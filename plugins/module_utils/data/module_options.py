@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the modules for data sets share: a destination made of a module's options, and a file of progress."""
+"""Shared by the modules for data sets: a destination made from a module's options, and a progress file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def target_of(module: t.Any, url: str, jobs: int) -> Bucket | Directory:
     # One pool for files, one for parts of files.
     config: dict[str, t.Any] = {"retries": RETRIES, "max_pool_connections": 2 * jobs}
     for name in ("request_checksum_calculation", "response_checksum_validation"):
-        # Each object has its SHA-256; what newer releases add by themselves, other stores refuse.
+        # Each object has its SHA-256; other stores reject the checksums that newer releases add automatically.
         if name in Config.OPTION_DEFAULTS:
             config[name] = "when_required"
     region = module.region or "us-east-1"
@@ -54,7 +54,7 @@ def target_of(module: t.Any, url: str, jobs: int) -> Bucket | Directory:
 
 
 def teller(path: str) -> t.Callable[[str], None]:
-    """What keeps the last line of progress in a file. Where that cannot be written, it says nothing."""
+    """Keeps the last line of progress in a file, and silently stops if the file cannot be written."""
 
     def tell(line: str) -> None:
         with contextlib.suppress(OSError):

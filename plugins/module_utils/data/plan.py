@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is to be sent, what is whole already, and what is at the destination alone."""
+"""The files to send, those that are complete already, and those that exist only at the destination."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _PERMISSION = {
     "UploadPart": "PutObject", "CompleteMultipartUpload": "PutObject", "ListParts": "ListMultipartUploadParts",
     "ListMultipartUploads": "ListBucketMultipartUploads",
 }  # fmt: skip
-# What a store says whose answer to a request with checksums is no.
+# Errors of stores that refuse a request with checksums.
 _UNKNOWN = {
     "NotImplemented",
     "InvalidArgument",
@@ -83,7 +83,7 @@ def split(url: str) -> tuple[str, str]:
 
 
 def part_size(size: int) -> int:
-    """Bytes of a part of a file: the same for each run, so that one goes on where another ended.
+    """Bytes of a part of a file: the same for each run, so that one can continue where another ended.
 
     >>> part_size(1 << 30) == PART, part_size(1 << 40) // MIB
     (True, 105)
@@ -132,7 +132,7 @@ class Bucket:
             what = "the bucket is in another region -> give its region"
             return DatasetError(f"s3://{self.name}: {what}", f"s3:{action}", code)
         response = getattr(error, "response", {})
-        if code == "403":  # a HEAD has no body that says more
+        if code == "403":  # a HEAD response lacks a body with details
             response["Error"]["Code"] = "AccessDenied"
         problem = explain(error, "s3", action)
         return DatasetError(f"s3://{self.name}: {problem}", problem.action, problem.code)
@@ -180,7 +180,7 @@ class Bucket:
         """Compare an object with a file of its size; None: it is another.
 
         Args:
-            read_back: read the object where its checksums say nothing. Without it, that is None.
+            read_back: read the object where its checksums do not decide. Without it, the result is None.
         Raises:
             ChangedError: the file is not as in `entry`.
             DatasetError: a call failed.
@@ -210,7 +210,7 @@ class Bucket:
         return self._read(path, local, entry, tag) if read_back else None
 
     def _part_size(self, path: str, size: int, count: int) -> int:
-        """Bytes of the first part of an object; 0 where the store does not say."""
+        """Bytes of the first part of an object; 0 if the store does not return it."""
         first = int(self._call("HeadObject", path, PartNumber=1)["ContentLength"])
         if first == size and count > 1:  # the store passes over the number
             first = part_size(size)
@@ -312,7 +312,7 @@ class Bucket:
         tag = answer["ETag"].strip('"')
         told = answer.get("ChecksumSHA256", "") if kind == "SHA256" else tag
         text = base64.b64encode(own).decode() if kind == "SHA256" else own.hex()
-        # Each part was verified as it came; what the store says of the whole must fit where it says it.
+        # Each part was verified as it came; the store's checksum of the whole must match if it returns one.
         if (
             told
             and (kind == "SHA256" or _MD5.fullmatch(told.partition("-")[0]))

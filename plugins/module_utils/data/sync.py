@@ -27,7 +27,7 @@ EVERY = 1.0
 
 @dataclass
 class Outcome:
-    """What was done; in check mode, what would be.
+    """The result; in check mode, the expected one.
 
     Attributes:
         files, size: of the source, size in bytes.
@@ -103,9 +103,9 @@ class Sync:
 
         Args:
             delete: remove from the destination what the source does not have, at most `confirm` files.
-            check: only say what would be done. Nothing is written.
+            check: only return what would be done. Nothing is written.
         Raises:
-            DatasetError: something failed. What was sent until then is noted, and not sent again.
+            DatasetError: something failed. Files sent until then are recorded, and not sent again.
         """
         began = time.monotonic()
         made = self.outcome
@@ -232,7 +232,7 @@ class Sync:
         try:
             done = self._target.same(path, os.path.join(self._source, path), entry)
         except ChangedError:
-            return False  # sending it says what became of it
+            return False  # sending it reports its outcome
         if done is None:
             return False
         if journal is not None:

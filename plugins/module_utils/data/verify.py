@@ -25,7 +25,7 @@ class Comparison:
         missing: not at the destination. other: there with another size or content, and which. extra: there alone.
         recent: changed in the source so short ago that they were not judged.
         checked: files whose checksums were compared.
-        read_back: of these, objects that had to be read since their checksums say nothing.
+        read_back: of these, objects that had to be read since their checksums do not decide.
     """
 
     files: int = 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a machine of a type has: from our table, from a site's own lines, or from what EC2 says."""
+"""The hardware of a machine type: from our table, from a site's own entries, or from EC2."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Nvme:
 
 @dataclasses.dataclass(frozen=True)
 class MachineType:
-    """What a machine of a type has. None: there is none, or it is not known.
+    """The hardware of a machine type. None: missing or unknown.
 
     architecture: as `uname -m` has it. memory_mib: as it is sold, in MiB. nvlink_links and
     pcie_width: of each GPU. efa_interfaces: at most. network_layers: length of what EC2 answers
@@ -127,9 +127,9 @@ def find(name: str, site: t.Mapping[str, MachineType] | None = None) -> MachineT
 
 # -- EC2's API -------------------------------------------------------------------------------------
 def from_api(item: t.Mapping[str, t.Any]) -> MachineType:
-    """Return what an item of EC2's DescribeInstanceTypes says.
+    """Return the type in an item of EC2's DescribeInstanceTypes.
 
-    NVLink links, PCIe width and layers, which EC2 does not say, come from our table and are None for
+    NVLink links, PCIe width and layers, which EC2 does not return, come from our table and are None for
     a type that it lacks. A fraction of a GPU counts as one with its share of the memory.
 
     item: as boto3 returns it; InstanceType, VCpuInfo and MemoryInfo are needed (KeyError).
@@ -185,7 +185,7 @@ _NEEDED = ("vcpus", "cores", "memory_mib")
 
 
 def site_types(given: object, where: str = "machine_types") -> dict[str, MachineType]:
-    """Return a site's own lines, checked; a line of a name that we have too changes only what it says.
+    """Return a site's own entries, checked; an entry for a name in our table changes only the given fields.
 
     given: a mapping of names to mappings with the fields of MachineType, e.g.
         ``{"node-h100": {"vcpus": 224, "cores": 112, "memory_mib": 2097152,

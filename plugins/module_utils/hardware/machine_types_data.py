@@ -1,4 +1,4 @@
-# What machines that clusters are built of have: EC2's GPU and Trainium types, and reference machines.
+# The hardware of common cluster machines: EC2's GPU and Trainium types, and reference machines.
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The table of machine types, one line each, read by machine_types.py.
@@ -9,7 +9,7 @@ Columns, "-" for none or not known:
 2. architecture, as `uname -m` has it
 3. logical CPUs, 4. cores, 5. threads of a core
 6. memory in MiB, as it is sold; the kernel shows some percent less
-7. devices: count x model : memory of one in MiB; an underscore stands for a space
+7. devices: count x model : memory of one in MiB; an underscore means a space
 8. NVLink links of each GPU; 0 for a GPU without
 9. width of each GPU's PCIe link in lanes
 10. EFA interfaces at most

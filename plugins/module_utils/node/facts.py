@@ -1,9 +1,9 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node is and runs: readers of /proc and /sys, and parsers of the few commands needed.
+"""The facts of a node: readers of /proc and /sys, and parsers of the few commands needed.
 
-Every reader takes the root of the file system, so that recorded trees can stand in for a machine.
+Every reader takes the root of the file system, so that recorded trees can replace a machine.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def gather(
             read(os.path.join(places["config_dir"], "slurm.conf"))
         ),
     }
-    # dpkg keeps a journal here only while it works: one that is left tells of an interruption.
+    # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted.
     facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
     facts["slurm"] = {
         **slurm_version(commands, release["like"], places),

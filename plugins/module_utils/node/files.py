@@ -25,12 +25,12 @@ HIDDEN = "[hidden: secret]\n"
 
 
 class FilesError(Exception):
-    """A wanted state that cannot be reached; the message says where, why and what helps."""
+    """A wanted state that cannot be reached; the message has the place, the cause and the remedy."""
 
 
 @dataclass
 class Change:
-    """What is to be done to one path, and how it looks before and after."""
+    """The changes to one path, and its state before and after."""
 
     path: str
     kind: str  # directory, file, link, absent, attributes

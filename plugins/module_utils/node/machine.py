@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a machine is: CPUs, memory, operating system, cgroups, GPUs, EFA, disks. Runs on nodes: Python 3.9."""
+"""Facts of a machine: CPUs, memory, operating system, cgroups, GPUs, EFA, disks. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cpu_layout(root: str = "/") -> dict[str, int]:
     packages, cores = set(), set()
     for cpu in online:
         topology = os.path.join(base, "cpu%d" % cpu, "topology")
-        # -1 is what some ARM machines say: one socket.
+        # Some ARM machines report -1 for one socket.
         packages.add(max(read_int(os.path.join(topology, "physical_package_id")), 0))
         cores.add(read(os.path.join(topology, "thread_siblings_list")) or str(cpu))
     cpus = len(online) or os.cpu_count() or 1
@@ -108,7 +108,7 @@ def virtualization(root: str = "/") -> str:
         for name in ("sys_vendor", "product_name")
     ).lower()
     if "amazon" in dmi:
-        # The .metal types have no hypervisor, but the same vendor.
+        # The .metal types do not have a hypervisor, but the same vendor.
         return "none" if ".metal" in dmi else "amazon"
     for word, name in (
         ("kvm", "kvm"),
@@ -170,7 +170,7 @@ def pci_address(text: str) -> str:
 
 
 def gpu_minors(root: str = "/") -> dict[str, int]:
-    """Device minor of each NVIDIA GPU by PCI address, as the driver tells them."""
+    """Device minor of each NVIDIA GPU by PCI address, from the driver."""
     minors = {}
     for path in glob.glob(os.path.join(root, "proc/driver/nvidia/gpus/*/information")):
         match = re.search(r"^Device Minor:\s*(\d+)", read(path), re.M)

@@ -74,7 +74,7 @@ def listening_inodes(root: str, ports: set[int]) -> dict[str, int]:
 
 
 def listeners(root: str, ports: list[int]) -> dict[str, str]:
-    """Which process listens on each of the ports; free ports are left out, "?" where not told."""
+    """Which process listens on each of the ports; free ports are left out, "?" if unknown."""
     inodes = listening_inodes(root, set(ports))
     found = {str(port): "?" for port in inodes.values()}
     waiting = dict(inodes)

@@ -33,7 +33,7 @@ _PRINCIPAL = re.compile(r"[^\s,\"'\\]+")
 
 
 class SecretError(Exception):
-    """A secret cannot be read, made or used; the message says where, what, why and the remedy."""
+    """A secret cannot be read, made or used; the message has the place, the fault, the cause and the remedy."""
 
 
 def make(secret: str) -> bytes:
@@ -263,7 +263,7 @@ def _ssh_keygen(arguments: list[str]) -> str:
 def adoptable(config_dir: str, munge_key: str = "/etc/munge/munge.key") -> dict[str, str]:
     """Return {secret: file} that a cluster which already runs on this host uses.
 
-    The JWT key is where AuthAltParameters of slurm.conf says (slurm.conf(5)).
+    AuthAltParameters of slurm.conf has the path of the JWT key (slurm.conf(5)).
     """
     found = {"munge_key": munge_key, "slurm_key": os.path.join(config_dir, "slurm.key")}
     with contextlib.suppress(OSError), open(os.path.join(config_dir, "slurm.conf"), "rb") as file:

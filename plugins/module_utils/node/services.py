@@ -25,7 +25,7 @@ PROPERTIES = (
     "LoadError",
 )
 RUNNING = ("active", "reloading")
-# What `systemctl enable` changes; static, indirect, generated and alias units have no switch.
+# States that `systemctl enable` changes; static, indirect, generated and alias units cannot be enabled.
 CAN_ENABLE = ("disabled", "linked", "linked-runtime", "enabled-runtime")
 IS_ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
 VERBS = ("start", "stop", "restart", "reload")
@@ -36,7 +36,7 @@ SETTLE_S = 0.4
 
 
 class ServicesError(Exception):
-    """A unit that cannot be brought to its state; the message says which, why and what helps."""
+    """A unit that cannot be brought to its state; the message has the unit, the cause and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Action:
 
 @dataclass
 class State:
-    """What systemd says about a unit, and what was recorded when it was last started."""
+    """The state of a unit in systemd, and the record of its last start."""
 
     load: str = "not-found"
     active: str = "inactive"
@@ -199,7 +199,7 @@ def _lines(path: str) -> list[str]:
 
 
 class Stamps:
-    """What each unit was last started with, one small file a unit."""
+    """The digest that each unit was last started with, in one small file a unit."""
 
     def __init__(self, directory: str = STAMPS) -> None:
         self.directory = directory
@@ -299,8 +299,8 @@ class Services:
             verbs = [a.action for a in actions if a.unit == unit and a.action in VERBS]
             for verb in verbs:
                 if verb == "stop" or (spec["stamp"] and verb != "reload"):
-                    # Forgotten first: whoever interrupts this run leaves a unit that is restarted.
-                    # A caller without a stamp says nothing about what the unit runs with.
+                    # Removed first: if this run is interrupted, the next one restarts the unit.
+                    # A caller without a stamp does not know the unit's configuration.
                     self.stamps.forget(unit)
                 self._do(unit, verb)
             if spec["state"] == "started":
@@ -354,7 +354,7 @@ class Services:
 
 
 def not_ready(ready: dict) -> str:
-    """What is still missing, "" once the service answers."""
+    """The missing condition, "" once the service answers."""
     if ready.get("port") and ready["port"] not in listening_ports():
         return "nothing listens on port %d" % ready["port"]
     if ready.get("socket") and ready["socket"] not in listening_sockets():

@@ -29,7 +29,7 @@ DECLARED_MARKER = "trainwright: declared keys"
 
 
 class UsersError(Exception):
-    """A wanted state that cannot be reached; the message says who, why and what helps."""
+    """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def group_specs(groups: list[dict], users: list[dict], accounts: Accounts) -> li
             continue  # a group of this very list
         gid = user["gid"] if user["gid"] is not None else user["uid"]
         if user["gid"] is None and user["name"] in accounts.users:
-            continue  # whoever made this account chose its group
+            continue  # the creator of this account chose its group
         specs.append({"name": user["name"], "gid": gid, "system": user["system"]})
         named.add(user["name"])
     return specs
@@ -349,7 +349,7 @@ def make_home(home: str, uid: int, gid: int, skeleton: str = "/etc/skel") -> boo
 
 
 def with_block(text: str, marker: str, lines: list[str]) -> str:
-    """Text with the lines in a marked block of their own; no block where there are no lines."""
+    """Text with the lines in a separate marked block; without lines, the block is left out."""
     begin, end = "# BEGIN %s" % marker, "# END %s" % marker
     have = text.splitlines()
     block = [begin, *lines, end] if lines else []
@@ -363,7 +363,7 @@ def with_block(text: str, marker: str, lines: list[str]) -> str:
 
 
 def ensure_keys(home: str, name: str, ssh_key: bool, declared: list[str] | None, check: bool):
-    """What was (or would be) done in ~/.ssh. Must run as the user: root follows no user's links.
+    """The (expected) changes in ~/.ssh. Must run as the user: root must not follow users' links.
 
     The lines of other people in authorized_keys stay. Returns a list of what was done.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Renders a report as one HTML page that needs nothing else: tables, verdicts, curves as inline SVG. Pure.
 
-A report is a Report of sections, which are Text, Table and Chart. Every text is escaped; the page has no script,
+A report is a Report of sections, which are Text, Table and Chart. Every text is escaped; the page is free of scripts,
 follows the reader's choice of light or dark, and can be mailed or printed. Runs on nodes: Python 3.9.
 """
 

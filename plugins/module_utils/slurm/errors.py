@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What can go wrong between a module and Slurm, in one form for both transports. Pure."""
+"""Errors between a module and Slurm, in one form for both transports. Pure."""
 
 from __future__ import annotations
 

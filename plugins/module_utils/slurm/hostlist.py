@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 try:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-except ImportError:  # pragma: no cover - said once, with the remedy, by require_clustershell()
+except ImportError:  # pragma: no cover - require_clustershell() reports it, with the remedy
     NodeSet = None
 
 _TRAILING_NUMBER = re.compile(r"^(.*?)(\d+)$")

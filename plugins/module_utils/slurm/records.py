@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What Slurm shows, as typed records; the same from scontrol, sacct, --json and slurmrestd. Pure.
+"""Slurm's objects as typed records; the same from scontrol, sacct, --json and slurmrestd. Pure.
 
 Units: points in time are seconds since 1970 (UTC), durations seconds, memory MiB. None is "not set"
 or "no limit" (field by field below); text that is not set is "". Runs on nodes: Python 3.9.
@@ -35,7 +35,7 @@ ENDED = frozenset(
 
 @dataclass(frozen=True)
 class Record:
-    """What all records share."""
+    """Base of all records."""
 
     def as_dict(self) -> dict[str, t.Any]:
         """The record as a module returns it: tuples become lists."""
@@ -143,7 +143,7 @@ class Job(Record):
 class Partition(Record):
     """A partition. Names in lists are as Slurm has them; an empty list is "all".
 
-    None in a bool, and "" in preempt_mode, over_subscribe and state: this transport does not say
+    None in a bool, and "" in preempt_mode, over_subscribe and state: this transport does not return it
     (slurmrestd shows them all only from v0.0.45 on).
     """
 
@@ -178,7 +178,7 @@ class Reservation(Record):
     """An advance reservation."""
 
     name: str
-    state: str = ""  # ACTIVE, INACTIVE; "" where this transport does not say
+    state: str = ""  # ACTIVE, INACTIVE; "" if this transport does not return it
     start_time: int | None = None
     end_time: int | None = None
     nodes: str = ""  # hostlist
@@ -223,7 +223,7 @@ class Event(Record):
     cluster: str = ""
     node: str = ""  # "" for an event of the whole cluster
     start_time: int | None = None
-    end_time: int | None = None  # None: it goes on
+    end_time: int | None = None  # None: it continues
     state: str = ""
     reason: str = ""
     user: str = ""

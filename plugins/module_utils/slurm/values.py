@@ -19,7 +19,7 @@ from . import records
 from .hostlist import natural_key
 
 _UNIT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
-#: What Slurm writes for a duration or a size that is not limited, not set or not known.
+#: Slurm's words for a duration or a size that is not limited, not set or not known.
 _NO_VALUE = frozenset(
     ("", "-1", "unlimited", "infinite", "partition_limit", "none", "n/a", "unknown", "invalid")
     + ("(null)", "not_set")
@@ -83,7 +83,7 @@ JOB_FLAGS = {
 }
 #: scontrol's output has other words for some flags of a reservation than its input.
 _RESERVATION_FLAGS = {"STATIC": "STATIC_ALLOC", "NO_HOLD_JOBS_AFTER_END": "NO_HOLD_JOBS_AFTER"}
-#: What Slurm fills into a path of output ("filename pattern" in sbatch(1)), of what a record has.
+#: Placeholders in the path of an output ("filename pattern" in sbatch(1)) that a record can fill in.
 _PATTERN = re.compile(r"%([0-9]*)([%AaJjNux])")
 
 
@@ -238,7 +238,7 @@ def number(value: t.Any) -> int | None:
     """Return a number of slurmrestd or of --json, None when it is not set or not limited.
 
     Newer ones write {"set": .., "infinite": .., "number": ..}, older ones the number itself with
-    NO_VAL, INFINITE and -1 where there is no number.
+    NO_VAL, INFINITE and -1 instead of a number.
     """
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
@@ -304,7 +304,7 @@ def job_state(words: t.Iterable[str]) -> tuple[str, tuple[str, ...]]:
 def reservation_flags(shown: t.Iterable[str]) -> tuple[str, ...]:
     """Return flags of a reservation by the names under which scontrol takes them, sorted.
 
-    Left out are SPEC_NODES and REOCCURRING, which say what other options already say, and the time
+    Left out are SPEC_NODES and REOCCURRING, which repeat other options, and the time
     of PURGE_COMP.
     """
     given = {_RESERVATION_FLAGS.get(name, name) for name in (flag.split("=")[0] for flag in shown)}
@@ -315,7 +315,7 @@ def reservation_flags(shown: t.Iterable[str]) -> tuple[str, ...]:
 def output_path(pattern: str, job: records.Job) -> str:
     """Return the path of a job's output with %j and the like filled in, as sbatch(1) has them.
 
-    What is not known of the job yet stays as it is.
+    Placeholders whose value is not known yet stay as they are.
     """
 
     def fill(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Trains a small model over all ranks (DDP, Gloo), each with data of its own, and says what came out on each.
+"""Trains a small model over all ranks (DDP, Gloo), each with its own data, and prints the result of each.
 
 RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT come from torchrun, or from Enroot's hook.
 """

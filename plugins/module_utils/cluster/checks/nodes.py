@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What slurm_node declares of a compute node, against the machine."""
+"""Compares slurm_node of a compute node with the machine."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FOREIGN = ("slurm_ha_state_save_location",)
 
 
 def _has_type(value: t.Any, kind: str, single: bool) -> bool:
-    """Tell whether the value has the type, as the docstring of this file says.
+    """Return whether the value has the type, as described in this file's docstring.
 
     single: of the type raw only one text or number is right.
     """

@@ -58,7 +58,7 @@ def _read(path: str, limit: int) -> str:
         stream.seek(max(0, size - limit))
         data = stream.read(limit)
     if size > limit:
-        # A line cut in two could hide the name that tells a secret.
+        # A truncated line could hide the name that marks a secret.
         data = data.partition(b"\n")[2]
     text = data.decode("utf-8", "replace")
     return text if size <= limit else f"[the first {size - limit} bytes are left out]\n{text}"
@@ -170,7 +170,7 @@ def _described(path: str) -> str:
     try:
         status = os.stat(path)
         with open(path, "rb") as stream:
-            # A short digest of a random key tells whether two nodes have the same, and no more.
+            # A short digest of a random key shows whether two nodes have the same key, and nothing else.
             digest = hashlib.sha256(stream.read()).hexdigest()[:8]
     except OSError as error:
         return f"{path}: {error}\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a support bundle holds, and how secrets are taken out of it. Pure.
+"""The contents of a support bundle, and how secrets are removed from it. Pure.
 
 Runs on nodes: Python 3.9, standard library only.
 """
@@ -83,7 +83,7 @@ CLUSTER_COMMANDS: dict[str, tuple[str, ...]] = {
 def commands(units: t.Sequence[str], days: int, cluster: bool) -> dict[str, tuple[str, ...]]:
     """Return the commands to run by the name of the file for their output."""
     chosen = dict(NODE_COMMANDS)
-    # Its output is a credential; whether it works is told by systemctl and the daemons' logs.
+    # Its output is a credential; systemctl and the daemons' logs show whether it works.
     del chosen["munge"]
     selected = [part for unit in units for part in ("-u", unit)]
     since = ("--since", f"-{days}d", "--no-pager", "-o", "short-iso")
@@ -151,7 +151,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # --password secret, as an argument of its own.
     (re.compile(rf"(?i)(--(?:{_SECRET_NAME}))\s+(?!-)\S+"), rf"\g<1> {MASK}"),
 )
-# A path or a plain word of slurm.conf after such a name is not a secret, and says much.
+# A path or a plain word of slurm.conf after such a name is not a secret, and is informative.
 _HARMLESS = re.compile(
     r"(?i)^(?:\(null\)|none|null|true|false|yes|no|files|compat|sss|ldap|''|\"\"|/[\w./-]+)$"
 )

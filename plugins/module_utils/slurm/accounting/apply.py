@@ -19,7 +19,7 @@ from . import plan, removals
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
 
-#: What modules about associations share in their argument specs.
+#: Options shared by the modules for associations.
 LIMITS: dict[str, dict[str, t.Any]] = {
     "fairshare": {"type": "str"},
     "qos": {"type": "list", "elements": "str"},
@@ -94,7 +94,7 @@ def converge(
     todo = [planned]
 
     def apply() -> None:
-        # After a failover some of it may be done: what is left is planned anew.
+        # After a failover some of it may be done: the rest is planned again.
         if not todo:
             todo.append(read_and_plan()[1])
         transport.apply(todo.pop().operations)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Plans the changes that lead from the accounting that is to the one that is wanted. Pure.
 
-What is done leaves as operations that sacctmgr and slurmrestd both can do. Equal changes of several
+The result is a list of operations that both sacctmgr and slurmrestd can do. Equal changes of several
 things share an operation. Runs on nodes: Python 3.9, standard library only.
 """
 

@@ -29,7 +29,7 @@ def _few(names: t.Iterable[object]) -> str:
 
 @dataclass
 class Removals:
-    """What is removed: places of users (by lower-case name), users, accounts (children first), QOS."""
+    """The removals: places of users (by lower-case name), users, accounts (children first), QOS."""
 
     places: dict[str, set[Place]] = field(default_factory=dict)
     users: list[str] = field(default_factory=list)

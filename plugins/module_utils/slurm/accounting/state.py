@@ -113,7 +113,7 @@ def to_set(key: str, value: object, shown: str = "") -> str:
 # --- state ---------------------------------------------------------------------------------------
 @dataclass
 class State:
-    """What slurmdbd holds: rows of sacctmgr by name, associations of one cluster."""
+    """Contents of slurmdbd: rows of sacctmgr by name, associations of one cluster."""
 
     clusters: dict[str, Row] = field(default_factory=dict)
     accounts: dict[str, Row] = field(default_factory=dict)
@@ -190,7 +190,7 @@ def _columns(base: t.Sequence[str], settings: t.Iterable[t.Mapping[str, t.Any]])
 # --- what is wanted ------------------------------------------------------------------------------
 @dataclass
 class Owned:
-    """What may be removed: accounts below some, users of some, QOS by pattern; limit of removals."""
+    """Permitted removals: accounts below some, users of some, QOS by pattern; limit of removals."""
 
     accounts_below: tuple[str, ...] = ()
     users_of: tuple[str, ...] = ()

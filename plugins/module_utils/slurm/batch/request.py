@@ -79,7 +79,7 @@ def nodes_of(script: Script) -> int | None:
     return int(match[1]) if match else None
 
 
-#: Options of launchers that only say how the processes find each other, not what runs.
+#: Options of launchers that only configure how the processes find each other, not the program.
 RENDEZVOUS = frozenset(
     "nnodes node-rank rdzv-id rdzv-backend rdzv-endpoint rdzv-conf master-addr master-port standalone"
     " num-nodes no-ssh hostfile machine-rank num-machines main-process-ip main-process-port"
@@ -103,5 +103,5 @@ def run_by(launch: Launch) -> tuple[t.Any, ...]:
     return (starter, launch.launcher, tuple(kept), tuple(program))
 
 
-#: Options that say how many processes run on a node, or in all (accelerate).
+#: Options for the number of processes on a node, or in all (accelerate).
 PROCESSES = ("nproc-per-node", "num-gpus", "num-processes")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-#: What a value is. number: a count with "no limit"; plain: an integer without it; float; minutes and
+#: The type of a value. number: a count with "no limit"; plain: an integer without it; float; minutes and
 #: seconds: a time with "no limit"; grace: plain seconds (an object in v0.0.39 only); tres: counts of
 #: trackable resources; text, name, names: text, one name, a list of names; share: a number or
 #: "parent"; flags and mode: words that slurmrestd writes otherwise.

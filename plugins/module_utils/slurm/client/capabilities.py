@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What each transport can do in each version of Slurm: module x operation x version x transport. Pure.
+"""The capabilities of each transport in each version of Slurm: module x operation x version x transport. Pure.
 
 A row names the first release in which the commands and slurmrestd can do an operation, or never.
 Runs on nodes: Python 3.9.

@@ -227,7 +227,7 @@ class Cli:
 
     def reservations(self) -> list[records.Reservation]:
         """All reservations."""
-        # JSON has no comment.
+        # JSON lacks the comment.
         return text.reservations(self._show("reservations"))
 
     def licenses(self) -> list[records.License]:

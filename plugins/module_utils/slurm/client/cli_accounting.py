@@ -161,7 +161,7 @@ def apply(run: Run, operations: t.Sequence[Operation]) -> None:
 
 
 def _apply_one(run: Run, lines: list[str], operation: Operation) -> None:
-    """Put the operation among the lines, or do it at once where its input cannot say it."""
+    """Put the operation among the lines, or do it at once if sacctmgr's input format cannot express it."""
     for arguments in _pieces(operation):
         line = _line(arguments)
         if line is None:

@@ -212,7 +212,7 @@ def _ended(item: Item) -> records.Job:
     }
     # Energy that nothing measured is a negative number.
     tres = {name: count for name, count in counts.items() if count is not None and count >= 0}
-    # slurmrestd writes the time of the request where there is no time yet.
+    # slurmrestd writes the time of the request if there is not a time yet.
     start, end = _moment(item, "time/start"), _moment(item, "time/end")
     waits = state == "PENDING" and start == end
     hosts, reservation = _text(item, "nodes"), _get(item, "reservation/name")
@@ -246,7 +246,7 @@ def _ended(item: Item) -> records.Job:
         comment=_text(item, "comment/job"),
         workdir=_text(item, "working_directory"),
     )
-    # Not before 24.05; the records of the accounting say no default.
+    # Not before 24.05; the accounting records lack a default.
     stdout, stderr = (
         values.output_path(_text(item, f"std{stream}_expanded", f"std{stream}"), job)
         for stream in ("out", "err")
@@ -302,7 +302,7 @@ def _allowed(item: Item, *paths: str) -> tuple[str, ...]:
 
 
 def _preempt_mode(modes: t.Any) -> str:
-    """Return the mode as scontrol writes it; "" for none of its own, where that is not said."""
+    """Return the mode as scontrol writes it; "" if it does not have its own, or if that is unknown."""
     words = _words(modes)
     if words == ["DISABLED"]:
         return "OFF"

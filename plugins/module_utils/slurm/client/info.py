@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What slurm_info does: reads what is asked for, and keeps what the filters ask for."""
+"""Implements slurm_info: reads the requested records, and filters them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import SlurmError, unknown_names
 from .session import Session
 from .transport import Transport
 
-#: What can be read, in the order in which it is returned.
+#: The kinds of records, in the order in which they are returned.
 SUBJECTS = (
     *("nodes", "jobs", "partitions", "reservations", "licenses", "controllers", "events"),
     "configuration",

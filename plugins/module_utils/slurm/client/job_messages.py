@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is said of a job, each in one line: how far it is, why it failed, why Slurm refused it.
+"""Messages about a job, each in one line: its progress, why it failed, why Slurm refused it.
 
 Pure, but for the look-ups of names through a transport. Runs on nodes: Python 3.9.
 """
@@ -129,7 +129,7 @@ def failure(seen: View) -> str:
         happened = f"ended as {state}"
     where = f" on {seen['nodes']}" if seen.get("nodes") else ""
     reason = seen.get("reason") or ""
-    # "NonZeroExitCode", "TimeLimit" and the like say the state once more.
+    # "NonZeroExitCode", "TimeLimit" and the like repeat the state.
     why = f" ({reason})" if reason and state in ("FAILED", "CANCELLED") and code is None else ""
     said = _last(seen.get("stderr_tail") or "")
     said = f"; the last it wrote: {said}" if said else ""
@@ -162,9 +162,9 @@ def late(seen: View, waited: float) -> str:
 
 # -- refusals --------------------------------------------------------------------------------------
 def refusal(error: SlurmError, transport: Transport, options: Options, user: str) -> SlurmError:
-    """Return what to say when Slurm does not take a job: with names and limits that it does take.
+    """Return the message when Slurm refuses a job: with names and limits that it accepts.
 
-    What cannot be looked up (no accounting, no permission) leaves the error as it was.
+    Without the data (no accounting, no permission), the error stays as it was.
     """
     text = str(error)
     for pattern, explain in _REFUSALS:
@@ -343,7 +343,7 @@ def _plain(said: str) -> t.Callable[[Transport, Options, str, re.Match[str]], st
     return lambda transport, options, user, match: said
 
 
-# What Slurm says (src/common/slurm_errno.c, src/sbatch) -> how to say why, and what to do.
+# Slurm's error (src/common/slurm_errno.c, src/sbatch) -> cause and remedy.
 _REFUSALS: tuple[
     tuple[str, t.Callable[[Transport, Options, str, re.Match[str]], str]],
     ...,

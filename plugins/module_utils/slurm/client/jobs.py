@@ -191,7 +191,7 @@ def wait(
 ) -> View:
     """Look at a job until it has ended, cannot start, or timeout seconds have passed; return it.
 
-    patience: seconds for which slurmctld may be silent. say: gets a line when something changed.
+    patience: seconds for which slurmctld may be silent. say: called with a line when something changed.
     The result has "waited" as well, in seconds. Raises the SlurmError of a look unless it is a passing one.
     """
     begin = clock()

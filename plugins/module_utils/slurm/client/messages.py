@@ -13,7 +13,7 @@ import typing as t
 
 from ..errors import Kind, SlurmError
 
-# Where a command or slurmrestd puts its own name before what it says.
+# Prefixes with a program's own name in the messages of commands and slurmrestd.
 _PREFIX = re.compile(
     r"(?:(?:sacctmgr|scontrol|sbatch|scancel|sacct|slurmrestd): )?(?:error|fatal): |slurm_[a-z_]+ error: ?"
 )
@@ -36,7 +36,7 @@ _TOKEN = (
     "make a new token (scontrol token username=NAME lifespan=SECONDS) for the user in rest_user"
 )
 
-#: Kind, texts of which one is in what Slurm said, remedy; the first row that fits counts.
+#: Kind, alternative texts in Slurm's message, remedy; the first matching row counts.
 TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
     (
         "off",
@@ -193,11 +193,11 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
 
 
 def said(text: str) -> str:
-    """Return what a command or slurmrestd said as one line, without the program's own name."""
+    """Return the message of a command or slurmrestd as one line, without the program's own name."""
     lines: list[str] = []
     for line in text.splitlines():
         words = " ".join(_PREFIX.sub("", line).split())
-        # scontrol says the same twice: with what it did, and without.
+        # scontrol prints the message twice: with its action, and without.
         if words and not any(other.endswith(words) for other in lines):
             lines.append(words)
     joined = " ".join(lines)
@@ -205,7 +205,7 @@ def said(text: str) -> str:
 
 
 def classify(text: str, what: str, who: str = "", database: bool = False) -> SlurmError:
-    """Return the error for what Slurm said.
+    """Return the error for Slurm's message.
 
     text: its output. what: what was asked of it, such as the command line. who: as which user.
     database: whether it was slurmdbd that was asked, so that a refused connection is its.

@@ -32,7 +32,7 @@ class Step:
 
 @dataclasses.dataclass
 class Plan:
-    """What happens to one node, in order; what of it changes; why it is kept as it is."""
+    """The actions on one node, in order; their changes; or why the node is left as it is."""
 
     steps: list[Step] = dataclasses.field(default_factory=list)
     before: dict[str, t.Any] = dataclasses.field(default_factory=dict)
@@ -237,7 +237,7 @@ def _apply(session: Session, transport: t.Any, plans: t.Mapping[str, Plan]) -> N
 
 
 def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[str, Node]:
-    """Wait for the nodes as the task says, and return all nodes."""
+    """Wait for the nodes as the task requests, and return all nodes."""
     params = session.params
     limit = params["wait_timeout"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the modules that change slurmctld's objects share: names, diffs, waiting, one object's life.
+"""Shared by the modules that change slurmctld's objects: names, diffs, waiting, creating and removing.
 
 Runs on nodes: Python 3.9.
 """
@@ -18,7 +18,7 @@ from .session import Session
 from .transport import Transport
 
 _Found = t.TypeVar("_Found")
-#: What an object's settings become, and what of it differs before and after.
+#: The new settings of an object, and its differences before and after.
 Differences = tuple[dict[str, str], dict[str, t.Any], dict[str, t.Any]]
 # Options that hold names of the accounting: kind of row, and its column.
 _NAMED = {
@@ -76,7 +76,7 @@ def wait(
     pause: float = 0.5,
     longest: float = 5.0,
 ) -> _Found:
-    """Call look until left says of what it found that nothing is left, and return it.
+    """Poll look() until left(result) is empty, and return the last result.
 
     left: "" or what is still awaited and the remedy, which becomes the error. Raises SlurmError:
     timeout, after that many seconds.
@@ -99,7 +99,7 @@ def converge(
     find: t.Callable[[Transport], t.Any],
     planned: t.Callable[[Transport, t.Any], Differences],
 ) -> dict[str, t.Any]:
-    """Make, change or remove one object as params["state"] says, and return the module's result.
+    """Create, change or remove one object according to params["state"], and return the module's result.
 
     kind: partition or reservation, as in the transport's methods. find: the record, or None.
     planned: what brings it (None: a new one) to what the task wants. Raises SlurmError.
@@ -153,7 +153,7 @@ def _explained(
 def check_accounting(transport: Transport, params: t.Mapping[str, t.Any]) -> None:
     """Raise SlurmError, with the nearest names, for accounts, QOS and users that are in none.
 
-    Without accounting, nobody knows better than Slurm itself, and nothing is said.
+    Without accounting, only Slurm itself can check this, so there is no message.
     """
     for option, (kind, column) in _NAMED.items():
         given = params.get(option) or []

@@ -56,7 +56,7 @@ def may_resume(node: Node, reasons: t.Collection[str], owner: str) -> bool:
 def why_not_ready(name: str, node: Node | None, states: t.Collection[str] = READY) -> str:
     """Return "" when the node is ready, else in one line why not, and the remedy.
 
-    A node drained by a person, or by a check of ours, is ready: it waits for whoever drained it.
+    A node drained by a person, or by a check of ours, is ready: whoever drained it has to resume it.
     """
     if node is None:
         return "slurmctld does not know it -> run site.yml with this node, so that it is defined"

@@ -34,7 +34,7 @@ REMOVABLE = frozenset(
         *("STATIC_ALLOC", "USER_DELETE"),
     }
 )
-# Flags that Slurm sets by itself.
+# Flags that Slurm sets on its own.
 _IMPLIED = frozenset({"ALL_NODES", "PART_NODES", "REPLACE_DOWN", "SPEC_NODES"})
 _LISTS = {"users": "Users", "groups": "Groups", "accounts": "Accounts"}
 _TEXTS = {"partition": "PartitionName", "features": "Features", "comment": "Comment"}
@@ -192,7 +192,7 @@ def _nodes(
 ) -> None:
     wanted = objects.hosts(params["nodes"], "nodes")
     if wanted == ["ALL"]:
-        # With a partition, all of its nodes: Slurm follows their changes by itself.
+        # With a partition, all of its nodes: Slurm follows their changes automatically.
         if params.get("partition") and "PART_NODES" in old.flags:
             return
         text, names = "ALL", set(nodes)

@@ -36,7 +36,7 @@ _TIMEOUT = 60.0  # seconds
 _REFUSED = (401, 511)
 _NOT_CHANGED = 304  # what was to be removed is not there
 _UNSPECIFIED = "Unspecified error"
-# How slurmrestd says that a query found nothing; older ones make an error of it (ESLURM_REST_EMPTY_RESULT).
+# slurmrestd's answer when a query finds nothing; older ones return an error (ESLURM_REST_EMPTY_RESULT).
 _NOTHING = re.compile(r"nothing found|no results|empty result|data has not changed", re.I)
 
 
@@ -75,7 +75,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _opener(unix_socket: str, ca_path: str | None) -> urllib.request.OpenerDirector:
-    """What opens URLs; Ansible's open_url reads all certificates for each request anew (40 ms)."""
+    """Opens URLs; Ansible's open_url reads all certificates again for each request (40 ms)."""
     if unix_socket:
         plain = urllib.request.ProxyHandler({})
         return urllib.request.build_opener(plain, _UnixHandler(unix_socket), _NoRedirect)
@@ -254,7 +254,7 @@ class Rest:
         )
 
     def _unspecified(self, what: str) -> SlurmError:
-        """22.05 says no more, whether slurmctld does not answer or the token is bad: slurmdbd does."""
+        """22.05 gives the same answer if slurmctld is down or the token is bad: slurmdbd tells them apart."""
         api = what.rpartition("/slurm/")[2].partition("/")[0]
         try:
             self.request("GET", f"/slurmdb/{api}/clusters/")

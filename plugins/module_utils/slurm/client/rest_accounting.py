@@ -46,7 +46,7 @@ def _split(columns: t.Sequence[str], own: t.Collection[str]) -> list[str]:
 
 
 def _associations(get: Get, api: str, cluster: str) -> list[Document]:
-    """Return the associations of a cluster, with their own limits where this version can tell.
+    """Return the associations of a cluster, with their own limits if this version returns them.
 
     v0.0.38 and v0.0.39 show those that accounts pass on as well.
     """
@@ -62,7 +62,7 @@ def _clusters(get: Get, api: str) -> list[Document]:
     found = get(_path(api, "clusters"), {}).get("clusters") or []
     if number_of(api) > 38:
         return found
-    # v0.0.38 shows clusters that were removed; these have no association of root any more.
+    # v0.0.38 shows clusters that were removed; these no longer have root's association.
     roots = get(_path(api, "associations"), {"account": "root"}).get("associations") or []
     there = {item.get("cluster") for item in roots}
     return [item for item in found if item.get("name") in there]
@@ -220,7 +220,7 @@ class _Writer:
             "name": name,
             "description": own.get("description") or there.get("description") or name,
             "organization": own.get("organization") or there.get("organization") or name,
-            # What is not sent is taken from the account (v0.0.40 and later).
+            # Omitted values come from the account (v0.0.40 and later).
             "coordinators": there.get("coordinators") or [],
         }
 

@@ -89,7 +89,7 @@ def _show(text: str, first: str, then: str, texts: t.Mapping[str, str]) -> list[
 
 
 def _lines(lines: t.Sequence[str], texts: t.Mapping[str, str]) -> Fields:
-    """Return the fields of a record of many lines; a free text goes on to the end of its line."""
+    """Return the fields of a record of many lines; a free text continues to the end of its line."""
     fields: Fields = {}
     open_text = ""
     for number, line in enumerate(lines):
@@ -231,7 +231,7 @@ def _job(fields: Fields) -> records.Job:
         batch_host=_plain(fields, "BatchHost"),
     )
     stdout, stderr = (values.output_path(fields.get(key, ""), job) for key in ("StdOut", "StdErr"))
-    # 26.05 does not say StdErr when it is the same.
+    # 26.05 does not print StdErr when it is the same.
     return dataclasses.replace(job, stdout=stdout, stderr=stderr or stdout)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a transport (cli, rest) does for the modules. Pure: the protocol and its arguments."""
+"""The interface of a transport (cli, rest) for the modules. Pure: the protocol and its arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Operation:
 
 
 class Transport(t.Protocol):
-    """One way to Slurm. Every method raises errors.SlurmError; none waits or tries again by itself."""
+    """One way to Slurm. Every method raises errors.SlurmError; none waits or retries on its own."""
 
     name: str  # cli or rest
 
@@ -98,4 +98,4 @@ class Transport(t.Protocol):
         """Rows of cluster, account, user, qos and assoc with lower-case columns, as sacctmgr -nP shows them."""
 
     def apply(self, operations: t.Sequence[Operation]) -> None:
-        """Make changes of the accounting, in their order. What was made before an error stays."""
+        """Make changes of the accounting, in their order. Changes before an error stay."""

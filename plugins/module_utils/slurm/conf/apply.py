@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass
 class Wanted:
-    """What has to be done: `changes` to files, then `action` on slurmctld."""
+    """The work to do: `changes` to files, then `action` on slurmctld."""
 
     changes: list[files.Change]
     records: list[files.Change]
@@ -197,7 +197,7 @@ class Controller:
         lines = [
             line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
         ]
-        # Of several backups ours is the one with our name, where SlurmctldHost uses it.
+        # If there are several backups, ours is the one with our name in SlurmctldHost.
         name = os.uname().nodename.split(".")[0]
         ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
         return any(line.rstrip().endswith(" is UP") for line in ours)

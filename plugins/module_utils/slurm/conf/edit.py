@@ -17,7 +17,7 @@ from ..errors import SlurmError
 from ..hostlist import fold_in_order
 from . import syntax
 
-#: Options of slurm.conf of which each line counts; of the others, the last one
+#: Options of slurm.conf where each line counts; for the others, the last one
 #: (slurm.conf(5) of 22.05 for SlurmctldHost, of 24.11 for the scripts).
 REPEATED = ("SlurmctldHost", "Prolog", "Epilog", "PrologSlurmctld", "EpilogSlurmctld")
 #: Passwords: never shown.
@@ -39,7 +39,7 @@ _OTHER_SPELLING = {
 }
 #: Options of a node line with one value for each node, or one for all.
 _BY_NODE = ("NodeAddr", "NodeHostname", "BcastAddr", "Port")
-#: What a line of gres.conf is known by.
+#: The keys that identify a line of gres.conf.
 _GRES = ("NodeName", "Name", "Type", "File")
 
 
@@ -221,7 +221,7 @@ def _names(kind: str, text: str) -> list[str]:
 
 
 class Row:
-    """A logical line: what it says, and its text."""
+    """A logical line: its options, and its text."""
 
     def __init__(self, raw: str, number: int, file: str) -> None:
         self.number = number

@@ -22,7 +22,7 @@ from . import apply, edit, syntax
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf")
 #: run(argv) -> (exit status, stdout, stderr)
 Run = Callable[[list[str]], tuple[int, str, str]]
-#: Where a slurm.conf is looked for, after what SLURM_CONF says; /opt/slurm is that of ParallelCluster.
+#: Search path of slurm.conf, after SLURM_CONF; /opt/slurm is that of ParallelCluster.
 _CONFIG = ("/etc/slurm", "/opt/slurm/etc", "/usr/local/etc", "/etc/slurm-llnl")
 _PROGRAMS = {"slurmdbd.conf": ("slurmdbd",)}
 _STEPS = {

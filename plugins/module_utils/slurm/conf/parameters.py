@@ -1,4 +1,4 @@
-# What Slurm's configuration files may hold, by version, and what a change of each option takes.
+# The options of Slurm's configuration files, by version, and the action that a change of each needs.
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Data about slurm.conf, cgroup.conf, gres.conf and slurmdbd.conf for Slurm 22.05 to 26.05.
@@ -236,7 +236,7 @@ _RPC = (
 _TCP = "slurm.conf(5) from 23.11: changes to TCP listening settings require a daemon restart"
 _ONCE = "before 23.11 a plugin is loaded once in the life of a daemon [ours, from the source]"
 
-#: What a change of a parameter of slurm.conf takes on a live cluster, where `scontrol
+#: The action that a change of a parameter of slurm.conf needs on a live cluster, where `scontrol
 #: reconfigure` is not enough: (parameter, first release or None, release before which it holds or
 #: None, action, source). Actions: restart_slurmctld, restart_slurmd, restart_both, refuse.
 #: A parameter that is not listed for a release takes a reconfigure.
@@ -311,7 +311,7 @@ RESTART: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     ("SlurmctldPort", None, None, "restart_both", _TCP),
     ("SlurmdPort", None, None, "restart_both", _TCP),
     ("SlurmdUser", None, None, "restart_slurmd", "a process keeps its user [ours]"),
-    # Before 23.11 reconfigure read the files anew inside the running process.
+    # Before 23.11, reconfigure read the files again inside the running process.
     ("AccountingStorageEnforce", None, "23.11", "restart_slurmctld", _MAN),
     ("AccountingStorageType", None, "23.11", "restart_slurmctld", _ONCE),
     ("AcctGatherEnergyType", None, "23.11", "restart_slurmd", _ONCE),
@@ -343,7 +343,7 @@ RESTART: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     ("TopologyPlugin", None, "23.11", "restart_both", _ONCE),
 )
 
-#: The same for the other files. What is not listed takes a reconfigure in gres.conf and cgroup.conf
+#: The same for the other files. Options that are not listed need a reconfigure in gres.conf and cgroup.conf
 #: (their manuals: "unless otherwise noted"), and a restart of slurmdbd in slurmdbd.conf.
 RESTART_OTHER: dict[str, tuple[tuple[str, str | None, str | None, str, str], ...]] = {
     "gres.conf": (
@@ -382,14 +382,14 @@ RESTART_OTHER: dict[str, tuple[tuple[str, str | None, str | None, str, str], ...
     ),
 }
 
-#: Single settings inside a parameter that is otherwise read anew:
+#: Single settings inside a parameter that is otherwise read again:
 #: (parameter, setting, first release, release before which it holds, action, source).
 RESTART_SETTINGS: tuple[tuple[str, str, str | None, str | None, str, str], ...] = (
     ("SchedulerParameters", "no_backup_scheduling", None, "23.11", "restart_slurmctld", _MAN),
 )
 
-#: What a change of the lines that describe nodes takes; "nodes" stands for a node that appears or
-#: goes, "hardware" for what a node is, "text" for what is said about it.
+#: The action that a change of node lines needs; "nodes" means a node that appears or
+#: disappears, "hardware" its hardware, "text" its description.
 NODES: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     (
         "nodes",
@@ -412,5 +412,5 @@ NODES: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     ("text", None, None, "reconfigure", "slurm.conf(5): unless noted otherwise"),
 )
 
-#: Options of a node line that say nothing about its hardware.
+#: Options of a node line that do not describe its hardware.
 NODE_TEXT = ("Feature", "Features", "Reason", "State", "TRESWeights", "Weight", "SuspendTime")

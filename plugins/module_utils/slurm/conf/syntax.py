@@ -36,7 +36,7 @@ _READ_BY_SLURMCTLD = (".conf", ".yaml", ".lua")
 
 
 class ConfError(ValueError):
-    """Text that Slurm's parser would refuse; the message says where and why."""
+    """Text that Slurm's parser would refuse; the message has the place and the cause."""
 
 
 @dataclass
@@ -378,7 +378,7 @@ def parameter_actions(version: str, file: str = "slurm.conf") -> dict[str, tuple
 def restart_parameters(daemon: str, version: str) -> set[str]:
     """Return the scalars of slurm.conf whose change needs `daemon` (slurmd, slurmctld) restarted.
 
-    What is refused on a live cluster needs both restarted once it was allowed.
+    A change that is refused on a live cluster restarts both daemons once it is allowed.
     """
     return {
         name
@@ -524,7 +524,7 @@ def decide(old: Conf, new: Conf, version: str, file: str = "slurm.conf") -> Deci
 def read_by_slurmctld(path: str) -> bool:
     """Whether slurmctld reads a file of its configuration directory, by the file's name.
 
-    slurmdbd.conf is another daemon's, job_submit.lua is read anew at every submission
+    slurmdbd.conf is another daemon's, job_submit.lua is read again at every submission
     (job_submit_plugins.html).
     """
     name = path.rsplit("/", 1)[-1]

@@ -134,7 +134,7 @@ def settings(machine_type: str = "", *, efa: bool = False, mpi: bool = False) ->
     """Return the variables for a job over several nodes of a machine type, none that is obsolete.
 
     machine_type: such as p5.48xlarge; "" where it is not known. efa: whether the nodes have EFA (the
-    table of machine types says it). mpi: whether MPI itself carries the data.
+    table of machine types has it). mpi: whether MPI itself carries the data.
     """
     family = machine_type.partition(".")[0]
     found = [

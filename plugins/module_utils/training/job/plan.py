@@ -16,7 +16,7 @@ from ...slurm.records import Node, Partition
 from . import schema as jobs
 from .schema import IDLE, PER_NODE, Job, JobError
 
-# Of a node that takes no job, whatever else it is.
+# Flags of a node that does not accept jobs, in any state.
 _CLOSED = frozenset(
     "DRAIN DRAINED DRAINING FAIL FAILING INVALID_REG MAINT NOT_RESPONDING POWERING_DOWN"
     " REBOOT_ISSUED REBOOT_REQUESTED".split()
@@ -30,7 +30,7 @@ def descriptions(
 ) -> list[Job]:
     """Return the checked jobs of a plan.
 
-    given: descriptions as YAML gives them. defaults: keys that each of them has unless it says otherwise;
+    given: descriptions as YAML gives them. defaults: default keys of each of them;
     mappings in them are merged by their keys. Raises JobError with the faults of all.
     """
     made: list[Job] = []
@@ -66,7 +66,7 @@ def _merged(defaults: t.Mapping[str, t.Any], one: object) -> object:
 def resolve(job: Job, nodes: t.Iterable[Node], partitions: t.Iterable[Partition]) -> Job:
     """Return the job with the nodes that are idle now in place of IDLE.
 
-    Of a job with machine_type, those with that feature or a GPU of that name; `p5` stands for p5.48xlarge too.
+    For a job with machine_type, those with that feature or a GPU of that name; `p5` also means p5.48xlarge.
     Raises JobError where none is idle.
     """
     if job.nodes != IDLE:
@@ -101,7 +101,7 @@ def faults(
 ) -> list[str]:
     """Return why the jobs cannot run as planned, a line each; none where they can.
 
-    together: whether they must be able to run at the same time. What other jobs use now does not count, since
+    together: whether they must be able to run at the same time. Resources in use by other jobs do not count, since
     it ends.
     """
     found: list[str] = []
@@ -142,7 +142,7 @@ def _partitions(job: Job, partitions: t.Iterable[Partition]) -> list[Partition]:
 def _fits(
     job: Job, nodes: t.Mapping[str, Node], partitions: t.Sequence[Partition]
 ) -> tuple[list[str], list[str]]:
-    """Return the faults of one job by itself, and the nodes that could take it."""
+    """Return the faults of a single job, and the nodes that could run it."""
     where = f"job {job.name}"
     names = {one.name for one in partitions}
     parts = _partitions(job, partitions)
@@ -224,7 +224,7 @@ def _is(node: Node, machine_type: str) -> bool:
 
 
 class _Room(t.NamedTuple):
-    """What a node can give: CPUs, GPUs, MiB of memory."""
+    """Resources of a node: CPUs, GPUs, MiB of memory."""
 
     cpus: int
     gpus: int
@@ -241,7 +241,7 @@ def _gpus(node: Node) -> int:
 
 
 def _wants(job: Job, whole: _Room) -> _Room:
-    """What the job takes of a node, which has whole."""
+    """The job's share of a node with the resources `whole`."""
     if job.exclusive:
         return whole
     tasks = 1 if job.launcher in PER_NODE else job.tasks_per_node or job.gpu_count or 1
@@ -256,7 +256,7 @@ def _wants(job: Job, whole: _Room) -> _Room:
 
 def _lacks(job: Job, node: Node) -> str:
     """Return what the node has too little of, or nothing."""
-    # Of an expression of several features, Slurm alone knows the meaning.
+    # Only Slurm knows the meaning of an expression of several features.
     simple = re.fullmatch(r"[\w.-]+", job.constraint)
     if simple and job.constraint not in node.features:
         return f"no feature {job.constraint}"

@@ -18,7 +18,7 @@ from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobErro
 PORTS = (20000, 10000)
 #: File with the secrets of one job, by its number, in the home of its owner.
 SECRETS = ".config/trainwright/secrets"
-#: Options that tell Accelerate how the processes work together, one of which it takes.
+#: Options that define how Accelerate's processes work together; it accepts one of them.
 _STRATEGY = re.compile(
     r"--(config[-_]file|cpu|multi[-_]gpu|tpu|use[-_](deepspeed|fsdp|megatron[-_]lm))\b"
 )
@@ -261,7 +261,7 @@ def _training(job: Job, efa: bool) -> str:
     if not job.signal:
         return _titled("The training", f"{step}\ncode=$?")
     name = job.signal.name
-    # Time for the tasks to write a checkpoint and end by themselves.
+    # Time for the tasks to write a checkpoint and end on their own.
     patience = job.signal.seconds - min(30, job.signal.seconds // 2)
     return "\n".join(
         [
@@ -338,13 +338,13 @@ def _step(job: Job, efa: bool) -> list[str]:
             *map(shlex.quote, job.launcher_options),
             *_command(job),
         ]
-    # One task that fails ends all; each line of the output says whose it is.
+    # One task that fails ends all; each line of the output names its task.
     chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
     if job.launcher in PER_NODE and not job.cpus_per_task:
         # One task a node is bound to one core otherwise, with all its processes.
         chosen["cpu-bind"] = "none"
     if job.launcher in PER_NODE:
-        # They find each other by themselves.
+        # They find each other on their own.
         chosen["mpi"] = "none"
     chosen.update(_container(job.container))
     chosen.update(job.srun_options)
@@ -445,7 +445,7 @@ def _launcher(job: Job) -> list[str]:
             'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"'
         )
         words = ""
-    # Of a program that fails, srun drops what it has not written yet: the reason should be in the log by then.
+    # srun drops the unwritten output of a program that fails: the reason should be in the log by then.
     plain = '"$@" || { code=$?; sleep 2; exit "$code"; }'
     lines = [*first, f'exec {words} "$@"' if words else plain]
     script = lines[0] if len(lines) == 1 else "\n    " + "\n    ".join(lines) + "\n  "

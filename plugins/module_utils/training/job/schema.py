@@ -20,10 +20,10 @@ from ...slurm.batch.options import SBATCH, SRUN
 Json = dict[str, t.Any]
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "mpirun", "batch")
-#: Launchers of which one runs on each node and starts that node's processes.
+#: Launchers that run once on each node and start that node's processes.
 PER_NODE = ("torchrun", "deepspeed", "accelerate")
 
-#: The schema. Each option as in Ansible's argument specs; docs/training_jobs.md says what it means.
+#: The schema. Each option as in Ansible's argument specs; docs/training_jobs.md explains it.
 SPEC: dict[str, Json] = {
     "name": {"type": "str", "required": True},
     "command": {"type": "str"},
@@ -128,7 +128,7 @@ FIELDS = {
     "reservation": "reservation",
     "time": "time",
 }
-#: Directories of a job, made before it is submitted, and the variable that tells the tasks of each.
+#: Directories of a job, made before it is submitted, and the variable that passes each to the tasks.
 DIRECTORIES = {
     "data": "TRAIN_DATA",
     "checkpoints": "TRAIN_CHECKPOINTS",
@@ -219,7 +219,7 @@ class Job:
 
     @property
     def gpu_count(self) -> int | None:
-        """GPUs on each node, where the description says how many."""
+        """GPUs on each node, if the description has their number."""
         match = re.search(r"(\d+)$", self.gpus_per_node)
         return int(match[1]) if match else None
 
@@ -539,7 +539,7 @@ def _job(made: Json) -> Job:
 
 
 def _interpreter(made: Json) -> list[str]:
-    """What runs a script that no launcher of Python does."""
+    """The program for a script that a Python launcher cannot run."""
     if made["launcher"] in PER_NODE:
         return []
     return ["python3"] if made["script"].endswith(".py") else []

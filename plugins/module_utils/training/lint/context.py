@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a host knows of its cluster when it judges a batch script. Runs on nodes: Python 3.9."""
+"""A host's knowledge of its cluster for checking a batch script. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cluster(
     workdir: str = "",
     config: str = CONFIG,
 ) -> Cluster:
-    """Return what is known: what is given, else what the host's file says, else nothing.
+    """Return the known values: those given, else those in the host's file, else none.
 
     planned: a duration as sbatch takes it. workdir: where sbatch will be run; "" where that is not
     known. Raises ValueError for a duration or a file that cannot be read.

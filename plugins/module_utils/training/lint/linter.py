@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Says what is wrong with a batch script: each mistake with its line, the reason and the remedy. Pure.
 
-`# job-lint: ignore=RULE,RULE` on a line, or on the line above, says that the rules named do not apply
+`# job-lint: ignore=RULE,RULE` on a line, or on the line above, means that the named rules do not apply
 to it. Runs on nodes: Python 3.9.
 """
 

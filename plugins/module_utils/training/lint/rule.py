@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a rule is, what it knows of the cluster, and questions that several rules ask of a script. Pure.
+"""The form of a rule, its knowledge of the cluster, and helpers shared by several rules. Pure.
 
 A rule reports nothing where it cannot know. Runs on nodes: Python 3.9.
 """
@@ -21,11 +21,11 @@ Found = t.Iterator[tuple[int, str, str]]
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """What is known of the cluster; None is not known, and then nothing is said of it.
+    """The known facts about the cluster; None is unknown, and is not checked.
 
     interfaces: names of the network interfaces of its compute nodes. partitions: its partitions.
     default_memory: whether slurm.conf gives jobs without --mem a part of a node's memory.
-    directory_exists: tells of an absolute path. workdir: where sbatch will be run. planned: seconds
+    directory_exists: tests an absolute path. workdir: where sbatch will be run. planned: seconds
     that the work takes.
     """
 
@@ -63,7 +63,7 @@ _LOOKING = frozenset(
     "cat date df dcgmi echo env fi_info free grep hostname id ls lscpu mkdir nproc nvidia-smi rm"
     " sleep true uname uptime".split()
 )
-#: A task's own number, as srun tells it.
+#: A task's own number, from srun.
 OWN_RANK = re.compile(r"\$\{?(SLURM_(?:PROCID|LOCALID|NODEID))\b")
 
 

@@ -197,7 +197,7 @@ class _Translator:
 
     # -- which training ----------------------------------------------------------------------------
     def _only_launch(self) -> Launch | None:
-        """The one launch that a description can say; None where the script does more."""
+        """The one launch that a description can express; None if the script does more."""
         launches = self.script.launches
         if len(launches) != 1:
             return None
@@ -283,7 +283,7 @@ class _Translator:
             self.job["container"] = self.container
         per_node = self.job["launcher"] in PER_NODE
         if per_node and self.job.get("tasks_per_node") not in (None, "1", 1):
-            # More than one launcher a node was asked for: its own words say it.
+            # More than one launcher a node was requested: its own options define it.
             self.job.update(launcher="srun", launcher_options=[])
             command = self._raw(launch)
             per_node = False
@@ -457,7 +457,7 @@ def _without(
     wanted = {n for c in commands for n in range(c.line, c.end_line + 1)}
     for number in range(first, last + 1):
         text = lines[number - 1]
-        # What belongs to no command: brackets, words such as done, here-documents.
+        # Text outside commands: brackets, words such as done, here-documents.
         mine = number in wanted or number not in every
         if mine and (number in script.documents or _says(text)):
             keep[number] = text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Lists the checkpoints in a directory, and says of each whether it is whole; only reads.
+"""Lists the checkpoints in a directory, and checks whether each is complete; only reads.
 
 Nothing in a checkpoint is loaded: what torch pickled is looked at and never executed. Runs on nodes:
 Python 3.9.
@@ -60,7 +60,7 @@ class Checkpoint:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing that the checkpoint itself says it has."""
+        """Whether all parts that the checkpoint itself lists exist."""
         return not self.why
 
     def as_dict(self, now: float) -> dict[str, t.Any]:
@@ -144,7 +144,7 @@ def _distributed(path: str, sizes: t.Mapping[str, int]) -> str:
     for name in sorted(wanted):
         if not sizes[name]:
             return f"{name} is empty"
-        # Each is a row of torch's archives; what ends before its last one's end is cut off.
+        # Each is a row of torch's archives; a file that ends before the last one's end is truncated.
         with open(os.path.join(path, name), "rb") as file:
             zipped = file.read(4) == b"PK\x03\x04"
         if zipped and not _ends(os.path.join(path, name)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Says in three lines why a training job failed: how it ended, who failed first, what that one said. Pure.
+"""Explains in three lines why a training job failed: how it ended, the first task to fail, its message. Pure.
 
 The others mostly die of the first: their connections break, or srun and torchrun end them. Runs on
 nodes: Python 3.9.
@@ -32,14 +32,14 @@ _TRACEBACK = re.compile(r"(\s*)Traceback \(most recent call last\):")
 _FRAME = re.compile(r'\s*File "([^"]+)", line (\d+)')
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|:?\s*)\Z")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
-#: What needs no traceback to be the reason.
+#: Errors that are the reason even without a traceback.
 _PLAIN = re.compile(
     r"(?:Syntax|Indentation|Tab)Error: |Fatal Python error: |\s*what\(\): "
     r"|.*\[Errno \d+\] |\S+: line \d+: |.*: command not found\Z"
     r"|slurmstepd: error: (?:execve|pyxis|couldn't)|.*\bNo space left on device"
     r"|pyxis: (?!\w+ing\b|imported|exported|completed|version)"
 )
-#: What a rank says that dies of another's death.
+#: Messages of a rank that fails because another one failed.
 _SECONDARY = re.compile(
     r"ChildFailedError|SignalException|KeyboardInterrupt|Dist(?:Backend|Network|Store)Error"
     r"|BrokenPipeError|Connection(?:Reset|Refused|Aborted)?Error|[Cc]onnection (?:closed|reset)"
@@ -56,7 +56,7 @@ _EXCERPT = 5  # lines
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job failed. What is not known is "". excerpt: the last lines of the task that failed first."""
+    """Why a job failed. Unknown values are "". excerpt: the last lines of the task that failed first."""
 
     end: str
     node: str = ""
@@ -69,7 +69,7 @@ class Failure:
 
     @property
     def lines(self) -> tuple[str, str, str]:
-        """How it ended, who failed first, what that one said."""
+        """How it ended, the first task to fail, its message."""
         who = ", ".join(
             f"{name} {value}" for name, value in (("rank", self.rank), ("task", self.task)) if value
         )
@@ -91,7 +91,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class _Report:
-    """What srun, torchrun or a traceback says of one task."""
+    """The report of srun, torchrun or a traceback on one task."""
 
     task: str = ""
     rank: str = ""
@@ -108,7 +108,7 @@ def explain(view: View, lines: t.Sequence[str], after: int = 0) -> Failure:
     view: the job as jobs.look() returns it. lines: of its output and its errors. after: number of
     the line of the last training step; errors before it were survived. Raises nothing.
     """
-    # The last line that anyone wrote says less than what is found here.
+    # The errors found here are more specific than the last line of the log.
     end = job_messages.failure({**view, "stderr_tail": ""})
     texts = [labelled(line.rstrip("\r\n").split("\r")[-1]) for line in lines]
     if view["state"] in _BY_SLURM:
@@ -135,7 +135,7 @@ def explain(view: View, lines: t.Sequence[str], after: int = 0) -> Failure:
     return Failure(end, first.node, first.task, first.rank, how, first.said, _excerpt(texts, first))
 
 
-# -- what the lines say ----------------------------------------------------------------------------
+# -- reading the lines -----------------------------------------------------------------------------
 def _of_srun(line: int, text: str) -> list[_Report]:
     match = _SRUN.search(text)
     if not match:
@@ -145,7 +145,7 @@ def _of_srun(line: int, text: str) -> list[_Report]:
         nodes = values.expand(match["nodes"])
     except ValueError:
         return []
-    # With one task a node they are in the same order; else the line does not say who was where.
+    # With one task a node they are in the same order; else the line does not show which task was where.
     paired = nodes if len(nodes) == len(tasks) else [",".join(nodes)] * len(tasks)
     how = match["how"].strip()
     return [_Report(task, "", node, how, line=line) for task, node in zip(tasks, paired)]

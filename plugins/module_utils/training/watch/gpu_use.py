@@ -49,7 +49,7 @@ def node_of(name: str, job: int) -> str:
 
 
 def read(node: str, lines: t.Iterable[str]) -> GpuUse:
-    """Return what the lines of a file say of its node; lines that are cut off or no measurement are left out."""
+    """Return the measurements of a node from the lines of its file; truncated and other lines are left out."""
     rows: list[tuple[float, str, list[float | None]]] = []
     for line in lines:
         cells = line.split(",")

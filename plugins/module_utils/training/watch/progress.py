@@ -50,7 +50,7 @@ _BAR = re.compile(
 )
 (_BAR_LOSS,) = _compiled(r"\b(?:train[_/])?loss(?:_step)?=(NUM)")
 _EPOCH = re.compile(r"^\s*Epoch:? *\[?(\d+)(?:/(\d+))?", re.IGNORECASE)
-# What a line that tells anything has in it, in small letters: for one step, for _MARK.
+# Words in every relevant line, in lower case: for one step, for _MARK.
 _WORTH = ("loss", "%|")
 _MARKS = ("resum", "going on after", "cancelled at")
 #: Lines after which steps may go back: Slurm ended a step or a job, a training resumes.
@@ -81,17 +81,17 @@ class Point:
     loss: float | None = None  # may be nan or infinite
     samples_per_second: float | None = None
     learning_rate: float | None = None
-    seconds: float | None = None  # of one step, where the log says so
+    seconds: float | None = None  # of one step, if the log has it
     line: int = 0  # in the text that was read, from 1
     time: float | None = None
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a log says of a training. points: one a step, in their order, each step greater than the one before."""
+    """Progress read from a log. points: one a step, in their order, each step greater than the one before."""
 
     points: tuple[Point, ...] = ()
-    #: Whether the log has no steps, so that `step` counts the lines with a loss.
+    #: Whether the log lacks steps, so that `step` counts the lines with a loss.
     counted: bool = False
     #: How often steps went back, as they do when a job starts again.
     restarts: int = 0
@@ -107,7 +107,7 @@ class Progress:
 
     @property
     def total(self) -> int | None:
-        """Steps in all, where the log says so."""
+        """Total number of steps, if the log has it."""
         return next((p.total for p in reversed(self.points) if p.total), None)
 
     @property
@@ -124,7 +124,7 @@ class Progress:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """By what the log says of it, else by its times; of the newest steps. None where it has neither."""
+        """From the log, else from its times; of the newest steps. None without either."""
         run = [point for point in self.points if point.line >= self.since][-_LATEST:]
         given = [point.seconds for point in run if point.seconds]
         if given:
@@ -184,9 +184,9 @@ def moment(text: str) -> float | None:
 
 
 def read(lines: t.Iterable[str], patterns: t.Sequence[re.Pattern[str]] = ()) -> Progress:
-    """Return what the lines of a log say. patterns: in the place of the known forms. Raises nothing.
+    """Return the progress in the lines of a log. patterns: used instead of the known forms. Raises nothing.
 
-    Of several ranks that write the same steps, the first one that did counts, until it falls silent.
+    If several ranks write the same steps, the first one counts, until it stops writing.
     """
     streams: dict[str, _Stream] = {}
     marks: list[int] = []
@@ -227,7 +227,7 @@ class _Bar:
 
 @dataclass
 class _Stream:
-    """What the lines of one rank say."""
+    """The progress in the lines of one rank."""
 
     steps: list[Point] = field(default_factory=list)  # with their step
     losses: list[Point] = field(default_factory=list)  # without one; step is 0
@@ -240,7 +240,7 @@ class _Stream:
         return not self.steps and not self.bars
 
     def take(self, text: str, line: int, patterns: t.Sequence[re.Pattern[str]]) -> bool:
-        """Take a line if it tells of a step or a loss, and return whether it does."""
+        """Process a line if it has a step or a loss, and return whether it does."""
         if not patterns and "%|" in text:
             return self._take_bar(text, line)
         # Most lines are as the one before.
@@ -275,7 +275,7 @@ class _Stream:
         return self._numbered() if self.losses else self._of_bars()
 
     def _of_bars(self) -> list[Point]:
-        """Bars begin anew with each epoch."""
+        """Bars start again with each epoch."""
         epochs = [_EPOCH.match(one.what) for one in self.bars]
         base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
         base = min(base, 1)
@@ -385,7 +385,7 @@ def _replaced(point: Point, step: int, total: int | None, seconds: float | None 
 def _point(
     said: t.Mapping[str, str | None], line: int, when: float | None, seconds: float | None = None
 ) -> Point | None:
-    """Make a point of what a line says; None where that is not a number, or no step was made yet."""
+    """Make a point of a line's values; None where that is not a number, or no step was made yet."""
     try:
         step, total = (int((said.get(key) or "0").replace(",", "")) for key in ("step", "total"))
         loss, rate, lr, given, milliseconds, batch = (
@@ -403,7 +403,7 @@ def _point(
 
 
 def _pace(speed: str | None, unit: str | None) -> float | None:
-    """Return the seconds of a step by what a bar says: 4.9it/s or 2.1s/it."""
+    """Return the seconds of a step from a bar: 4.9it/s or 2.1s/it."""
     try:
         value = float(speed or 0)
     except ValueError:

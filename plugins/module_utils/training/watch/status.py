@@ -112,7 +112,7 @@ class _Log:
         self.modified: float | None = None
         self.skipped = 0
         try:
-            # Whose file it is may put anything there: a pipe must not hold us up.
+            # The owner of the file may put anything there: a pipe must not block us.
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as file:
                 status = os.fstat(handle)
@@ -213,10 +213,10 @@ def _finite(value: float | None) -> float | None:
 def _standstill(
     read: progress.Progress, job: View, logs: t.Sequence[_Log], now: float, minutes: float
 ) -> View:
-    """How long there was no new step, and whether that is too long.
+    """The time without a new step, and whether that is too long.
 
     The log's last change counts, and before it the time between its last step and its last line,
-    where they have one. A job that has started anew has as long as one that has just started.
+    where they have one. A restarted job has as long as one that has just started.
     """
     if job["state"] != "RUNNING" or not job["start_time"]:
         return {"idle": None, "stalled": False}
@@ -251,7 +251,7 @@ def _failure(job: View, logs: t.Sequence[_Log], read: progress.Progress) -> list
 
 
 def _gpus(paths: t.Sequence[str], job: int) -> list[gpu_use.GpuUse]:
-    """What nvidia-smi wrote beside the log."""
+    """The output of nvidia-smi beside the log."""
     found = []
     directory = os.path.dirname(paths[0]) if paths else ""
     try:
@@ -266,7 +266,7 @@ def _gpus(paths: t.Sequence[str], job: int) -> list[gpu_use.GpuUse]:
     return sorted((use for use in found if use.samples), key=lambda use: natural_key(use.node))
 
 
-# -- what is said ----------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 def _summary(result: View) -> str:
     """The state of the training in one line, "" before there is any."""
     shown, parts = result["progress"], []
@@ -298,7 +298,7 @@ def _step(shown: View) -> str:
 
 
 def _lines(result: View) -> list[str]:
-    """What is said on the screen."""
+    """The lines for the screen."""
     job, shown = result["job"], result["progress"]
     line = f"{job_messages.called(job)}: {job_messages.standing(job)}"
     if job["state"] == "PENDING":
