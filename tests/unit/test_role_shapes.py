@@ -1,129 +1,124 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Roles have one shape: main only imports, with tags by role and phase; private variables stay simple."""
+"""Roles have one shape: main only imports, files.yml has what is written, private variables stay simple."""
 
 from __future__ import annotations
 
 import re
 import typing as t
-from pathlib import Path
 
+import jinja2
 import pytest
-import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.unit.test_roles import DAEMONS, ROLES, ROOT, load, specs, strings, tasks
+
 PHASES = ("install", "configure", "service")
-ROLES = [
-    "artifact",
-    "cluster_users",
-    "enroot",
-    "mariadb",
-    "node_base",
-    "node_tools",
-    "oci",
-    "pyxis",
-    "shared_storage",
-    "slurm_build",
-    "support_bundle",
-]
-# Its one phase is to collect, and changes nothing on the hosts.
-COLLECT = {"support_bundle": "collect"}
-
-
-def load(path: Path) -> t.Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def private(role: str) -> dict[str, t.Any]:
-    found: dict[str, t.Any] = {}
-    for path in sorted((ROOT / "roles" / role / "vars").glob("**/*.yml")):
-        found.update(load(path) or {})
-    return found
-
-
-def texts(value: t.Any) -> t.Iterator[str]:
-    """Every text in a variable."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from texts(inner)
-    elif isinstance(value, str):
-        yield value
-
-
-def filters(text: str) -> int:
-    """The number of filters in a text, without those in its quoted parts."""
-    inside = "".join(re.findall(r"{{.*?}}", text, re.DOTALL))
-    return re.sub(r"'[^']*'", "", inside).count("|")
+# Roles whose phase has a name of its own: they change nothing on the hosts.
+OWN_PHASES = {"cluster": ("facts", "model"), "support_bundle": ("collect",)}
+# Every other role reads slurm_model, so --tags slurmd has to make it.
+ALWAYS = ("cluster",)
+# What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
+# munge has a key and no configuration.
+NOT_THERE = {
+    "slurmctld_conf": "slurm_conf",
+    "slurmd_conf": "slurm_conf",
+    "slurm_auth_conf": "",
+    "slurm_auth_template": "",
+}
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_main_only_imports_and_tags(role: str) -> None:
-    path = ROOT / "roles" / role / "tasks" / "main.yml"
-    if not path.is_file():
-        pytest.skip("lends its entry points only")
-    for task in load(path):
-        file = task["ansible.builtin.import_tasks"]
-        phase = file.removesuffix(".yml")
-        assert phase == COLLECT.get(role, phase) and phase in (*PHASES, COLLECT.get(role))
-        tags = [role] if role in COLLECT else [role, phase]
-        assert task["tags"] == tags
-        assert set(task) <= {"name", "ansible.builtin.import_tasks", "tags", "when"}
+    for task in load(ROOT / "roles" / role / "tasks" / "main.yml"):
+        assert set(task) <= {"name", "ansible.builtin.import_tasks", "tags", "when"}, task["name"]
+        phase = task["ansible.builtin.import_tasks"].removesuffix(".yml")
+        assert task["tags"][0] == role
+        assert ("always" in task["tags"]) is (role in ALWAYS)
+        if role in OWN_PHASES:
+            assert phase in OWN_PHASES[role]
+        else:
+            assert set(task["tags"]) & set(PHASES), f"{task['name']}: one of {PHASES}"
+            assert phase not in PHASES or phase in task["tags"]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_tasks_that_are_included_have_the_tags_too(role: str) -> None:
-    """Files included at run time do not inherit them: --tags would skip them."""
+def test_tags_reach_what_is_included_when_the_role_runs(role: str) -> None:
+    """An include of a phase hands its tags on by `apply`, or its tasks have tags of their own."""
     directory = ROOT / "roles" / role / "tasks"
     for phase in PHASES:
-        if not (directory / f"{phase}.yml").is_file():
-            continue
-        for task in load(directory / f"{phase}.yml"):
-            given = task.get("ansible.builtin.include_tasks")
-            if isinstance(given, str):
-                # Each task has tags of its own, since they differ.
-                assert {*task["tags"], phase} == set(PHASES)
-                assert all({role, phase} <= set(one["tags"]) for one in load(directory / given))
-            elif given is not None:
-                assert given["apply"]["tags"] == [role, phase], task["name"]
+        path = directory / f"{phase}.yml"
+        for task in tasks(path) if path.is_file() else ():
+            for name in ("ansible.builtin.include_tasks", "ansible.builtin.include_role"):
+                given = task.get(name)
+                if isinstance(given, dict) and "apply" in given:
+                    assert role in given["apply"]["tags"], f"{path}: {task['name']}"
+                elif isinstance(given, str) and "{{" not in given and "tags" in task:
+                    assert all({role, phase} <= set(one["tags"]) for one in load(directory / given))
+
+
+def filters(expression: t.Any) -> int:
+    """How many filters are chained or nested in an expression of Jinja."""
+    return len(list(expression.find_all(jinja2.nodes.Filter))) + isinstance(
+        expression, jinja2.nodes.Filter
+    )
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_private_variables_have_at_most_two_filters(role: str) -> None:
+def test_no_private_variable_has_more_than_two_filters(role: str) -> None:
     """Anything longer is a tested filter, or a template."""
-    found = {
-        name: most
-        for name, value in private(role).items()
-        if (most := max(map(filters, texts(value)), default=0)) > 2
-    }
-    assert not found
+    environment = jinja2.Environment()
+    for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
+        for name, value in (load(path) or {}).items():
+            for text in strings(value):
+                for output in environment.parse(text).find_all(jinja2.nodes.Output):
+                    assert max(map(filters, output.nodes), default=0) <= 2, f"{path}: {name}"
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_a_role_writes_has_one_shape(role: str) -> None:
-    """Tasks hand the lists of vars/main/files.yml to the modules that write and run."""
-    wanted = {
-        ("trainwright.slurm.config_files", "directories"): f"__{role}_directories",
-        ("trainwright.slurm.config_files", "files"): f"__{role}_files",
-        ("trainwright.slurm.services", "units"): f"__{role}_units",
-    }
-    known = load(path) if (path := ROOT / f"roles/{role}/vars/main/files.yml").is_file() else {}
+def test_what_a_role_writes_and_runs_is_in_vars_files(role: str) -> None:
+    names: dict[str, set[str]] = {"directories": set(), "files": set(), "units": set()}
+    found = ROOT / "roles" / role / "vars" / "main" / "files.yml"
+    given = set(load(found)) if found.is_file() else set()
     for phase in PHASES:
         path = ROOT / "roles" / role / "tasks" / f"{phase}.yml"
-        for task in load(path) if path.is_file() else []:
-            for (module, option), name in wanted.items():
-                given = (task.get(module) or {}).get(option)
-                assert given is None or given == "{{ " + name + " }}", task["name"]
-                assert given is None or name in known
+        for task in tasks(path) if path.is_file() else ():
+            for module in ("config_files", "services", "slurmctld_config"):
+                for option, value in (task.get(f"trainwright.slurm.{module}") or {}).items():
+                    if option in names:
+                        names[option].add(value)
+    other = {f"{{{{ __{role}_other_files }}}}"}
+    for option, values in names.items():
+        assert values - other <= {f"{{{{ __{role}_{option} }}}}"}, f"{role}: {option}"
+        assert not values or f"__{role}_{option}" in given, f"{role}: {option}"
 
 
-def test_no_role_reads_plugins() -> None:
-    """Hosts get Python of this collection by the lookup node_library, which finds the files from the imports."""
-    found = [
-        str(path.relative_to(ROOT))
-        for path in sorted(ROOT.glob("roles/*/[tv]a*/**/*.yml"))
-        if re.search(r"plugins/|module_utils", path.read_text(encoding="utf-8"))
-    ]
-    assert not found
+@pytest.mark.parametrize("point", ["conf", "unit", "files", "template"])
+@pytest.mark.parametrize("role", DAEMONS)
+def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
+    name = f"{role}_{point}"
+    option = specs(role)["main"]["options"].get(name)
+    if name in NOT_THERE:
+        assert option is None
+        return
+    shape = {
+        "conf": ("dict", {}),
+        "unit": ("dict", {}),
+        "files": ("list", []),
+        "template": ("str", ""),
+    }
+    assert (option["type"], option["default"]) == shape[point]
+    files = list((ROOT / "roles" / role).glob("vars/main/*.yml"))
+    files += (ROOT / "roles" / role / "templates").glob("*.j2")
+    # slurmdbd's is merged where the cluster model is built.
+    if name != "slurmdbd_conf":
+        assert any(re.search(rf"\b{name}\b", path.read_text()) for path in files), (
+            f"{name} does nothing"
+        )
+
+
+def test_every_role_runs_in_check_mode_somewhere() -> None:
+    """site.yml runs by --check on fresh hosts (test_converge), a scenario of molecule runs a role alone."""
+    used = {"artifact"}  # its one entry point is called by others
+    for path in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("molecule/*/converge.yml")):
+        used |= set(re.findall(r"trainwright\.slurm\.(\w+)$", path.read_text("utf-8"), re.M))
+    assert set(ROLES) <= used

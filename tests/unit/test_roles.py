@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Rules for every role: specs agree with defaults, and the house's rules for tasks."""
+"""What every role keeps to: specs agree with defaults, and the house's rules for tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 import typing as t
 from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
 
@@ -25,18 +24,8 @@ TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks
 
 # The roles of daemons: one shape for what they write, and the same ways to customise them.
 DAEMONS = ("slurm_auth", "slurm_login", "slurmctld", "slurmd", "slurmdbd", "slurmrestd")
-SHAPED = (*DAEMONS, "pam_slurm_adopt", "slurm_accounts")
 # Roles that read slurm_model, each with the same words where it is missing.
 NEED_MODEL = (*DAEMONS, "slurm_accounts", "slurm_packages")
-PHASES = ("install", "configure", "service")
-# Variables that a daemon's role lacks, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
-# munge has a key and no configuration.
-NOT_THERE = {
-    "slurmctld_conf": "slurm_conf",
-    "slurmd_conf": "slurm_conf",
-    "slurm_auth_conf": "",
-    "slurm_auth_template": "",
-}
 
 
 def load(path: Path) -> t.Any:
@@ -83,7 +72,7 @@ def test_private_variables_are_marked(role: str) -> None:
     for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
         names = load(path) or {}
         if path.name == "model.yml":
-            # The one name that all roles share; the text is a role's message if it is missing.
+            # The one name that all roles share; the text is what a role says where it is missing.
             assert set(names) == {"slurm_model"}
             continue
         assert all(name.startswith(f"__{role}_") for name in names), path
@@ -143,85 +132,6 @@ def strings(value: t.Any) -> t.Iterator[str]:
         yield value
 
 
-def filters(expression: t.Any) -> int:
-    """How many filters are chained or nested in an expression of Jinja."""
-    return len(list(expression.find_all(jinja2.nodes.Filter))) + isinstance(
-        expression, jinja2.nodes.Filter
-    )
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_no_private_variable_has_more_than_two_filters(role: str) -> None:
-    environment = jinja2.Environment()
-    for path in (ROOT / "roles" / role / "vars").glob("**/*.yml"):
-        for name, value in (load(path) or {}).items():
-            for text in strings(value):
-                for output in environment.parse(text).find_all(jinja2.nodes.Output):
-                    assert max(map(filters, output.nodes), default=0) <= 2, f"{path}: {name}"
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_main_only_imports_and_tags(role: str) -> None:
-    for task in load(ROOT / "roles" / role / "tasks" / "main.yml"):
-        assert set(task) == {"name", "ansible.builtin.import_tasks", "tags"}, task["name"]
-        phase = task["ansible.builtin.import_tasks"].removesuffix(".yml")
-        assert task["tags"][0] == role
-        assert set(task["tags"]) & set(PHASES), f"{task['name']}: one of {PHASES}"
-        assert phase not in PHASES or phase in task["tags"]
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_tags_reach_what_is_included_when_the_role_runs(role: str) -> None:
-    """An include hands its tags on only by `apply`; without it, --tags runs the include and nothing in it."""
-    for path in (ROOT / "roles" / role / "tasks").glob("*.yml"):
-        for task in tasks(path):
-            for name in ("ansible.builtin.include_tasks", "ansible.builtin.include_role"):
-                if name in task:
-                    assert role in task[name]["apply"]["tags"], f"{path}: {task['name']}"
-
-
-@pytest.mark.parametrize("role", SHAPED)
-def test_what_a_role_writes_and_runs_is_in_vars_files(role: str) -> None:
-    names = {"directories": set(), "files": set(), "units": set()}
-    found = ROOT / "roles" / role / "vars" / "main" / "files.yml"
-    given = set(load(found)) if found.is_file() else set()
-    for phase in ("configure.yml", "service.yml"):
-        path = ROOT / "roles" / role / "tasks" / phase
-        for task in tasks(path) if path.is_file() else ():
-            for module in ("config_files", "services", "slurmctld_config"):
-                for option, value in (task.get(f"trainwright.slurm.{module}") or {}).items():
-                    if option in names:
-                        names[option].add(value)
-    other = {f"{{{{ __{role}_other_files }}}}"}
-    for option, values in names.items():
-        assert values - other <= {f"{{{{ __{role}_{option} }}}}"}, f"{role}: {option}"
-        assert not values or f"__{role}_{option}" in given, f"{role}: {option}"
-
-
-@pytest.mark.parametrize("point", ["conf", "unit", "files", "template"])
-@pytest.mark.parametrize("role", DAEMONS)
-def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
-    name = f"{role}_{point}"
-    option = specs(role)["main"]["options"].get(name)
-    if name in NOT_THERE:
-        assert option is None
-        return
-    shape = {
-        "conf": ("dict", {}),
-        "unit": ("dict", {}),
-        "files": ("list", []),
-        "template": ("str", ""),
-    }
-    assert (option["type"], option["default"]) == shape[point]
-    files = list((ROOT / "roles" / role).glob("vars/main/*.yml"))
-    files += (ROOT / "roles" / role / "templates").glob("*.j2")
-    # slurmdbd's is merged where the cluster model is built.
-    if name != "slurmdbd_conf":
-        assert any(re.search(rf"\b{name}\b", path.read_text()) for path in files), (
-            f"{name} does nothing"
-        )
-
-
 # The first task of slurm_auth runs once for all hosts, and its failure would stop the others here.
 @pytest.mark.parametrize("roles", [NEED_MODEL[:1], NEED_MODEL[1:]], ids=["slurm_auth", "others"])
 def test_a_role_without_the_model_says_what_it_needs(
@@ -261,7 +171,7 @@ def test_a_role_without_the_model_says_what_it_needs(
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_remedies_name_playbooks_as_everybody_can_run_them(path: Path) -> None:
-    """Only a clone has playbooks/ in the work directory; trainwright.slurm.NAME works everywhere."""
+    """Who installed the collection has no directory playbooks/; trainwright.slurm.NAME works in a clone as well."""
     for task in tasks(path):
         for text in strings(task):
             assert not re.search(r"ansible-playbook .*playbooks/", text), task.get("name")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Limits, kernel settings and logs that role node_base writes, and that they are in effect."""
+"""Limits, kernel settings and logs of role node_base are in effect, and the program of node_tools runs."""
 
 from __future__ import annotations
 
@@ -18,3 +18,10 @@ def test_kernel_settings_are_in_effect(host: Host) -> None:
 
 def test_logs_are_kept_as_long_as_asked(host: Host) -> None:
     assert host.file("/etc/logrotate.d/trainwright-slurm").contains("rotate 7")
+
+
+def test_the_program_finds_what_it_imports(host: Host) -> None:
+    script = r"#!/bin/bash\n#SBATCH --nodes=2 --time=60 --mem=1G\nsrun hostname\n"
+    done = host.run(f"su - nobody -s /bin/sh -c \"printf '{script}' | job-lint -\"")
+    assert done.rc == 0, done.stdout + done.stderr
+    assert host.run("job-lint --rules").stdout.count("\n") > 20

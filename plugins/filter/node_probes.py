@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What node_facts probes on a host, from the cluster's variables."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: node_probes
+short_description: Choose what node_facts probes on a host
+version_added: "1.0.0"
+author: The trainwright team (@trainwright)
+description:
+  - Returns the ports that a host will listen on, the addresses that it must reach, and the users and user ids that
+    must not belong to somebody else.
+  - Accepts values of any type, because types are checked after the facts are read; what cannot be used is left out.
+positional: group_names, groups, hostvars, hosts_in_run
+options:
+  _input:
+    description: >-
+      C(ports), the variable C(slurm_ports); C(rest_port), the variable C(slurm_rest_port); C(users), the variable
+      C(cluster_users); C(uid), the variable C(slurm_user_uid).
+    type: dict
+    required: true
+  group_names:
+    description: Groups of the host.
+    type: list
+    elements: str
+    required: true
+  groups:
+    description: Hosts of all groups.
+    type: dict
+    required: true
+  hostvars:
+    description: Variables of all hosts, for their C(ansible_host).
+    type: dict
+    required: true
+  hosts_in_run:
+    description: Hosts of this run; other compute nodes are not probed.
+    type: list
+    elements: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show what is probed on this host
+  ansible.builtin.debug:
+    msg: >-
+      {{ {'ports': {'slurmctld': 6817, 'slurmd': 6818, 'slurmdbd': 6819}, 'rest_port': 0, 'users': [], 'uid': 64030}
+         | trainwright.slurm.node_probes(group_names, groups, hostvars, ansible_play_hosts_all) }}
+"""
+
+RETURN = r"""
+_value:
+  description: >-
+    C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids), numbers. They are the
+    options of M(trainwright.slurm.node_facts) with these names.
+  type: dict
+"""
+
+import typing as t
+
+# Group, and the key of slurm_ports that its daemon listens on.
+_DAEMONS = {
+    "slurm_controller": "slurmctld",
+    "slurm_database": "slurmdbd",
+    "slurm_compute": "slurmd",
+}
+_USERS = ("slurm", "munge", "slurmrestd")
+
+
+def _number(value: t.Any) -> int:
+    """Return a number, 0 for what is not one."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0
+
+
+def _addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Any]) -> list[str]:
+    found = (str(hostvars[host].get("ansible_host") or "") for host in hosts)
+    return [address for address in found if address]
+
+
+def node_probes(
+    settings: t.Mapping[str, t.Any],
+    group_names: t.Collection[str],
+    groups: t.Mapping[str, t.Sequence[str]],
+    hostvars: t.Mapping[str, t.Any],
+    hosts_in_run: t.Collection[str],
+) -> dict[str, list[t.Any]]:
+    """Return ports, reach, users and uids, the options of node_facts, for one host."""
+    given = settings.get("ports")
+    ports = given if isinstance(given, t.Mapping) else {}
+    listens = [ports.get(daemon) for group, daemon in _DAEMONS.items() if group in group_names]
+    if "slurm_rest" in group_names:
+        listens.append(settings.get("rest_port"))
+    # A refused connection proves that no firewall is in between, as an open one does.
+    groups_to_reach = ["slurm_controller"]
+    if "slurm_controller" in group_names:
+        groups_to_reach += ["slurm_database", "slurm_compute"]
+    in_run = set(hosts_in_run)
+    reach = []
+    for group in groups_to_reach:
+        hosts = groups.get(group) or []
+        if group == "slurm_compute":
+            hosts = [host for host in hosts if host in in_run]
+        port = ports.get(_DAEMONS[group], "")
+        reach += [f"{address}:{port}" for address in _addresses(hosts, hostvars)]
+    listed = settings.get("users")
+    users = (
+        [user for user in listed if isinstance(user, t.Mapping)] if isinstance(listed, list) else []
+    )
+    names = [str(user["name"]) for user in users if user.get("name")]
+    uids = [_number(settings.get("uid")), *(_number(user.get("uid")) for user in users)]
+    return {
+        "ports": [port for port in map(_number, listens) if port],
+        "reach": reach,
+        "users": [*_USERS, *names],
+        "uids": [uid for uid in uids if uid],
+    }
+
+
+class FilterModule:
+    """The filters of this file, for Ansible."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"node_probes": node_probes}

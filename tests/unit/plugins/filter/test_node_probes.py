@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What is probed on a host follows from its groups, and wrong types are left to preflight."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.filter.node_probes import node_probes
+
+PORTS = {"slurmctld": 6817, "slurmd": "6818", "slurmdbd": 6819}
+SETTINGS = {
+    "ports": PORTS,
+    "rest_port": 6820,
+    "users": [{"name": "ada", "uid": 2001}, "wrong", {"name": ""}, {"uid": "x"}],
+    "uid": 64030,
+}
+GROUPS = {
+    "slurm_controller": ["ctl"],
+    "slurm_database": ["db"],
+    "slurm_compute": ["c1", "c2", "c3"],
+}
+HOSTVARS = {
+    "ctl": {"ansible_host": "10.0.0.1"},
+    "db": {"ansible_host": "10.0.0.2"},
+    "c1": {"ansible_host": "10.0.0.3"},
+    "c2": {},
+    "c3": {"ansible_host": "10.0.0.5"},
+}
+
+
+def probes(*group_names: str, **settings: t.Any) -> dict[str, list[t.Any]]:
+    given = {**SETTINGS, **settings}
+    return node_probes(given, group_names, GROUPS, HOSTVARS, ["ctl", "db", "c1", "c2"])
+
+
+def test_a_controller_reaches_everybody_of_this_run() -> None:
+    found = probes("slurm_controller", "slurm_rest")
+    assert found["ports"] == [6817, 6820]
+    assert found["reach"] == ["10.0.0.1:6817", "10.0.0.2:6819", "10.0.0.3:6818"]
+
+
+def test_a_compute_node_reaches_the_controllers() -> None:
+    found = probes("slurm_compute")
+    assert (found["ports"], found["reach"]) == ([6818], ["10.0.0.1:6817"])
+
+
+def test_users_and_their_ids() -> None:
+    found = probes()
+    assert found["users"] == ["slurm", "munge", "slurmrestd", "ada"]
+    assert found["uids"] == [64030, 2001]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ports": "6817"}, {"rest_port": "http"}, {"users": "ada"}, {"uid": None}, {"ports": {}}],
+)
+def test_wrong_types_are_left_to_preflight(wrong: dict[str, t.Any]) -> None:
+    probes("slurm_controller", "slurm_database", "slurm_compute", "slurm_rest", **wrong)
