@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What node_facts probes on a host, from the cluster's variables."""
+"""The probes of node_facts on a host, from the cluster's variables."""
 
 from __future__ import annotations
 
