@@ -152,7 +152,7 @@ def _needs(library: Path, path: Path, inside: str) -> set[str]:
         raise AnsibleLookupError(f"{path}: {error} -> give the path of a Python program") from error
     found: set[str] = set()
     for one in imports:
-        first, _, rest = one.module.partition(".")
+        first, _dot, rest = one.module.partition(".")
         if one.level:
             parents = PurePosixPath(inside).parents
             if not inside or one.level > len(parents):

@@ -152,7 +152,7 @@ partition:
     node_count: {description: How many nodes it has., type: int, returned: always}
     cpus: {description: How many CPUs they have., type: int, returned: always}
     max_time: {description: Longest time of a job in seconds., type: int, returned: always}
-    default_time: {description: Time of a job that does not set one, in seconds., type: int, returned: always}
+    default_time: {description: "Time of a job that does not set one, in seconds.", type: int, returned: always}
     allow_accounts: {description: Accounts that may use it; empty for all., type: list, elements: str, returned: always}
   sample: {name: course, state: UP, nodes: "c[1-2]", node_count: 2, cpus: 8, max_time: 7200}
 error:

@@ -28,7 +28,7 @@ def stop(*_: object) -> None:
 
 
 def batch(step: int, rank: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the data of a rank in a step: the same in every run, so that a resumed run continues as if uninterrupted."""
+    """Return the data of a rank in a step: the same in every run, so that a resumed run continues its curve."""
     random = torch.Generator().manual_seed(1_000_003 * step + rank)
     inputs = torch.randn(size, 32, generator=random)
     return inputs, inputs[:, :8].sum(dim=1, keepdim=True) + torch.sin(inputs[:, 8:9])

@@ -17,7 +17,7 @@ import yaml
 from .conftest import Converged
 from .site import ROOT, Run
 
-SITE = ".venv/bin/ansible-playbook -i ~/cluster trainwright.slurm.site"
+SITE = "ansible-playbook -i ~/cluster trainwright.slurm.site"
 GUIDE = (ROOT / "docs" / "customise.md").read_text(encoding="utf-8")
 
 

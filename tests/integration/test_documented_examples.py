@@ -49,6 +49,7 @@ STAND_INS = {
     '"slurm_cluster_name": "atlas"': '"slurm_cluster_name": "{{ slurm_cluster_name }}", '
     '"slurm_auth_type": "slurm", "slurm_state_save_location": "/shared/slurmctld", '
     '"cluster_mounts": "{{ cluster_mounts }}"',
+    "{{ role_path }}/meta/argument_specs.yml": str(ROOT / "roles/cluster/meta/argument_specs.yml"),
     "lookup('ansible.builtin.template', 'slurm.conf.j2')": "slurm_conf_text",
     # Only the play without a controller waits for it.
     '"controller_timeout": 10': '"controller_timeout": 1',
@@ -107,8 +108,8 @@ cat >/shared/alice/train.sbatch <<'EOF'
 {TRAIN}EOF
 echo 'print("trained")' >/shared/train/train.py
 printf '#!/bin/sh\\necho "$@"\\n' |
-    tee /shared/train/prepare.sh /shared/nightly/run >/shared/tests/all_reduce_perf
-chmod +x /shared/train/prepare.sh /shared/nightly/run /shared/tests/all_reduce_perf
+    tee /shared/train/prepare.sh /shared/train/evaluate /shared/nightly/run >/shared/tests/all_reduce_perf
+chmod +x /shared/train/prepare.sh /shared/train/evaluate /shared/nightly/run /shared/tests/all_reduce_perf
 chown alice /shared/train /shared/nightly /shared/logs
 su alice -c 'mkdir -p ~/.secrets && echo token > ~/.secrets/hf'
 scontrol create partition=gpu nodes=c[1-2]

@@ -8,6 +8,7 @@ from typing import Any
 
 from .conftest import Converged
 from .modules import REST_URL, rest_token, run_tasks
+from .site import poll
 
 MODULE = "trainwright.slurm.slurm_info"
 LISTS = ["nodes", "jobs", "partitions", "reservations", "licenses", "controllers"]
@@ -28,6 +29,8 @@ def test_what_slurm_shows(quiet_site: Converged) -> None:
         "ctl1",
         "scontrol create reservation=info starttime=now+1day duration=60 nodes=c2 users=alice",
     )
+    # A job that another test cancelled gets its exit code only when its last process is gone.
+    poll("no job to be completing", lambda: not site.run("ctl1", "squeue -h -t CG"), 60)
     rest = {"transport": "rest", "rest_url": REST_URL, "rest_token": "{{ token }}"}
     whole = [*LISTS, "configuration", "events"]
     try:

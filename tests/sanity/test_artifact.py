@@ -26,7 +26,6 @@ TOP = {
     "bindep.txt",
     "changelogs",
     "docs",
-    "images",
     "inventories",
     "meta",
     "playbooks",

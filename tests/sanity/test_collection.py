@@ -165,7 +165,7 @@ def names(kind: str) -> list[str]:
     """FQCNs of the plugins of a kind, from the files; a filter is documented in a .yml or .py."""
     found = {path.stem for path in (ROOT / "plugins" / kind).glob("[a-z]*.py")}
     if kind == "filter":
-        found -= {"fabric", "hostlist"}  # files of several filters
+        found -= {"customise", "fabric", "hostlist"}  # files of several filters
         found |= {path.stem for path in (ROOT / "plugins" / kind).glob("*.yml")}
     return sorted(f"trainwright.slurm.{name}" for name in found)
 

@@ -378,7 +378,7 @@ def _allowed(refused: list[str], settings: Settings) -> str:
         "nothing was written; on a live cluster this loses jobs or their records: "
         + "; ".join(refused)
         + ". Remedy: drain the cluster until no job is left, then run again with "
-        "allow_refused: true (slurm_allow_state_move); or put the old value back"
+        "-e slurm_allow_state_move=true (the option allow_refused of the module); or put the old value back"
     )
 
 
