@@ -198,8 +198,11 @@ class Cluster:
         machine.check_host()
         self._close_connections()
         names = list(self.containers())
-        if names:
-            machine.podman("rm", "--force", "--time=0", *names)
+        # A container whose processes are still ending can be removed by the second call.
+        if names and machine.podman("rm", "--force", "--time=0", *names, check=False).returncode:
+            left = list(self.containers())
+            if left:
+                machine.podman("rm", "--force", "--time=0", *left)
         self._remove_network()
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -71,6 +71,10 @@ _FAILED: tuple[tuple[str, str], ...] = (
     ),
     (r"is undefined|has no attribute", "set the variable that the message names in the inventory"),
 )
+# What Ansible puts before the reason when a variable cannot be resolved.
+_WHERE = re.compile(
+    r"^(Task failed: )?(Finalization of task args for '[^']*' failed: )?(Error while resolving value for '[^']*': )+"
+)
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
@@ -115,7 +119,7 @@ def explain(result: t.Mapping[str, t.Any], unreachable: bool = False) -> tuple[s
     if result.get("remedy"):
         return why, one_line(result["remedy"])
     # Not one of `why`, which may have been cut before its remedy.
-    message = " ".join(str(result.get("msg") or "").split())
+    message = _WHERE.sub("", " ".join(str(result.get("msg") or "").split()))
     if " -> " in message:
         why, remedy = message.rsplit(" -> ", 1)
         return one_line(why), one_line(remedy)

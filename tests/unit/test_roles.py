@@ -163,7 +163,7 @@ def test_a_role_without_the_model_says_what_it_needs(
         if result["hosts"][role].get("failed")
     }
     for role in roles:
-        wanted = f"role {role} needs the cluster model: run role trainwright.slurm.cluster"
+        wanted = f"role {role} needs the cluster model -> run role trainwright.slurm.cluster"
         assert wanted in said.get(role, ""), (role, said.get(role))
         main = specs(role)["main"]["description"]
         assert any(line.startswith("Requires: role cluster") for line in main)

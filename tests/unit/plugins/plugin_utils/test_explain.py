@@ -56,3 +56,14 @@ def test_a_cut_message_keeps_its_remedy() -> None:
     why, remedy = explain({"msg": "x" * 1000 + " -> do this"})
     assert len(why) == 400
     assert remedy == "do this"
+
+
+def test_a_reason_in_a_variable_is_shown_without_where_it_was_resolved() -> None:
+    message = (
+        "Task failed: Finalization of task args for 'trainwright.slurm.config_files' failed: Error while "
+        "resolving value for 'directories': role slurmd needs the cluster model -> run role trainwright.slurm.cluster"
+    )
+    assert explain({"failed": True, "msg": message}) == (
+        "role slurmd needs the cluster model",
+        "run role trainwright.slurm.cluster",
+    )
