@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 import weakref
 
+from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.validation import check_type_bool
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     job_options,
@@ -50,6 +51,12 @@ class ActionModule(WaitsForJob):
         """Return the result of the module; a further attempt of a task looks at the job of the one before."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
+        if self._task.async_val and self._task.until and {"script", "content"} & set(arguments):
+            # What runs asynchronously returns no number of a job that the next attempt could look at.
+            raise AnsibleActionFail(
+                "until and async together would submit a job at each attempt -> leave out async: with timeout: 0"
+                " each attempt takes a moment"
+            )
         before = _UNFINISHED.get(self._task)
         if before:
             kept = {name: value for name, value in arguments.items() if name not in _SUBMITS}

@@ -72,7 +72,7 @@ def _number(value: t.Any) -> int:
     """Return a number, 0 for what is not one."""
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0
 
 

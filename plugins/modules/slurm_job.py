@@ -69,6 +69,7 @@ options:
         O(ignore:until), each further attempt looks at the job of the attempt before, even if that job
         has ended meanwhile. Only an attempt after one that saw the job end submits another, so
         C(until) is to be true for a job that has ended.
+      - C(until) and C(async) in one task are refused where it submits a job.
       - In check mode nothing is submitted and RV(ended) stays false, so such a task needs
         C(job.ended or ansible_check_mode) as its C(until).
       - Without it, O(state=completed) waits as long as the job takes, and O(state=cancelled) 120 s.

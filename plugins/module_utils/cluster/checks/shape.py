@@ -52,7 +52,10 @@ def _has_type(value: t.Any, kind: str, single: bool) -> bool:
         return single or isinstance(value, str)
     try:
         DEFAULT_TYPE_VALIDATORS[kind](value)
-    except (TypeError, ValueError):
+        if kind == "int":
+            # The model takes it with int(), which does not read "6.8e3" or infinity.
+            int(value)
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 

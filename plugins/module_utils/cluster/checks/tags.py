@@ -46,7 +46,7 @@ def tag_problems(
     """
     known = [*ROLES, *PHASES, *SPECIAL]
     hosts = set(hosts_in_run)
-    for tag in tags:
+    for tag in filter(None, tags):  # a comma at the end
         if tag not in known:
             near = difflib.get_close_matches(tag, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""

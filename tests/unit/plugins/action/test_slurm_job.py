@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import slurm_job
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
@@ -50,7 +51,7 @@ class Run:
         self.wrapped: list[bool] = []
         self.lines: list[str] = []
         self.now = 0.0
-        self.task = {"async_val": 0, "check_mode": False, "no_log": False, **task}
+        self.task = {"async_val": 0, "until": [], "check_mode": False, "no_log": False, **task}
         self._mock = mock.Mock(**self.task)
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
@@ -300,6 +301,15 @@ def test_one_job_for_a_task_that_looks_until_it_has_ended(tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "submitted").read_text() == "\n"
+
+
+def test_until_and_async_together_are_refused_before_a_job_is_submitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(monkeypatch, async_val=60, until=["job.ended"])
+    with pytest.raises(AnsibleActionFail, match="at each attempt -> leave out async"):
+        run({**SUBMIT, "content": "#!/bin/sh\ntrue\n"})
+    assert run.wrapped == []
 
 
 def test_nothing_is_printed_of_a_secret_task(monkeypatch: pytest.MonkeyPatch) -> None:

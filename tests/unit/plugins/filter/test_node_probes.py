@@ -54,7 +54,14 @@ def test_users_and_their_ids() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"ports": "6817"}, {"rest_port": "http"}, {"users": "ada"}, {"uid": None}, {"ports": {}}],
+    [
+        {"ports": "6817"},
+        {"rest_port": "http"},
+        {"users": "ada"},
+        {"uid": None},
+        {"uid": float("inf")},
+        {"ports": {}},
+    ],
 )
 def test_wrong_types_are_left_to_preflight(wrong: dict[str, t.Any]) -> None:
     probes("slurm_controller", "slurm_database", "slurm_compute", "slurm_rest", **wrong)

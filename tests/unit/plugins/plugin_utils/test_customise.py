@@ -34,6 +34,7 @@ def test_the_sites_files_come_after_the_roles() -> None:
         ([{"path": "etc/motd"}], "'etc/motd' is not an absolute path"),
         ([{"path": "/etc/../motd"}], "is not an absolute path"),
         ([{"path": "//etc/motd"}], "is not an absolute path"),
+        ([{"path": "/home/$USER/x"}], "is not an absolute path"),
         ([{"path": "/etc/mo\ntd"}], "is not an absolute path"),
         ([{"path": 5}], "is not an absolute path"),
         ([{"path": "/etc/default/slurmd"}], "twice, the role itself writes it"),

@@ -79,7 +79,7 @@ def test_problem(case: Case) -> None:
 # --- the argument specs of all roles ------------------------------------------------------------
 
 VALUES: list[t.Any] = [
-    *("x", "", "5", "yes", "/x", 5, 1.5, 2.0, True, False, None),
+    *("x", "", "5", "12.0", "6.8e3", float("inf"), "yes", "/x", 5, 1.5, 2.0, True, False, None),
     *(
         [],
         ["x"],

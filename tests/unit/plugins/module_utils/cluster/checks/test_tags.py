@@ -25,7 +25,16 @@ ALL = GROUPS["slurm_cluster"]
 
 
 @pytest.mark.parametrize(
-    "tags", [["all"], ["slurmd"], ["slurm_accounts", "configure"], ["install"], ["always"], []]
+    "tags",
+    [
+        ["all"],
+        ["slurmd"],
+        ["slurm_accounts", "configure"],
+        ["install"],
+        ["always"],
+        ["slurmd", ""],
+        [],
+    ],
 )
 def test_what_selects_something_is_accepted(tags: list[str]) -> None:
     assert list(tag_problems(tags, GROUPS, ALL)) == []
