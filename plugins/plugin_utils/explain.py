@@ -71,7 +71,7 @@ _FAILED: tuple[tuple[str, str], ...] = (
     ),
     (r"is undefined|has no attribute", "set the variable that the message names in the inventory"),
 )
-# What Ansible puts before the reason when a variable cannot be resolved.
+# Ansible puts this before the reason when a variable cannot be resolved.
 _WHERE = re.compile(
     r"^(Task failed: )?(Finalization of task args for '[^']*' failed: )?(Error while resolving value for '[^']*': )+"
 )
