@@ -52,7 +52,7 @@ class ActionModule(WaitsForJob):
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         if self._task.async_val and self._task.until and {"script", "content"} & set(arguments):
-            # An asynchronous result has no job number that the next attempt could look at.
+            # An asynchronous result lacks the job number that the next attempt would look at.
             raise AnsibleActionFail(
                 "until and async together would submit a job at each attempt -> leave out async: with timeout: 0"
                 " each attempt takes a moment"
