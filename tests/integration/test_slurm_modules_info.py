@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import ENDED
+
 from .conftest import Converged
 from .modules import REST_URL, rest_token, run_tasks
 from .site import poll
@@ -65,7 +67,10 @@ def test_what_slurm_shows(quiet_site: Converged) -> None:
     assert set(whole) <= set(done["check"])
     for subject in LISTS:
         wanted, read = by_name(subject, cli[subject]), by_name(subject, shown[subject])
-        assert read.keys() == wanted.keys(), subject
+        assert read.keys() <= wanted.keys(), subject
+        # Between the two reads slurmctld may forget jobs that have ended (MinJobAge), and nothing else.
+        gone = [wanted[name]["state"] for name in wanted.keys() - read.keys()]
+        assert not gone or (subject == "jobs" and set(gone) <= ENDED), (subject, gone)
         for name, record in read.items():
             for field, value in record.items():
                 if field in NOT_SAID and value in (None, ""):
