@@ -19,6 +19,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 
 from .fake_cluster import DOWN, OFF, Clock, FakeCluster, FakeSession
 
+pytestmark = pytest.mark.usefixtures("alice")
+
 RUNNING = {"state": "RUNNING", "reason": "", "nodes": "c[1-2]", "node_count": 2, "elapsed": 5}
 COMPLETED = {"state": "COMPLETED", "exit_code": 0, "elapsed": 9}
 FAILED = {"state": "FAILED", "reason": "NonZeroExitCode", "exit_code": 3, "elapsed": 9}
@@ -497,11 +499,13 @@ def test_no_record_where_accounting_is_off(cluster: FakeCluster) -> None:
 def test_the_tail_of_a_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 70000 + b"\nend \xff\n")
-    assert jobs.tail(str(path), 1) == "end \ufffd" and jobs.tail(str(path), 0) == ""
+    assert (
+        jobs.tail(str(path), 1, "alice") == "end \ufffd" and jobs.tail(str(path), 0, "alice") == ""
+    )
     os.mkfifo(tmp_path / "pipe")
     for other in ("pipe", "absent", "."):
-        assert jobs.tail(str(tmp_path / other), 5) == ""
-    assert jobs.tail("relative", 5) == "" and jobs.tail("", 5) == ""
+        assert jobs.tail(str(tmp_path / other), 5, "alice") == ""
+    assert jobs.tail("relative", 5, "alice") == "" and jobs.tail("", 5, "alice") == ""
 
 
 # -- refusals --------------------------------------------------------------------------------------

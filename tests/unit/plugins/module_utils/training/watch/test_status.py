@@ -18,6 +18,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch i
 
 from ...slurm.client.fake_cluster import FakeCluster, FakeSession
 
+pytestmark = pytest.mark.usefixtures("alice")
+
 OPTIONS: dict[str, t.Any] = {
     "job": "100",
     "log": None,
