@@ -126,7 +126,9 @@ def _names(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
-    """Open a directory. make: create it with this mode where it is missing, and its parents with 0755.
+    """Open a directory.
+
+    make: create it with this mode where it is missing, and its parents so that all can pass.
 
     Raises UnsafePathError for a link that root does not follow or that leads nowhere, OSError with the
     part of the path that is missing or not a directory.
@@ -152,7 +154,7 @@ def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
                     "(is its disk mounted?), or remove the link"
                 )
             if info is None or not stat.S_ISLNK(info.st_mode):
-                wanted = make if make is None or not left else 0o755
+                wanted = make if make is None or not left else make | 0o755
                 stack.append(_open(here, name, wanted if info is None else None))
                 continue
             _refuse_link(here, name, info)
@@ -192,14 +194,24 @@ def parent(
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
-def write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all; a link of that name is replaced. Raises UnsafePathError, OSError."""
-    with parent(path) as (place, name):
+@contextlib.contextmanager
+def replacing(path: str, mode: int = 0o644, make: int | None = None) -> t.Iterator[t.BinaryIO]:
+    """Write a file that takes its place when the block has ended well; a link of that name is replaced.
+
+    Raises as :func:`directory`.
+    """
+    with parent(path, make) as (place, name):
         work, handle = place.temporary()
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+                yield stream
                 os.fchmod(stream.fileno(), mode)
             place.rename(work, name)
         finally:
             place.unlink(work)
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a file whole or not at all. Raises as :func:`directory`."""
+    with replacing(path) as stream:
+        stream.write(data)
