@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import tempfile
 import typing as t
 
 import pytest
@@ -506,6 +507,19 @@ def test_the_tail_of_a_file(tmp_path: pathlib.Path) -> None:
     for other in ("pipe", "absent", "."):
         assert jobs.tail(str(tmp_path / other), 5, "alice") == ""
     assert jobs.tail("relative", 5, "alice") == "" and jobs.tail("", 5, "alice") == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+def test_the_tail_is_what_the_owner_can_read() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        path = pathlib.Path(name) / "log"
+        path.write_text("line\n")
+        assert jobs.tail(str(path), 5, "nobody") == "line"
+        assert jobs.tail(str(path), 5, "nobody-of-that-name") == jobs.tail(str(path), 5, "") == ""
+        path.chmod(0o600)
+        assert jobs.tail(str(path), 5, "nobody") == ""
+        assert jobs.tail(str(path), 5, "root") == "line"
 
 
 # -- refusals --------------------------------------------------------------------------------------
