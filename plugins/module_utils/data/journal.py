@@ -63,7 +63,7 @@ class Journal:
         try:
             # The directory beside the source may be another user's.
             with safe_path.parent(os.path.abspath(self.path), make=0o777) as (place, name):
-                self._file = place.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+                self._file = place.open_to_change(name, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)

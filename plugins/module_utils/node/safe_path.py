@@ -33,12 +33,13 @@ class Directory:
     """An open directory.
 
     path: its path without links. firm: whether it belongs to root and so does everything above it, and
-    nobody else can replace what root has put there.
+    nobody else can replace what root has put there. above_firm: whether that is so for those above it.
     """
 
     def __init__(self, fd: int, path: str, above_firm: bool) -> None:
         self.fd = fd
         self.path = path
+        self.above_firm = above_firm
         info = os.fstat(fd)
         self.writable = bool(info.st_mode & 0o002 or (info.st_mode & 0o020 and info.st_gid))
         sticky = bool(info.st_mode & stat.S_ISVTX)
@@ -59,6 +60,19 @@ class Directory:
         """Open a file that is not a link; a pipe does not block."""
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(name, flags, mode, dir_fd=self.fd)
+
+    def open_to_change(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open a regular file that stays the same file. Raises UnsafePathError where it may be another one too."""
+        handle = self.open(name, flags, mode)
+        info = os.fstat(handle)
+        hard_link = info.st_nlink > 1 and not self.firm and not os.geteuid()
+        if stat.S_ISREG(info.st_mode) and not hard_link:
+            return handle
+        os.close(handle)
+        raise UnsafePathError(
+            f"{self.at(name)}: is not a regular file, or has several names (hard links) in a directory that "
+            "others can change. Remedy: remove it"
+        )
 
     def read(self, name: str) -> bytes:
         """Return the content of a regular file. Raises OSError."""

@@ -35,7 +35,10 @@ def test_a_user_within_the_block_and_root_after_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "nobody-of-that-name", "65534"])
 def test_nothing_is_done_for_an_unknown_user(name: str) -> None:
     before = rights()
-    with pytest.raises(acting.UnknownUserError, match="is not a user of this host"), acting.as_user(name):
+    with (
+        pytest.raises(acting.UnknownUserError, match="is not a user of this host"),
+        acting.as_user(name),
+    ):
         raise AssertionError("root acted in place of an unknown user")
     assert rights() == before
 

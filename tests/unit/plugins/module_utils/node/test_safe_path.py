@@ -253,6 +253,10 @@ def test_a_data_set_goes_nowhere_else(team: Path, victim: Path, tmp_path: Path) 
     link(team / "x.journal", victim / "secret")
     with pytest.raises(DatasetError):
         Journal(str(team / "x.journal")).__enter__()
+    (team / "x.journal").unlink()
+    os.link(victim / "secret", team / "x.journal")
+    with pytest.raises(DatasetError, match="hard links"):
+        Journal(str(team / "x.journal")).__enter__()
     assert state(victim) == before and (victim / "secret").read_text() == "root's\n"
 
 
