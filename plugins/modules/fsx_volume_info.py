@@ -119,12 +119,12 @@ from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    answers,
     fsx,
     fsx_mounts,
     fsx_records,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 
@@ -160,7 +160,7 @@ def read(client: t.Any, params: dict[str, t.Any]) -> list[dict[str, t.Any]]:
 def main() -> None:
     """Run the module."""
     module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True)
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         volumes = read(client, module.params)
     except AwsProblem as problem:
