@@ -113,7 +113,7 @@ def explain(error: BaseException, service: str, operation: str, region: str = ""
 
 
 def _meaning(error: BaseException, code: str, said: str, action: str, region: str) -> str:
-    name = type(error).__name__
+    name, response = type(error).__name__, getattr(error, "response", None)
     if code in DENIED:
         who = WHO.search(said)
         whose = f" {who.group(0).rstrip('.,')}" if who else " these credentials"
@@ -130,6 +130,10 @@ def _meaning(error: BaseException, code: str, said: str, action: str, region: st
             f"AWS still refused after {RETRIES['total_max_attempts']} tries because of too many calls ({code}) -> "
             "wait and run again, or ask for fewer things at once"
         )
+    # botocore's names of errors that have no code of AWS.
+    if (code in ("", "Unknown") or code.isdigit()) and isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", code)
+        said, code = f"HTTP status {status} without an error of AWS", INCOMPLETE
     if code == INCOMPLETE or name == "ResponseParserError":
         return (
             f"the response is not a whole answer of AWS ({said}) -> look at the proxy between here and AWS "
