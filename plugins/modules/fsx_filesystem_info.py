@@ -137,6 +137,8 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 import typing as t
 from dataclasses import asdict
 
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
+from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
     answers,
@@ -176,6 +178,9 @@ def main() -> None:
         ]
     except AwsProblem as problem:
         module.fail_json(msg=str(problem), action=problem.action, code=problem.code)
+    for fs in found:
+        for line in fsx_mounts.tag_problems(f"FSx {fs.type} {fs.id}", fs.tags):
+            warn(line)
     module.exit_json(
         file_systems=[
             {**asdict(fs), "mount": fsx_mounts.mount_of(fsx_mounts.source_of(fs), fs.tags)}

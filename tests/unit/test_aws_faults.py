@@ -121,7 +121,7 @@ def test_an_info_module_gives_the_whole_answer_or_an_error(
             said = [result["msg"]] if result.get("failed") else result["warnings"]
             assert any(explains(line, action) for line in said), (action, kind, result)
             assert result.get("failed") or action in SPARE or result != whole, (action, kind)
-            silent = kind in ("announced", "drop", "silent")
+            silent = kind in ("drop", "silent")
             tries = 1 if kind in FINAL else answers.TRIES_WITHOUT_ANSWER if silent else TRIES
             # Another call of the module may be the same.
             assert proxy.disturbed % tries == 0 and proxy.disturbed, (action, kind)
