@@ -94,8 +94,11 @@ options:
     description:
       - Sources of a host's name; the first available one is used. V(tag:NAME), V(private-dns-name), V(dns-name),
         V(private-ip-address), V(ip-address) or V(instance-id).
-      - A value that several instances share is not used; each uses its next one, finally its id. Values that
-        are not valid host names are skipped.
+      - If instances share a value, the one that was started first keeps it, in the region that O(regions) names
+        first; the others use their next one, finally their id. There is a warning for each.
+      - A value that could be taken for something else is skipped, with a warning. These are names of groups, addresses in
+        any spelling, names of the control node such as C(localhost), and EC2's names and ids of other instances. So
+        are values that are not valid host names.
     type: list
     elements: str
     default: ["tag:Name", private-dns-name, instance-id]
@@ -108,9 +111,18 @@ options:
     description:
       - Whether a region or account that does not answer is an error. Otherwise it is a warning that names
         it, and the inventory is not cached. If none of them answers, it is always an error.
+      - A region in O(regions) or a role in O(assume_role_arns) without any instance counts as one that does not answer,
+        if others have some. So does an id in O(fsx) that is not found.
       - The same applies to calls for types, topology, file systems and PCS.
     type: bool
     default: true
+  timeout:
+    description:
+      - Seconds to wait for the answer of a call. The connection itself is waited for at most 5 seconds.
+      - A call that nobody answers is tried 3 times, so a region that is down takes about a minute at most. A region that
+        has not answered within 10 seconds is reported meanwhile.
+    type: float
+    default: 20
   topology:
     description: >-
       Whether to read the place of each running instance in the network, for C(slurm_topology). This takes
@@ -392,11 +404,13 @@ cluster_data_repositories:
   sample: [{path: /fsx/data, s3: "s3://bucket/data"}]
 """
 
+import contextlib
 import difflib
 import hashlib
 import json
+import os
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleParserError
@@ -412,10 +426,22 @@ if t.TYPE_CHECKING:
     from ansible.parsing.dataloader import DataLoader
 
 #: Changes when what is cached changes its form.
-_FORMAT = 1
+_FORMAT = 2
+#: The variable of all hosts that keeps why the inventory failed.
+FAILURE = "aws_inventory_failure"
 _KEPT = {"hosts", "variables", "warnings", "own"}
 _EXPRESSIONS = ("compose", "groups", "keyed_groups")
 _OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
+
+
+@contextlib.contextmanager
+def _private_files() -> Iterator[None]:
+    """New files and directories are their owner's alone."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -432,7 +458,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     ) -> None:
         """Fill the inventory. Raises AnsibleParserError with where, why and the remedy."""
         super().parse(inventory, loader, path, cache)
-        given = self._read_config_data(path)
+        # Another plugin's file is an error here, and is none of ours.
+        with _private_files():
+            given = self._read_config_data(path)
+        try:
+            self._fill(path, given, cache)
+        except Exception as problem:
+            # Ansible continues without the hosts of a source that fails; the playbooks look at this and end.
+            inventory.set_variable("all", FAILURE, str(problem))
+            raise
+
+    def _fill(self, path: str, given: Mapping[str, t.Any], cache: bool) -> None:
         options = self._all_options()
         wrong = self._misspelt(given) or problem_of(options)
         if wrong:
@@ -490,7 +526,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             from ..plugin_utils.aws_fleet import Asker
 
-            found = Asker(options).ask()
+            found = Asker(options, self.display.warning).ask()
         except AwsProblem as problem:
             raise AnsibleParserError(str(problem)) from problem
         if found.failures and options["strict_regions"]:
@@ -503,10 +539,22 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             "warnings": found.warnings,
             "own": found.own or not found.managed,
         }
-        if options["cache"] and not found.failures:
+        if options["cache"] and found.hosts and not found.failures:
+            # An empty one is asked for again: it is a mistake, or about to change.
             # One text: a cache looks at each value that it is given, again when it hands it out.
             self._cache[self._key(path, options)] = {"fleet": json.dumps(result)}
         return result
+
+    def update_cache_if_changed(self) -> None:
+        """Write the cache, for its owner only: it has all tags and addresses."""
+        with _private_files():
+            super().update_cache_if_changed()
+        plugin = self._cache._plugin
+        # Caches in files make them readable to all, whatever the umask is.
+        name_of = getattr(plugin, "_get_cache_file_name", None)
+        for key in list(self._cache) if name_of else ():
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(name_of(key), 0o600)
 
     # -- the inventory ---------------------------------------------------------------------------------------
     def _populate(self, found: dict[str, t.Any], options: dict[str, t.Any]) -> None:
@@ -516,18 +564,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for name, value in found["variables"].items():
             inventory.set_variable("all", name, value)
         expressions = any(options[name] for name in _EXPRESSIONS)
-        known = set(inventory.groups)
+        for group in dict.fromkeys(group for host in found["hosts"] for group in host[2]):
+            inventory.add_group(group)
         for name, variables, groups, tags in found["hosts"]:
+            name = self._own_name(name, variables)
             inventory.add_host(name)
             for key, value in variables.items():
                 inventory.set_variable(name, key, value)
             if options["export_tags"]:
                 inventory.set_variable(name, "ec2_tags", tags)
             for group in groups:
-                if group not in known:
-                    inventory.add_group(group)
-                    known.add(group)
-                inventory.add_child(group, name)
+                # Not add_child: that takes the name of a group for the group.
+                inventory.add_host(name, group)
             if expressions:
                 self._construct(name, {**variables, "ec2_tags": tags}, options)
         if found["own"]:
@@ -535,6 +583,22 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for role in fleet.ROLES:
                 if f"slurm_{role}" in inventory.groups:
                     inventory.add_child(CLUSTER, f"slurm_{role}")
+
+    def _own_name(self, name: str, variables: Mapping[str, t.Any]) -> str:
+        """Return the name, or the instance's id where another source or an expression uses the name for another thing."""
+        other = self.inventory.hosts.get(name)
+        address = variables.get("ansible_host")
+        if name in self.inventory.groups:
+            what = "is the name of a group"
+        elif other is not None and other.vars.get("ansible_host", address) != address:
+            what = f"is the host {other.vars['ansible_host']} of another inventory"
+        else:
+            return name
+        ident: str = variables["ec2_instance_id"]
+        self.display.warning(
+            f"{ident}: its name {name} {what}: the host is in the inventory as {ident} -> give it a Name tag of its own"
+        )
+        return ident
 
     def _construct(self, name: str, variables: dict[str, t.Any], options: dict[str, t.Any]) -> None:
         strict = options["strict"]

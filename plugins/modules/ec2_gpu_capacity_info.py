@@ -154,11 +154,10 @@ import typing as t
 # AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
     DENIED,
     NOT_HERE,
-    RETRIES,
     AwsProblem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
@@ -186,7 +185,7 @@ class Reader:
 
     def client(self, service: str) -> t.Any:
         if service not in self._clients:
-            self._clients[service] = self.module.client(service, config={"retries": RETRIES})
+            self._clients[service] = answers.client_of(self.module, service)
         return self._clients[service]
 
     def optional(self, ask: t.Callable[..., T], service: str, *args: t.Any) -> T | None:

@@ -144,9 +144,8 @@ import typing as t
 from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
@@ -171,7 +170,7 @@ def from_ec2(module: AnsibleAWSModule, names: list[str]) -> list[machine_types.M
         raise AwsProblem(
             "no region is set -> give `region`, or AWS_REGION; `source: table` needs none"
         )
-    client = module.client("ec2", config={"retries": RETRIES})
+    client = answers.client_of(module, "ec2")
     families = module.params["families"]
     found = ec2_info.types_by_name(client, names)[0]
     if families or not module.params["names"]:

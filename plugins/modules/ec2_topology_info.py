@@ -118,9 +118,8 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 import typing as t
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ec2_info
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, ec2_info
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 
@@ -142,7 +141,7 @@ def main() -> None:
         name: [str(one) for one in (value if isinstance(value, list) else [value])]
         for name, value in params["filters"].items()
     }
-    client = module.client("ec2", config={"retries": RETRIES})
+    client = answers.client_of(module, "ec2")
     missing: list[str] = []
     try:
         if params["instance_ids"] is not None:

@@ -150,9 +150,8 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx_associations
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, fsx_associations
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.waiting import Wait
@@ -205,7 +204,7 @@ def work(client: t.Any, params: dict[str, t.Any], check: bool) -> fsx_associatio
 def main() -> None:
     """Run the module."""
     module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True)
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         outcome = work(client, module.params, module.check_mode)
     except AwsProblem as problem:

@@ -90,10 +90,10 @@ from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    answers,
     fsx,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 
@@ -108,7 +108,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         found = list(
             fsx.associations(

@@ -145,9 +145,8 @@ import typing as t
 from dataclasses import asdict
 
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fsx_tasks
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, fsx_tasks
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.waiting import Wait
@@ -208,7 +207,7 @@ def main() -> None:
         required_together=[("file_system_id", "type")],
         supports_check_mode=True,
     )
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         outcome = work(client, module.params, module.check_mode)
     except fsx_tasks.TaskProblem as problem:

@@ -137,14 +137,16 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 import typing as t
 from dataclasses import asdict
 
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
+from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    answers,
     fsx,
     fsx_mounts,
     fsx_records,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 
@@ -165,7 +167,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True)
     params = module.params
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         found = [
             fs
@@ -176,6 +178,9 @@ def main() -> None:
         ]
     except AwsProblem as problem:
         module.fail_json(msg=str(problem), action=problem.action, code=problem.code)
+    for fs in found:
+        for line in fsx_mounts.tag_problems(f"FSx {fs.type} {fs.id}", fs.tags):
+            warn(line)
     module.exit_json(
         file_systems=[
             {**asdict(fs), "mount": fsx_mounts.mount_of(fsx_mounts.source_of(fs), fs.tags)}

@@ -117,14 +117,16 @@ code: {description: "AWS' code of the failure, empty without an answer.", return
 import typing as t
 from dataclasses import asdict
 
+# AnsibleAWSModule's method passes warnings to exit_json, which core has deprecated.
+from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import (
+    answers,
     fsx,
     fsx_mounts,
     fsx_records,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import (
-    RETRIES,
     AwsProblem,
 )
 
@@ -160,11 +162,14 @@ def read(client: t.Any, params: dict[str, t.Any]) -> list[dict[str, t.Any]]:
 def main() -> None:
     """Run the module."""
     module = AnsibleAWSModule(argument_spec=SPEC, supports_check_mode=True)
-    client = module.client("fsx", config={"retries": RETRIES})
+    client = answers.client_of(module, "fsx")
     try:
         volumes = read(client, module.params)
     except AwsProblem as problem:
         module.fail_json(msg=str(problem), action=problem.action, code=problem.code)
+    for one in volumes:
+        for line in fsx_mounts.tag_problems(f"FSx volume {one['id']}", one["tags"]):
+            warn(line)
     module.exit_json(volumes=volumes)
 
 

@@ -8,19 +8,22 @@ Imported only without a cached answer: boto3 alone takes a third of a second.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import Timer
 
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 from ansible_collections.amazon.aws.plugins.plugin_utils.base import AWSPluginBase
 
-from ..module_utils.aws import ec2_info, fleet, fsx, fsx_mounts, fsx_records, pcs
-from ..module_utils.aws.errors import RETRIES, AwsProblem, explained
+from ..module_utils.aws import answers, ec2_info, fleet, fsx, fsx_mounts, fsx_records, pcs
+from ..module_utils.aws.errors import AwsProblem, explained
 from ..module_utils.aws.instances import Raw, instances
+from ..module_utils.aws.names import some
 from ..module_utils.hardware import machine_types
 from ..module_utils.hardware.machine_types import MachineType
-from .aws_groups import groups_for
+from .aws_groups import CLUSTER, RESERVED, groups_for
 
 try:
     from botocore.config import Config
@@ -33,6 +36,8 @@ U = t.TypeVar("U")
 
 #: Regions and accounts that are asked at the same time, and batches of one call.
 _AT_ONCE, _BATCHES_AT_ONCE = 8, 4
+#: Seconds after which a person hears which region is slow.
+_SLOW = 10
 
 
 class _Connection(AWSPluginBase):
@@ -60,8 +65,9 @@ class _Connection(AWSPluginBase):
         """A client of boto3. Raises AwsProblem."""
         self._options["region"] = region
         with explained(service, "client", region):
-            return self.client(
-                service, region=region, config=Config(retries=RETRIES), **self._credentials
+            settings = Config(**answers.config(self._options["timeout"]))
+            return answers.checked(
+                self.client(service, region=region, config=settings, **self._credentials)
             )
 
     def assume(self, role: str, region: str) -> _Connection:
@@ -86,6 +92,7 @@ class _Target:
     """One region of one account; label: how messages call it."""
 
     region: str
+    role: str
     label: str
     connection: _Connection
     raws: list[Raw] = field(default_factory=list)
@@ -120,8 +127,10 @@ class Fleet:
 class Asker:
     """Calls AWS once; records failures and continues with the rest."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, report: Callable[[str], None]) -> None:
+        """report: takes a line for a person at once, from any thread."""
         self._options = options
+        self._report = report
         self._found = Fleet()
         self._failed: set[str] = set()
 
@@ -135,6 +144,7 @@ class Asker:
         self._each(targets, self._describe)
         if all(target.label in self._failed for target in targets):
             raise AwsProblem("\n".join(self._found.failures))
+        self._empty(targets)
         targets = [target for target in targets if target.raws]
         seen: dict[str, _Target] = {}
         raws = []
@@ -148,6 +158,8 @@ class Asker:
             self._options["hostnames"],
             tags_of(self._options),
             self._pcs(targets),
+            groups_for,
+            {CLUSTER, *RESERVED, *self._options["groups"]},
         )
         self._found.warnings += warnings
         kinds = self._kinds(nodes, seen)
@@ -187,8 +199,9 @@ class Asker:
             first = regions[0] if regions != ["all"] else self._options.get("region") or "us-east-1"
             whose = f" as {role}" if role else ""
             try:
-                connection = base.assume(role, first) if role else base
-                asked = self._all_regions(connection, first) if regions == ["all"] else regions
+                with self._watched(first + whose):
+                    connection = base.assume(role, first) if role else base
+                    asked = self._all_regions(connection, first) if regions == ["all"] else regions
             except AwsProblem as problem:
                 self._note(first + whose, problem)
                 continue
@@ -196,6 +209,7 @@ class Asker:
             targets += [
                 _Target(
                     region,
+                    role,
                     region + whose,
                     _Connection(self._options, connection._credentials),
                 )
@@ -208,7 +222,15 @@ class Asker:
     def _all_regions(self, connection: _Connection, region: str) -> list[str]:
         client = connection.of("ec2", region)
         with explained("ec2", "DescribeRegions", region):
-            return sorted(one["RegionName"] for one in client.describe_regions()["Regions"])
+            found = sorted(one["RegionName"] for one in client.describe_regions()["Regions"])
+        if not found:
+            raise AwsProblem(
+                f"ec2:DescribeRegions in {region}: EC2 lists no region, and each account has some -> name them in "
+                "regions",
+                "ec2:DescribeRegions",
+                region,
+            )
+        return found
 
     # -- asking ----------------------------------------------------------------------------------------------
     def _note(self, label: str, problem: AwsProblem) -> None:
@@ -224,7 +246,8 @@ class Asker:
 
         def one(target: _Target) -> tuple[T | None, AwsProblem | None]:
             try:
-                return ask(target), None
+                with self._watched(target.label):
+                    return ask(target), None
             except AwsProblem as problem:
                 return None, problem
 
@@ -235,6 +258,39 @@ class Asker:
             else:
                 answers.append(t.cast("T", answer))
         return answers
+
+    @contextmanager
+    def _watched(self, label: str) -> Iterator[None]:
+        """Report a region that is slow, while it is."""
+        line = f"{label}: no answer of AWS for {_SLOW} s, still waiting"
+        timer = Timer(_SLOW, self._report, [line])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _empty(self, targets: Sequence[_Target]) -> None:
+        """Count a region or role that the options name, and that has no instance, as one that did not answer.
+
+        An answer without instances is a good one, also where it is a mistake: of AWS, of a proxy, or of a tag. With
+        none at all, the inventory is empty, which the playbooks refuse.
+        """
+        filled = any(target.raws for target in targets)
+        named = self._options["regions"] != ["all"]
+        for kind, option in (("region", "regions"), ("role", "assume_role_arns")):
+            answered: dict[str, bool] = {}
+            for target in targets:
+                name = getattr(target, kind)
+                some_there = bool(target.raws) or target.label in self._failed
+                answered[name] = answered.get(name, False) or some_there
+            for name, there in answered.items():
+                if name and filled and not there and (named or kind == "role"):
+                    self._found.failures.append(
+                        f"ec2:DescribeInstances: the {kind} {name} has no instance of the cluster -> check the tags "
+                        f"and the states there, or remove it from {option}"
+                    )
 
     def _describe(self, target: _Target) -> None:
         filters = filters_of(self._options)
@@ -330,7 +386,7 @@ class Asker:
         gone = [f"{node.name} ({node.instance_id})" for node in nodes if node.instance_id in ended]
         if gone:
             self._found.warnings.append(
-                f"{fleet.some(gone)} ended while the inventory was read -> read it again, with --flush-cache "
+                f"{some(gone)} ended while the inventory was read -> read it again, with --flush-cache "
                 "where it is cached; until then it has them as hosts without a place in the network"
             )
 
@@ -351,8 +407,8 @@ class Asker:
                 f"{options['role_tag']}, with {', '.join(fleet.ROLES)}, several joined by +"
             )
         if self._found.managed and self._found.own:
-            mine = fleet.some(node.name for node in nodes if node.roles and not node.manager)
-            theirs = fleet.some(node.name for node in nodes if node.manager)
+            mine = some(node.name for node in nodes if node.roles and not node.manager)
+            theirs = some(node.name for node in nodes if node.manager)
             self._found.warnings.append(
                 f"instances of a cluster of ours ({mine}) and of ParallelCluster or PCS ({theirs}) are in the same "
                 "groups -> make an inventory for each, by cluster, parallelcluster or pcs"
@@ -398,7 +454,8 @@ class Asker:
         if wanted is not True and not self._found.failures:
             missing = sorted(set(wanted) - {one.id for one in systems})
             if missing:
-                self._found.warnings.append(
+                # A failure: without its mount, users would write to the disks of the nodes.
+                self._found.failures.append(
                     f"fsx: {', '.join(missing)} is in no region and account asked -> check the id and regions"
                 )
         if found.mounts:

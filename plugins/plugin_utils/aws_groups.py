@@ -8,12 +8,17 @@ import re
 import typing as t
 from functools import cache
 
+from ..module_utils.aws.fleet import PARALLELCLUSTER, PCS, ROLES
+
 if t.TYPE_CHECKING:
     from ..module_utils.aws.fleet import Node
 
 CLUSTER = "slurm_cluster"
 #: Groups that site.yml looks for; they are there also while nobody is in them.
 SERVICES = ("slurm_controller", "slurm_database", "slurm_login", "slurm_compute", "slurm_rest")
+
+#: Groups that hosts are put into, here or by the roles, whether somebody is in them or not.
+RESERVED = (*(f"slurm_{role}" for role in ROLES), PARALLELCLUSTER, PCS)
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils.aws import fleet
+from ..module_utils.aws.names import check_hostnames
 from ..module_utils.hardware.machine_types import MachineTypeError, site_types
 
 
@@ -32,4 +32,4 @@ def problem_of(options: dict[str, t.Any]) -> str:
         site_types(options["machine_types"])
     except MachineTypeError as error:
         return str(error)
-    return fleet.check_hostnames(options["hostnames"])
+    return check_hostnames(options["hostnames"])

@@ -58,7 +58,7 @@ def _pages(client: t.Any, method: str, key: str, **params: t.Any) -> Iterator[Js
     try:
         with explained(service, operation, region):
             for page in client.get_paginator(method).paginate(**given):
-                yield from page.get(key) or []
+                yield from page[key]
     except AwsProblem as problem:
         if method not in _REMEDIES or " -> " in str(problem):
             raise

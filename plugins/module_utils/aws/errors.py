@@ -13,10 +13,13 @@ from contextlib import contextmanager
 
 try:
     from botocore import exceptions as botocore_exceptions
+    from botocore import parsers as botocore_parsers
 
     BOTO_ERRORS: tuple[type[Exception], ...] = (
         botocore_exceptions.BotoCoreError,
         botocore_exceptions.ClientError,
+        # Not one of botocore's own errors: the answer cannot be read.
+        botocore_parsers.ResponseParserError,
     )
 except ImportError:  # who needs botocore says so (amazon.aws' own message)
     BOTO_ERRORS = ()
@@ -45,6 +48,10 @@ NO_CONNECTION = {
     "ReadTimeoutError", "SSLError",
 }  # fmt: skip
 NOT_HERE = {"OptInRequired", "UnsupportedOperation", "InvalidAction", "UnknownOperationException"}
+#: Our code for an answer that is not AWS' own, or not whole; see answers.py.
+INCOMPLETE = "IncompleteAnswer"
+#: Characters of AWS' text, or a proxy's, that a message shows.
+LONGEST = 500
 WHO = re.compile(r"\barn:[\w-]+:(?:iam|sts)::(?P<account>\d+):\S+")
 
 # A call that is throttled or meets a broken connection is tried again with growing pauses, by botocore itself.
@@ -96,6 +103,9 @@ def explain(error: BaseException, service: str, operation: str, region: str = ""
     ) or str(error)
     # Encoded authorization failures are long, and reading them needs another permission.
     said = re.split(r"\s*Encoded authorization failure message", said)[0].rstrip(". ")
+    # A proxy's page is long, and has control characters for all we know.
+    said = "".join(one if one.isprintable() else " " for one in said)
+    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
     where = f"{action} in {region}" if region else action
     return AwsProblem(
         f"{where}: {_meaning(error, code, said, action, region)}", action, region, code
@@ -103,7 +113,7 @@ def explain(error: BaseException, service: str, operation: str, region: str = ""
 
 
 def _meaning(error: BaseException, code: str, said: str, action: str, region: str) -> str:
-    name = type(error).__name__
+    name, response = type(error).__name__, getattr(error, "response", None)
     if code in DENIED:
         who = WHO.search(said)
         whose = f" {who.group(0).rstrip('.,')}" if who else " these credentials"
@@ -119,6 +129,15 @@ def _meaning(error: BaseException, code: str, said: str, action: str, region: st
         return (
             f"AWS still refused after {RETRIES['total_max_attempts']} tries because of too many calls ({code}) -> "
             "wait and run again, or ask for fewer things at once"
+        )
+    # botocore's names of errors that have no code of AWS.
+    if (code in ("", "Unknown") or code.isdigit()) and isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", code)
+        said, code = f"HTTP status {status} without an error of AWS", INCOMPLETE
+    if code == INCOMPLETE or name == "ResponseParserError":
+        return (
+            f"the response is not a whole answer of AWS ({said}) -> look at the proxy between here and AWS "
+            "(HTTPS_PROXY), or log in to the network, and run again"
         )
     if code in NOT_HERE:
         return f"not available here ({code}: {said}) -> enable it for the account, or leave this region out"

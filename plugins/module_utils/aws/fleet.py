@@ -10,36 +10,31 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from .names import capped, names_of, natural, some
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..hardware.machine_types import MachineType
     from .instances import Raw
 
 #: Parts that a host can have in a cluster: the groups slurm_<role>.
 ROLES = ("controller", "database", "login", "compute", "rest", "pyxis", "oci", "build")
-#: Other sources of an instance's name, besides tag:NAME, by the names of EC2's filters.
-NAMES = {
-    "private-dns-name": "private_dns",
-    "dns-name": "public_dns",
-    "private-ip-address": "private_ip",
-    "ip-address": "public_ip",
-    "instance-id": "id",
-}
 PARALLELCLUSTER = "parallelcluster"
 PARALLELCLUSTER_PREFIX = "/opt/slurm"
-PARALLELCLUSTER_ROLES = {"HeadNode": "controller", "LoginNode": "login", "Compute": "compute"}
+#: Nodes that run jobs or submit them are in slurm_pyxis as well, for containers.yml.
+PARALLELCLUSTER_ROLES: Mapping[str, tuple[str, ...]] = {
+    "HeadNode": ("controller",),
+    "LoginNode": ("login", "pyxis"),
+    "Compute": ("compute", "pyxis"),
+}
 PCS = "pcs"
 #: PCS keeps each Slurm that it offers beside the others, by major and minor version.
 PCS_PREFIX = "/opt/aws/pcs/scheduler/slurm-{version}"
 
 _SEPARATORS = re.compile(r"[\s+,/]+")
-# Names that are valid for Ansible, Slurm and DNS; "localhost" would be the control node itself.
-_HOST_NAME = re.compile(r"(?!localhost$)[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
-_NUMBERS = re.compile(r"(\d+)")
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -100,74 +95,6 @@ class Node:
     block: str = ""
 
 
-def natural(name: str) -> list[t.Any]:
-    """A key that sorts node2 before node10."""
-    return [int(part) if part.isdigit() else part for part in _NUMBERS.split(name)]
-
-
-def some(names: Iterable[str]) -> str:
-    """The first few of many names, for a message."""
-    listed = sorted(names, key=natural)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-# -- names ---------------------------------------------------------------------------------------------------------
-def check_hostnames(preferences: Sequence[str]) -> str:
-    """Return what is wrong with the option hostnames, with its remedy; empty when nothing is."""
-    wrong = [
-        one for one in preferences if one not in NAMES and not re.fullmatch(r"tag:[^,=|]+", one)
-    ]
-    if not wrong:
-        return ""
-    return f"hostnames: {', '.join(map(repr, wrong))} names nothing -> write {', '.join(NAMES)}, or tag:NAME"
-
-
-def _candidates(raw: Raw, preferences: Sequence[str]) -> list[str]:
-    found = [
-        raw["tags"].get(one[4:], "") if one.startswith("tag:") else raw.get(NAMES[one], "")
-        for one in preferences
-    ]
-    return [name for name in found if _HOST_NAME.fullmatch(name)] + [raw["id"]]
-
-
-def names_of(raws: Sequence[Raw], preferences: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a name for each instance, all different, and messages about names that were shared.
-
-    Each takes the first of its preferred names that makes a host name; all who share that take their
-    next one, at the end the instance's id. So nobody's name depends on the order of an answer, and an
-    instance that ends gives its name to no other.
-    """
-    candidates = [_candidates(raw, preferences) for raw in raws]
-    level = [0] * len(raws)
-    shared: dict[str, list[str]] = {}
-    while True:
-        owners: dict[str, list[int]] = {}
-        for index, names in enumerate(candidates):
-            owners.setdefault(names[level[index]].lower(), []).append(index)
-        clashes = [indexes for indexes in owners.values() if len(indexes) > 1]
-        moved = False
-        for indexes in clashes:
-            name = candidates[indexes[0]][level[indexes[0]]]
-            for index in indexes:
-                if level[index] < len(candidates[index]) - 1:
-                    shared.setdefault(name, []).append(raws[index]["id"])
-                    level[index] += 1
-                    moved = True
-        if not moved:
-            break
-    # One line for all: in a cluster of thousands, each group of nodes may share its own.
-    warnings = []
-    if shared:
-        count = sum(len(ids) for ids in shared.values())
-        first = next(iter(shared))
-        warnings.append(
-            f"{count} instances share a name ({some(shared)}; {first} is {some(shared[first])}): each got its next "
-            "name in hostnames -> give each a Name tag of its own, or begin hostnames with private-dns-name"
-        )
-    return [names[level[index]] for index, names in enumerate(candidates)], warnings
-
-
 # -- parts in the cluster ------------------------------------------------------------------------------------------
 def _listed(value: str) -> list[str]:
     return [part for part in _SEPARATORS.split(value) if part]
@@ -176,13 +103,13 @@ def _listed(value: str) -> list[str]:
 def _managed(tags: Mapping[str, str], pcs: Mapping[str, PcsCluster]) -> dict[str, t.Any]:
     """The role of an instance by the tags of ParallelCluster or PCS; empty without them."""
     if "parallelcluster:node-type" in tags:
-        role = PARALLELCLUSTER_ROLES.get(tags["parallelcluster:node-type"])
+        roles = PARALLELCLUSTER_ROLES.get(tags["parallelcluster:node-type"], ())
         queue = tags.get("parallelcluster:queue-name")
         return {
             "manager": PARALLELCLUSTER,
             "cluster": tags.get("parallelcluster:cluster-name", ""),
             "prefix": PARALLELCLUSTER_PREFIX,
-            "roles": (role,) if role else (),
+            "roles": roles,
             "partitions": (queue,) if queue else (),
         }
     if "aws:pcs:cluster-id" in tags:
@@ -195,7 +122,7 @@ def _managed(tags: Mapping[str, str], pcs: Mapping[str, PcsCluster]) -> dict[str
             "cluster": cluster,
             "prefix": PCS_PREFIX.format(version=said.version) if said else "",
             # A node group that no queue uses is how PCS has login nodes.
-            "roles": ("login",) if said and not queues else ("compute",),
+            "roles": ("login" if said and not queues else "compute", "pyxis"),
             "partitions": queues,
         }
     return {}
@@ -207,6 +134,8 @@ def nodes_of(
     hostnames: Sequence[str],
     tags: Tags,
     pcs: Mapping[str, PcsCluster],
+    groups_for: Callable[[Node], Iterable[str]] = lambda _node: (),
+    reserved: Iterable[str] = (),
 ) -> tuple[list[Node], list[str]]:
     """Return the nodes in the order of their names, and warnings for a person.
 
@@ -215,11 +144,12 @@ def nodes_of(
         region: of an instance, by its id.
         hostnames: preferences, checked by check_hostnames.
         pcs: PCS' descriptions of its clusters, by id.
+        groups_for: the groups of a node; a host never gets the name of one.
+        reserved: names of other groups of the inventory.
     """
-    names, warnings = names_of(raws, hostnames)
     unknown: dict[str, list[str]] = {}
     nodes = []
-    for name, raw in zip(names, raws):
+    for raw in raws:
         own: Mapping[str, str] = raw["tags"]
         made = _managed(own, pcs)
         if tags.role in own:
@@ -234,7 +164,7 @@ def nodes_of(
             made["cluster"] = own[tags.cluster]
         nodes.append(
             Node(
-                name=name,
+                name="",
                 instance_id=raw["id"],
                 instance_type=raw.get("type", ""),
                 region=region[raw["id"]],
@@ -256,13 +186,31 @@ def nodes_of(
                 **made,
             )
         )
+    groups = {group for node in nodes for group in groups_for(node)}
+    names, warnings = names_of(raws, hostnames, region, {*groups, *reserved})
+    nodes = [replace(node, name=name) for node, name in zip(nodes, names)]
     for role, ids in sorted(unknown.items()):
         warnings.append(
             f"the tag {tags.role} of {some(ids)} names {role!r}, which is not a role -> use {', '.join(ROLES)}, "
             "several joined by +"
         )
+    warnings += _without_role(nodes, tags)
     nodes.sort(key=lambda node: natural(node.name))
     return nodes, warnings
+
+
+def _without_role(nodes: Sequence[Node], tags: Tags) -> list[str]:
+    """Name instances that are hosts and in no group of the cluster, while others are in one."""
+    if not any(node.roles for node in nodes):
+        return []
+    forgotten = [node for node in nodes if not node.roles and not node.manager and node.cluster]
+    lines = [
+        f"{node.instance_id} ({node.name}): its tag {tags.role} {'names no role' if tags.role in node.tags else 'is missing'}"
+        f", so it is a host, and nothing is set up on it -> tag it with {', '.join(ROLES)}, or remove its tag "
+        f"{tags.cluster}"
+        for node in sorted(forgotten, key=lambda node: natural(node.name))
+    ]
+    return capped(lines, "instances")
 
 
 # -- variables -----------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def pages(client: t.Any, operation: str, key: str, **request: t.Any) -> t.Iterat
     """
     while True:
         page = call(client, operation, **request)
-        yield from page.get(key) or ()
+        yield from page[key]
         if not page.get("NextToken"):
             return
         request["NextToken"] = page["NextToken"]

@@ -7,18 +7,16 @@ Sources: the user guides of FSx for Lustre, OpenZFS and ONTAP.
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
+from ..node.mount_points import problem_of, purpose_problem
 from .fsx_records import USABLE, Association, FileSystem, Volume
 
 MOUNT_TAG = "trainwright:mount"
 PURPOSE_TAG = "trainwright:purpose"
 DEFAULT_PATH = "/fsx"
-# Paths that /etc/fstab accepts without quoting.
-PLAIN_PATH = re.compile(r"(/[\w.+@-]+)+")
 
 LUSTRE_OPTIONS = (
     "noatime,flock,_netdev,x-systemd.automount,x-systemd.requires=network-online.target"
@@ -73,15 +71,33 @@ def source_of_volume(one: Volume, server: str) -> Source | None:
 def mount_of(
     source: Source | None, tags: t.Mapping[str, str], path: str = ""
 ) -> dict[str, str] | None:
-    """An entry of cluster_mounts; without the key path where neither the tags nor the caller name one."""
+    """An entry of cluster_mounts; without the key path where nobody names one that can be used, see tag_problems."""
     if source is None:
         return None
     where = tags.get(MOUNT_TAG) or path
-    entry = {"path": where.rstrip("/") or where} if where else {}
+    entry = {} if not where or problem_of(where, tagged=True) else {"path": where.rstrip("/")}
     entry.update(source._asdict())
     if tags.get(PURPOSE_TAG):
         entry["purpose"] = tags[PURPOSE_TAG]
     return entry
+
+
+def tag_problems(named: str, tags: t.Mapping[str, str]) -> list[str]:
+    """Warnings about the tags of something to be mounted; `named`: as they call it."""
+    found = []
+    where, purpose = tags.get(MOUNT_TAG), tags.get(PURPOSE_TAG, "")
+    wrong = problem_of(where, tagged=True) if where else None
+    if wrong:
+        found.append(
+            f"{named}: not mounted, its tag {MOUNT_TAG} is {where!a}, which {wrong.what} -> {wrong.remedy}"
+        )
+    wrong = purpose_problem(purpose)
+    if wrong:
+        found.append(
+            f"{named}: its tag {PURPOSE_TAG} is {purpose!a}, which {wrong.what}, and preflight refuses it when it is "
+            f"mounted -> {wrong.remedy}"
+        )
+    return found
 
 
 @dataclass
@@ -180,14 +196,10 @@ def _candidate(
             f"{named}: not mounted, nothing says where -> tag it {MOUNT_TAG}=/path"
             f" (or a volume of it); only a single Lustre goes to {DEFAULT_PATH} by itself"
         )
-    elif not PLAIN_PATH.fullmatch(path.rstrip("/")):
-        warnings.append(
-            f"{named}: not mounted, its tag {MOUNT_TAG} is {path!r} -> begin with /, and use letters, digits and "
-            "._+@-/ only"
-        )
     else:
+        warnings += tag_problems(named, what.tags)
         entry = mount_of(source, what.tags, path)
-        return [_Candidate(named, fs, entry)] if entry else []
+        return [_Candidate(named, fs, entry)] if entry and "path" in entry else []
     return []
 
 

@@ -7,6 +7,8 @@ botocore's parser builds all of it first, which is most of what an inventory of 
 botocore still does the rest (credentials, signing, tries, errors, pages), and the body of a good answer is read by
 expat before botocore's parser sees it, which gets what is left: the token of the next page.
 
+An answer is taken only as a whole: its root element, its list and the id of each instance are demanded.
+
 Source: the event before-parse of botocore's endpoint.py, and the EC2 API reference of DescribeInstances.
 """
 
@@ -16,13 +18,13 @@ import typing as t
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from .errors import AwsProblem
+from . import answers
 
 #: An instance as EC2 has it: text by the names of the wire, tags as a dict, efa as a number.
 Raw = dict[str, t.Any]
 
 #: Where botocore puts what was read, beside the keys of an answer.
-KEY = "TrainwrightInstances"
+KEY = answers.DEMANDED["ec2"]["DescribeInstances"]
 PAGE = 1000
 
 _EFA = frozenset(("efa", "efa-only"))
@@ -38,6 +40,7 @@ _INSTANCE: dict[str, t.Any] = {
     "privateDnsName": "private_dns",
     "dnsName": "public_dns",
     "instanceType": "type",
+    "launchTime": "launched",
     "placement": {
         "availabilityZone": "zone",
         "groupName": "placement_group",
@@ -55,9 +58,10 @@ _INSTANCE: dict[str, t.Any] = {
     "networkInterfaceSet": {"item": {"interfaceType": "interface"}},
 }
 _RESERVATION = {"ownerId": "owner", "instancesSet": {"item": _INSTANCE}}
+_SET = {"item": _RESERVATION}
 _ANSWER = {
     "DescribeInstancesResponse": {
-        "reservationSet": {"item": _RESERVATION},
+        "reservationSet": _SET,
         "nextToken": "token",
     }
 }
@@ -68,12 +72,13 @@ def read(body: bytes) -> tuple[list[Raw], str]:
 
     Elements that nobody asked for cost one call at their beginning and one at their end.
 
-    Raises xml.parsers.expat.ExpatError when the body is not well-formed XML.
+    Raises xml.parsers.expat.ExpatError when the body is not well-formed XML, and ValueError when it is not EC2's answer.
     """
     found: list[Raw] = []
     token = ""
     owner = ""
     listed = 0
+    whole = False
     instance: Raw = {}
     tag_key = tag_value = ""
     below: list[t.Any] = []
@@ -100,7 +105,7 @@ def read(body: bytes) -> tuple[list[Raw], str]:
             parser.CharacterDataHandler = text.append
 
     def end(_name: str) -> None:
-        nonlocal here, token, owner, listed, tag_key, tag_value
+        nonlocal here, token, owner, listed, tag_key, tag_value, whole
         ended, here = here, below.pop()
         if ended.__class__ is str:
             parser.CharacterDataHandler = None
@@ -120,11 +125,15 @@ def read(body: bytes) -> tuple[list[Raw], str]:
         elif ended is _TAG:
             instance["tags"][tag_key] = tag_value
         elif ended is _INSTANCE:
+            if "id" not in instance or "type" not in instance:
+                raise ValueError("an instance lacks its id or type")
             found.append(instance)
         elif ended is _RESERVATION:
             for one in found[listed:]:
                 one["owner"] = owner
             listed = len(found)
+        elif ended is _SET:
+            whole = True
 
     def skip(_name: str, _attributes: object) -> None:
         nonlocal skipped
@@ -143,6 +152,8 @@ def read(body: bytes) -> tuple[list[Raw], str]:
         if efa:
             instance["efa"] += efa
     parser.Parse(b"", True)
+    if not whole:
+        raise ValueError("it lacks DescribeInstancesResponse with a reservationSet")
     return found, token
 
 
@@ -169,10 +180,10 @@ def instances(client: t.Any, filters: t.Mapping[str, t.Sequence[str]]) -> t.Iter
     """Yield the instances that match all filters, in EC2's order.
 
     Args:
-        client: boto3's client of EC2; from here on its describe_instances returns no reservations.
+        client: boto3's client of EC2, as answers.checked makes it; from here on its describe_instances returns no reservations.
         filters: values by the name of a filter of DescribeInstances; any of the values matches.
 
-    Raises AwsProblem for an answer that is not XML, and botocore's errors, see errors.explained.
+    Raises botocore's errors, see errors.explained; that an answer is not EC2's is one of them, after some tries.
     """
 
     def before_parse(
@@ -180,18 +191,17 @@ def instances(client: t.Any, filters: t.Mapping[str, t.Sequence[str]]) -> t.Iter
         customized_response_dict: dict[str, t.Any],
         **_event: object,
     ) -> None:
-        if response_dict["status_code"] != 200:
+        if response_dict["status_code"] >= 300:
             return
-        try:
-            found, token = read(response_dict["body"])
-        except expat.ExpatError as error:
-            region = client.meta.region_name
-            raise AwsProblem(
-                f"ec2:DescribeInstances in {region}: the response is not an answer of EC2 ({error}) -> look at the "
-                "proxy between here and AWS, and run again",
-                "ec2:DescribeInstances",
-                region,
-            ) from error
+        why = answers.length_problem(response_dict)
+        if not why:
+            try:
+                found, token = read(response_dict["body"])
+            except (expat.ExpatError, ValueError) as error:
+                why = str(error)
+        if why:
+            answers.refuse(response_dict, customized_response_dict, why)
+            return
         customized_response_dict[KEY] = found
         rest = f"<nextToken>{escape(token)}</nextToken>" if token else ""
         response_dict["body"] = (

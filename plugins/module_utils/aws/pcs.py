@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .errors import explained
+from .errors import AwsProblem, explained
 from .fleet import PcsCluster
 
 
@@ -29,6 +29,14 @@ def cluster(client: t.Any, name: str) -> PcsCluster:
     with explained("pcs", "ListQueues", region):
         pages = client.get_paginator("list_queues").paginate(clusterIdentifier=name)
         listed = [queue for page in pages for queue in page["queues"]]
+    if not listed:
+        # Only the queues tell a compute node from a login node.
+        raise AwsProblem(
+            f"pcs:ListQueues in {region}: {name} has no queue, so its compute nodes cannot be told from its login nodes "
+            "-> make a queue for each group of compute nodes, or tag the instances with trainwright:role",
+            "pcs:ListQueues",
+            region,
+        )
     for queue in listed:
         with explained("pcs", "GetQueue", region):
             answer = client.get_queue(clusterIdentifier=name, queueIdentifier=queue["id"])

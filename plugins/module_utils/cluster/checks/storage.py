@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...node.mount_points import problem_of, shape_problem
 from ..inputs import CLUSTER, INVENTORY, Problem, is_true, is_under, label_of, members, seen
 
 if t.TYPE_CHECKING:
@@ -18,20 +19,22 @@ LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "v
 
 
 def mounts(inputs: Inputs) -> Iterator[Problem]:
-    """Mounts have absolute paths, and each path is mounted once."""
+    """Mounts are on paths that are not the system's, and each path is mounted once."""
     seen: set[str] = set()
     for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
         label = label_of("cluster_mounts", index, mount, "path")
         path = str(mount.get("path") or "").rstrip("/")
-        if not path.startswith("/"):
-            yield Problem(
-                CLUSTER, f"{label}.path", "is not an absolute path below /", "begin it with /"
-            )
+        wrong = problem_of(mount.get("path"))
+        if wrong:
+            yield Problem(CLUSTER, f"{label}.path", wrong.what, wrong.remedy)
         elif path in seen:
             yield Problem(CLUSTER, label, "is listed twice", "keep one mount for each path")
         seen.add(path)
         for directory in mount.get("directories") or []:
-            if not is_under(str(directory["path"]), path):
+            wrong = shape_problem(directory["path"])
+            if wrong:
+                yield Problem(CLUSTER, f"{label}.directories", f"{directory['path']!a} {wrong.what}", wrong.remedy)
+            elif not is_under(str(directory["path"]), path):
                 yield Problem(
                     CLUSTER,
                     f"{label}.directories",

@@ -110,8 +110,13 @@ def parse(path: Path, options: Mapping[str, t.Any], cached: bool = True) -> Foun
     return Found(data, said)
 
 
-def listed(path: Path, given: Mapping[str, str], *arguments: str) -> tuple[Json, str]:
-    """Run ansible-inventory --list on a file; return its answer and its messages."""
+def listed(
+    path: Path, given: Mapping[str, str], *arguments: str, strict: bool = True
+) -> tuple[Json, str]:
+    """Run ansible-inventory --list on a file; return its answer and its messages.
+
+    strict: whether a source that fails ends the run, as our ansible.cfg has it.
+    """
     clean = {name: value for name, value in os.environ.items() if name not in _OWN}
     done = subprocess.run(
         [
@@ -127,7 +132,7 @@ def listed(path: Path, given: Mapping[str, str], *arguments: str) -> tuple[Json,
             **ISOLATED,
             **given,
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": str(strict).lower(),
             "ANSIBLE_NOCOLOR": "1",
         },
         capture_output=True,

@@ -192,7 +192,9 @@ def test_moto(moto_environment: dict[str, str], tmp_path: Path) -> None:
     client("us-east-2").stop_instances(InstanceIds=[stopped])
     options = {**benchmark.OURS, "regions": ["eu-west-1", "us-east-2"]}
     options["assume_role_arns"] = ["arn:aws:iam::123456789012:role/look"]
-    first, _said = listed(write(tmp_path / "aws.yml", options), moto_environment)
+    # The second region has none that runs.
+    lenient = {**options, "strict_regions": False}
+    first, _said = listed(write(tmp_path / "aws.yml", lenient), moto_environment)
     # moto's table of types answers for what ours does not have.
     assert set(first["_meta"]["hostvars"]) == {"ctl1", "gpu1"}
     assert first["_meta"]["hostvars"]["ctl1"]["ec2_vcpus"] == 2

@@ -302,6 +302,21 @@ def test_nothing_found(aws: Aws, parse: Parse) -> None:
     assert warning.startswith(f"no instance in eu-west-1 matches tag:{TAG}=train")
 
 
+def test_a_region_or_role_that_is_named_and_empty_counts_as_one_that_failed(
+    aws: Aws, parse: Parse
+) -> None:
+    have(aws, eu_west_1=[instance(1)], us_east_2=[])
+    both = ["eu-west-1", "us-east-2"]
+    assert "the region us-east-2 has no instance of the cluster -> " in refused(parse, regions=both)
+    found = parse(regions=both, strict_regions=False)
+    assert found.hosts == ["gpu-1"] and "us-east-2 has no instance" in found.warnings[0]
+    named = [{"RegionName": name} for name in both]
+    aws.on("ec2", "DescribeRegions", {"Regions": named})
+    assert not parse(regions=["all"]).warnings
+    aws.on("ec2", "DescribeRegions", {"Regions": []})
+    assert "EC2 lists no region" in refused(parse, regions=["all"])
+
+
 def test_nobody_has_a_role(aws: Aws, parse: Parse) -> None:
     have(aws, instance(1, {TAG: "train"}))
     (warning,) = parse().warnings
@@ -447,7 +462,9 @@ def test_parallelcluster(aws: Aws, parse: Parse) -> None:
     assert found.vars("HeadNode")["pyxis_slurm_prefix"] == "/opt/slurm"
     # site.yml installs on slurm_cluster: nothing of theirs may be there.
     assert "slurm_cluster" not in found.data.groups
-    assert "2 instances share a name (Compute" in found.warnings[0]
+    assert "share the name Compute" in found.warnings[0]
+    # For containers.yml.
+    assert set(found.group("slurm_pyxis")) == {*found.group("slurm_login"), *found.group("slurm_compute")}
 
 
 def test_a_mixture_is_said(aws: Aws, parse: Parse) -> None:
@@ -534,7 +551,9 @@ def test_a_misconfigured_file_system_is_not_mounted(aws: Aws, parse: Parse) -> N
 def test_file_systems_by_id(aws: Aws, parse: Parse) -> None:
     have(aws, instance(1))
     serve_fsx(aws, lustre(1, Tags=[{"Key": "a", "Value": "b"}]), lustre(2))
-    found = parse(fsx=[f"fs-{1:017x}", "fs-00000009"])
+    named = [f"fs-{1:017x}", "fs-00000009"]
+    assert "fs-00000009 is in no region and account asked -> " in refused(parse, fsx=named)
+    found = parse(fsx=named, strict_regions=False)
     assert [one["path"] for one in found.all_vars["cluster_mounts"]] == ["/fsx"]
     assert "fs-00000009 is in no region and account asked" in found.warnings[0]
 

@@ -43,6 +43,17 @@ def test_all_pages_are_read_and_each_has_its_mount(run: Run, aws: Aws, world: Wo
     assert aws.actions == {"fsx:DescribeFileSystems"}
 
 
+@pytest.mark.parametrize("path", ["{{ 7*7 }}", "/", "/bad path; rm -rf ", "/etc", "/fsx/../etc", "/fsx\n/x"])
+def test_a_path_that_nothing_may_be_mounted_on_is_left_out_with_a_warning(
+    run: Run, world: World, path: str
+) -> None:
+    world.file_systems = [lustre(1, {"trainwright:mount": path})]
+    result = run(module, region=REGION)
+    assert "path" not in result["file_systems"][0]["mount"]
+    (warning,) = result["warnings"]
+    assert "trainwright:mount is " in warning and " -> " in warning and warning.isprintable()
+
+
 def test_filters_hold_together(run: Run, world: World) -> None:
     cluster = {"trainwright:cluster": "train1", "trainwright:mount": "/fsx", "n": "1"}
     world.file_systems = [

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import typing as t
 
 import pytest
@@ -43,69 +42,6 @@ def one(raw: dict[str, t.Any], **more: t.Any) -> fleet.Node:
     (found,), warnings = nodes(raw, **more)
     assert not warnings
     return found
-
-
-# -- names ---------------------------------------------------------------------------------------------------------
-def test_the_first_preference_that_makes_a_host_name() -> None:
-    found, warnings = fleet.names_of(
-        [raw(1, "gpu-1"), raw(2), raw(3, "two words"), raw(4, private_dns=""), raw(5, "a;b")],
-        BY_NAME,
-    )
-    assert found == [
-        "gpu-1",
-        "ip-10-0-0-2.ec2.internal",
-        "ip-10-0-0-3.ec2.internal",
-        "i-00000004",
-        "ip-10-0-0-5.ec2.internal",
-    ]
-    assert warnings == []
-
-
-@pytest.mark.parametrize("name", ["localhost", "-x", "a b", "", "../x", "{{ x }}", "x" * 300, "名"])
-def test_what_is_no_host_name_is_passed_over(name: str) -> None:
-    found, _warnings = fleet.names_of([raw(1, name)], BY_NAME)
-    assert found == ["ip-10-0-0-1.ec2.internal"]
-
-
-def test_a_shared_name_is_nobody_s_in_any_order() -> None:
-    raws = [raw(1, "gpu"), raw(2, "GPU"), raw(3, "login"), raw(4, "gpu", private_dns="")]
-    seen = set()
-    for order in itertools.permutations(raws):
-        found, warnings = fleet.names_of(order, BY_NAME)
-        seen.add(tuple(sorted((each["id"], name) for each, name in zip(order, found))))
-        assert len(warnings) == 1 and warnings[0].startswith("3 instances share a name (")
-        assert "i-00000001, i-00000002, i-00000004" in warnings[0]
-    assert seen == {
-        (
-            ("i-00000001", "ip-10-0-0-1.ec2.internal"),
-            ("i-00000002", "ip-10-0-0-2.ec2.internal"),
-            ("i-00000003", "login"),
-            ("i-00000004", "i-00000004"),
-        )
-    }
-
-
-def test_a_name_that_is_another_s_id_or_address() -> None:
-    raws = [
-        raw(1, "i-00000002"),
-        raw(2, private_dns=""),
-        raw(3, "ip-10-0-0-4.ec2.internal"),
-        raw(4),
-    ]
-    found, _warnings = fleet.names_of(raws, BY_NAME)
-    assert found == [
-        "ip-10-0-0-1.ec2.internal",
-        "i-00000002",
-        "ip-10-0-0-3.ec2.internal",
-        "i-00000004",
-    ]
-    assert len(set(found)) == 4
-
-
-@pytest.mark.parametrize("wrong", ["tag:", "name", "tag:a=b", "tag:a,b", "tag:a | upper"])
-def test_a_preference_that_names_nothing(wrong: str) -> None:
-    assert repr(wrong) in fleet.check_hostnames(["tag:Name", wrong])
-    assert fleet.check_hostnames(BY_NAME) == ""
 
 
 def test_hosts_are_in_the_order_of_their_names() -> None:
@@ -181,16 +117,29 @@ def test_pcs() -> None:
         return one(raw(1, tags=own), pcs=said)
 
     served, unserved = member("pcs_a"), member("pcs_b")
-    assert (served.roles, served.partitions) == (("compute",), ("gpu", "debug"))
-    assert unserved.roles == ("login",)
+    assert (served.roles, served.partitions) == (("compute", "pyxis"), ("gpu", "debug"))
+    assert unserved.roles == ("login", "pyxis")
     assert fleet.host_vars(served)["pyxis_slurm_prefix"] == "/opt/aws/pcs/scheduler/slurm-25.05"
     assert member("pcs_b", **{"trainwright:role": "compute"}).roles == ("compute",)
 
 
 def test_pcs_that_could_not_be_asked() -> None:
     made = one(raw(1, tags={"aws:pcs:cluster-id": "pcs_1"}))
-    assert (made.roles, made.manager) == (("compute",), "pcs")
+    assert (made.roles, made.manager) == (("compute", "pyxis"), "pcs")
     assert "pyxis_slurm_prefix" not in fleet.host_vars(made)
+
+
+def test_an_instance_without_a_role_is_said_while_others_have_one() -> None:
+    cluster = {"trainwright:cluster": "train"}
+    member = raw(1, "gpu-1", tags={**cluster, "trainwright:role": "compute"})
+    forgotten, odd = raw(2, "gpu-2", tags=cluster), raw(3, tags={**cluster, "trainwright:role": ""})
+    bastion = raw(4, "bastion")
+    _found, warnings = nodes(member, forgotten, odd, bastion)
+    assert len(warnings) == 2 and all(" -> tag it with controller, " in one for one in warnings)
+    assert warnings[0].startswith("i-00000002 (gpu-2): its tag trainwright:role is missing, so ")
+    assert "its tag trainwright:role names no role" in warnings[1]
+    _found, warnings = nodes(member, *(raw(number, tags=cluster) for number in range(10, 1000)))
+    assert len(warnings) == 11 and warnings[-1].startswith("980 more instances like these")
 
 
 # -- variables -----------------------------------------------------------------------------------------------------

@@ -113,10 +113,13 @@ def test_volumes_of_ontap_need_the_name_of_their_server() -> None:
     ("systems", "said"),
     [
         ([lustre(1), lustre(2)], "nothing says where -> tag it trainwright:mount=/path"),
-        ([lustre(tags=at("fsx"))], "its tag trainwright:mount is 'fsx' -> begin with /"),
+        ([lustre(tags=at("fsx"))], "its tag trainwright:mount is 'fsx', which is not an absolute path below / -> begin it with /"),
         ([lustre(tags=at("/my data"))], "its tag trainwright:mount is '/my data'"),
         ([lustre(tags=at("/{{ x }}"))], "use letters, digits"),
-        ([lustre(tags=at("/"))], "its tag trainwright:mount is '/'"),
+        ([lustre(tags=at("/"))], "its tag trainwright:mount is '/', which is the root of the system"),
+        ([lustre(tags=at("/etc"))], "is '/etc', which has the configuration and passwords"),
+        ([lustre(tags=at("/a/../etc"))], "contains . or .., which lead to another"),
+        ([lustre(tags=at("/var/spool/slurmctld"))], "is in the system's directory /var, which has the state"),
         ([openzfs(5)], "nothing says where"),
         ([lustre(1, at("/a")), lustre(2, at("/a/"))], f"fs-{1:017x} and FSx LUSTRE fs-{2:017x} want the same path /a"),
         ([lustre(Lifecycle="CREATING")], "is CREATING -> run again when it is AVAILABLE"),
@@ -133,6 +136,13 @@ def test_what_cannot_be_mounted_is_left_out_and_said(systems: list[Params], said
     assert found.mounts == []
     assert any(said in warning for warning in found.warnings), found.warnings
     assert all(" -> " in warning and "mounted" in warning for warning in found.warnings)
+
+
+def test_an_unknown_purpose_is_said_before_preflight_refuses_it() -> None:
+    found = mounts([lustre(tags=at("/data", "dataset"))])
+    (warning,) = found.warnings
+    assert "is 'dataset', which is not a purpose of a mount" in warning and " -> use home, " in warning
+    assert found.mounts[0]["purpose"] == "dataset"
 
 
 def test_one_that_is_being_updated_stays_mounted() -> None:

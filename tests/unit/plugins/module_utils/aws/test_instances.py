@@ -9,8 +9,9 @@ from xml.parsers.expat import ExpatError
 
 import boto3
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.aws import errors
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import answers, errors
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.instances import instances, read
+from botocore.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,15 @@ from tests.fixtures.aws.instances import instance, pages_of, replay, reservation
 from tests.fixtures.aws.server import Aws
 
 
+def plain(aws: Aws) -> Any:
+    settings = Config(**answers.config())
+    return boto3.client(
+        "ec2", region_name="eu-west-1", endpoint_url=aws.url, config=settings, **aws.credentials
+    )
+
+
 def client(aws: Aws) -> Any:
-    return boto3.client("ec2", region_name="eu-west-1", endpoint_url=aws.url, **aws.credentials)
+    return answers.checked(plain(aws))
 
 
 def slim(one: dict[str, Any], owner: str) -> dict[str, Any]:
@@ -41,6 +49,7 @@ def slim(one: dict[str, Any], owner: str) -> dict[str, Any]:
         "lifecycle": one.get("InstanceLifecycle"),
         "reservation": one.get("CapacityReservationId"),
         "owner": owner,
+        "launched": one["LaunchTime"].strftime("%Y-%m-%dT%H:%M:%S.000Z"),
     }
     tags = {tag["Key"]: tag["Value"] for tag in one["Tags"]}
     return {
@@ -63,7 +72,7 @@ def test_the_same_as_botocore_reads() -> None:
     with Aws() as aws:
         whole = [reservation(*listed[:2]), reservation(*listed[2:], owner="999999999999")]
         aws.pages("ec2", "DescribeInstances", "Reservations", whole, size=1)
-        parsed = client(aws).get_paginator("describe_instances").paginate().build_full_result()
+        parsed = plain(aws).get_paginator("describe_instances").paginate().build_full_result()
         ours = list(instances(client(aws), {}))
     theirs = [slim(one, r["OwnerId"]) for r in parsed["Reservations"] for one in r["Instances"]]
     assert ours == theirs
@@ -131,10 +140,14 @@ def test_an_error_is_botocore_s() -> None:
             list(instances(client(aws), {}))
 
 
-def test_a_proxy_s_page_is_named() -> None:
+def test_a_proxy_s_page_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _seconds: None)
     with Aws() as aws:
         aws.on("ec2", "DescribeInstances", lambda _call: b"<html><br>Please sign in</html>")
-        with pytest.raises(
-            errors.AwsProblem, match="in eu-west-1: the response .* look at the proxy"
+        said = "in eu-west-1: the response .* look at the proxy"
+        with (
+            pytest.raises(errors.AwsProblem, match=said),
+            errors.explained("ec2", "DescribeInstances", "eu-west-1"),
         ):
             list(instances(client(aws), {}))
+        assert len(aws.calls) == errors.RETRIES["total_max_attempts"]

@@ -9,6 +9,12 @@ from .cases import MOUNT, Case, assert_refused, changed, each, live, setting, tw
 CASES: list[Case] = [
     ("relative mount", setting("cluster_mounts", [{**MOUNT, "path": "shared"}]), "cluster",
      "cluster_mounts[shared].path", "not an absolute path", "begin it with /"),
+    ("mount over the system", setting("cluster_mounts", [{**MOUNT, "path": "/usr/"}]), "cluster",
+     "cluster_mounts[/usr/].path", "has the programs of the system", "directory of your own"),
+    ("mount by a detour", setting("cluster_mounts", [{**MOUNT, "path": "/shared/../etc"}]), "cluster",
+     "cluster_mounts[/shared/../etc].path", "contains . or ..", "the path itself"),
+    ("directory by a detour", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/../etc"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "'/shared/../etc' contains", "the path itself"),
     ("mount twice", setting("cluster_mounts", [MOUNT, {**MOUNT, "path": "/shared/"}]), "cluster",
      "cluster_mounts[/shared/]", "is listed twice", "keep one mount"),
     ("purpose", setting("cluster_mounts", [{**MOUNT, "purpose": "homes"}]), "cluster",
