@@ -178,7 +178,13 @@ def main():
         found[f"path_of_{name}"] = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
         ).stdout.strip()
-    of_interest = {*given["declared"], *found["new"], *found["writable"], *found["changeable"], *tries}
+    of_interest = {
+        *given["declared"],
+        *found["new"],
+        *found["writable"],
+        *found["changeable"],
+        *tries,
+    }
     found["files"] = {path: row for path, row in found["files"].items() if path in of_interest}
     json.dump(found, sys.stdout)
 
