@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
@@ -27,6 +29,25 @@ def test_scenarios_of_the_cluster_verify(quiet_site: Converged) -> None:
     molecule("verify", *BY_CLUSTER[quiet_site.scenario])
 
 
+def changes(output: str) -> dict[str, list[list[str]]]:
+    """The tasks that changed a host other than the control node, for each run of each step of `molecule test`."""
+    found: dict[str, list[list[str]]] = {}
+    task, current = "", []
+    for line in output.splitlines():
+        if started := re.search(r" > (\w+)\] Executing$", line):
+            current = []
+            found.setdefault(started[1], []).append(current)
+        elif line.startswith("TASK ["):
+            task = line.split("]")[0]
+        elif line.startswith("changed: [") and not line.startswith("changed: [localhost"):
+            current.append(task)
+    return found
+
+
 @pytest.mark.parametrize("scenario", [name for name in BY_CLUSTER if alone(name)])
-def test_role_works_alone(scenario: str) -> None:
-    molecule("test", scenario)
+def test_role_works_alone_and_its_check_mode_is_true(scenario: str) -> None:
+    """Check mode of a fresh host leaves everything to do, of a finished one nothing."""
+    changed = changes(molecule("test", scenario).output)
+    (real,), (fresh, finished) = changed["converge"], changed["check"]
+    assert fresh == real != []
+    assert finished == []

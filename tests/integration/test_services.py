@@ -137,6 +137,8 @@ def test_innodb_is_tuned(site: Converged) -> None:
 
 @pytest.mark.systems("debian13")
 def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
+    site.play("support_bundle.yml", "--check", support_bundle_directory=str(tmp_path))
+    assert not list(tmp_path.iterdir())
     site.play("support_bundle.yml", support_bundle_directory=str(tmp_path))
     archives = list(tmp_path.glob("*.tar.gz"))
     assert len(archives) == 1

@@ -23,6 +23,7 @@ TOP = {
     "MAINTAINERS",
     "MANIFEST.json",
     "README.md",
+    "SECURITY.md",
     "bindep.txt",
     "changelogs",
     "docs",

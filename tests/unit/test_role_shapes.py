@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import typing as t
+from pathlib import Path
 
 import jinja2
 import pytest
+import yaml
 
 from tests.unit.test_roles import DAEMONS, ROLES, ROOT, load, specs, strings, tasks
 
@@ -116,9 +121,79 @@ def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) 
         )
 
 
-def test_every_role_runs_in_check_mode_somewhere() -> None:
-    """site.yml runs by --check on fresh hosts (test_converge), a scenario of molecule runs a role alone."""
-    used = {"artifact"}  # its one entry point is called by others
-    for path in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("molecule/*/converge.yml")):
-        used |= set(re.findall(r"trainwright\.slurm\.(\w+)$", path.read_text("utf-8"), re.M))
-    assert set(ROLES) <= used
+def whole_roles(playbook: Path) -> set[str]:
+    """The roles whose main a playbook runs, those of the playbooks that it imports included."""
+    found: set[str] = set()
+    for entry in tasks(playbook):
+        if imported := entry.get("ansible.builtin.import_playbook"):
+            found |= whole_roles(playbook.parent / imported)
+        found |= {role["role"] for role in entry.get("roles", ())}
+        given = entry.get("ansible.builtin.import_role") or {}
+        found |= {given["name"]} if given and "tasks_from" not in given else set()
+    return {name.removeprefix("trainwright.slurm.") for name in found}
+
+
+def by_site() -> set[str]:
+    """Roles of site.yml; test_converge.py compares its --check of fresh hosts with the real run."""
+    text = (ROOT / "tests" / "integration" / "conftest.py").read_text("utf-8")
+    assert 'first_check = made.play("site.yml", "--check")' in text
+    # It builds from source in `make soak` only.
+    return whole_roles(ROOT / "playbooks" / "site.yml") - {"slurm_build"}
+
+
+def by_molecule() -> set[str]:
+    """Roles that a scenario runs alone; test_molecule.py reads the two steps `check` of `molecule test`."""
+    sequence = load(ROOT / ".config" / "molecule" / "config.yml")["scenario"]["test_sequence"]
+    converge = sequence.index("converge")
+    assert "check" in sequence[:converge] and "check" in sequence[converge:]
+    scenarios = [path.parents[1] for path in ROOT.glob("molecule/*/vars/cluster.yml")]
+    alone = [path for path in scenarios if load(path / "vars/cluster.yml")["cluster"].get("bare")]
+    assert not any("test_sequence" in load(path / "molecule.yml")["scenario"] for path in alone)
+    return set().union(*(whole_roles(path / "converge.yml") for path in alone))
+
+
+def test_every_role_runs_in_check_mode_with_its_documented_input() -> None:
+    services = (ROOT / "tests" / "integration" / "test_services.py").read_text("utf-8")
+    assert '"support_bundle.yml", "--check"' in services
+    # Of the last one: the test below.
+    elsewhere = {"support_bundle", "slurm_build"}
+    alone, site = by_molecule(), by_site()
+    assert alone >= {"enroot", "mariadb", "node_base", "node_tools"}
+    assert set(ROLES) == alone | site | elsewhere
+
+
+def test_role_slurm_build_plans_a_build_in_check_mode(tmp_path: Path) -> None:
+    model = {"installed_version": ""}
+    given = {
+        "slurm_model": model,
+        "slurm_version": "24.11.5",
+        "artifact_cache": str(tmp_path / "c"),
+    }
+    include = {"name": "trainwright.slurm.slurm_build"}
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.include_role": include, "vars": given}],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).parent / "ansible-playbook", "--check", "play.yml"),
+            *(
+                "-i",
+                "localhost,",
+                "-c",
+                "local",
+                "-e",
+                f"ansible_python_interpreter={sys.executable}",
+            ),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "would build slurm-24.11.5-" in done.stdout
+    assert not (tmp_path / "c").exists() and list(tmp_path.iterdir()) == [tmp_path / "play.yml"]
