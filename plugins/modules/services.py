@@ -131,7 +131,8 @@ UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
     "state": {"type": "str", "choices": ["started", "stopped"]},
-    "stamp": {"type": "str", "default": ""},
+    # Of a file with a password, it is a digest by which the password could be guessed.
+    "stamp": {"type": "str", "default": "", "no_log": True},
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},
     "watch": {"type": "list", "elements": "path", "default": []},
