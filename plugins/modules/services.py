@@ -131,7 +131,7 @@ UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
     "state": {"type": "str", "choices": ["started", "stopped"]},
-    # Of a file with a password, it is a digest by which the password could be guessed.
+    # It may be the digest of a file with a password, which could be guessed by it.
     "stamp": {"type": "str", "default": "", "no_log": True},
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},

@@ -26,9 +26,11 @@ def test_a_stamp_is_neither_returned_nor_logged(
     units = [{"name": "slurmdbd", "stamp": STAMP}]
     # Without journald, the same text goes to syslog.
     monkeypatch.setattr("ansible.module_utils.basic.has_journal", False)
-    with patch_module_args({"units": units, "_ansible_check_mode": True}):
-        with pytest.raises(SystemExit):
-            services.main()
+    with (
+        patch_module_args({"units": units, "_ansible_check_mode": True}),
+        pytest.raises(SystemExit),
+    ):
+        services.main()
     answer = json.loads(capsys.readouterr().out)
     assert answer["changed"] is False
     assert answer["invocation"]["module_args"]["units"][0]["name"] == "slurmdbd"
