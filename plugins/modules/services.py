@@ -131,7 +131,8 @@ UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
     "state": {"type": "str", "choices": ["started", "stopped"]},
-    "stamp": {"type": "str", "default": ""},
+    # It may be the digest of a file with a password, which could be guessed by it.
+    "stamp": {"type": "str", "default": "", "no_log": True},
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},
     "watch": {"type": "list", "elements": "path", "default": []},

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
 
 STAMPS = "/var/lib/trainwright/stamps"
 PROPERTIES = (
@@ -61,7 +62,7 @@ class State:
     file: str = ""
     type: str = ""
     started: float = 0.0  # seconds since the epoch; 0 if it is not running
-    stamp: str | None = None
+    same_stamp: bool | None = None  # as when it was last started; None if nothing records it
     error: str = ""
     newer: list[str] = field(default_factory=list)  # watched paths newer than the start
 
@@ -138,9 +139,9 @@ def restart_reason(spec: dict, state: State) -> str:
     """Why a running unit has to be restarted; "" if it need not."""
     if spec["restart"]:
         return "asked for"
-    if spec["stamp"] and state.stamp is None:
+    if spec["stamp"] and state.same_stamp is None:
         return "nothing records what it was started with"
-    if spec["stamp"] and state.stamp != spec["stamp"]:
+    if spec["stamp"] and not state.same_stamp:
         return "what it runs with has changed"
     if state.newer:
         return "%s changed after it started" % ", ".join(state.newer)
@@ -207,19 +208,33 @@ class Stamps:
     def _path(self, unit: str) -> str:
         return os.path.join(self.directory, unit)
 
-    def read(self, unit: str) -> str | None:
+    def _read(self, unit: str) -> str | None:
         try:
             with open(self._path(unit), encoding="utf-8") as handle:
                 return handle.read().strip()
         except FileNotFoundError:
             return None
 
+    def _keyed(self, unit: str, stamp: str) -> str:
+        return keyed.keyed("%s %s" % (unit, stamp), self.directory)
+
+    def started_with(self, unit: str, stamp: str) -> bool | None:
+        """Whether the unit was last started with this stamp; None if nothing records it."""
+        kept = self._read(unit)
+        # An older release kept the stamp itself.
+        return None if kept is None else kept in (stamp, self._keyed(unit, stamp))
+
     def write(self, unit: str, stamp: str) -> None:
+        """Record the stamp that the unit was started with."""
         os.makedirs(self.directory, mode=0o755, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".", dir=self.directory)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(stamp + "\n")
-        os.replace(temporary, self._path(unit))
+        keyed.make_key(self.directory)
+        keyed.write_private(self._path(unit), self._keyed(unit, stamp) + "\n")
+
+    def replace_plain(self, unit: str) -> None:
+        """Replace the stamp that an older release kept as it was."""
+        kept = self._read(unit)
+        if kept and not kept.startswith(keyed.PREFIX):
+            self.write(unit, kept)
 
     def forget(self, unit: str) -> None:
         if os.path.exists(self._path(unit)):
@@ -265,7 +280,7 @@ class Services:
             )
         for spec, unit, properties in zip(self.specs, units, blocks):
             state = state_of(properties, now, monotonic)
-            state.stamp = self.stamps.read(unit)
+            state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
             self.states[unit] = state
             self.needs_reload |= properties.get("NeedDaemonReload") == "yes"
@@ -307,6 +322,7 @@ class Services:
                 self._wait_ready(unit, spec.get("ready"), bool(verbs))
             if spec["stamp"] and verbs and verbs[-1] in ("start", "restart"):
                 self.stamps.write(unit, spec["stamp"])
+            self.stamps.replace_plain(unit)
 
     def _do(self, unit: str, verb: str) -> None:
         if verb in ("start", "restart"):

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 
 #: run(argv) -> (exit status, stdout, stderr)
@@ -102,10 +102,15 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _recorded(spec: dict) -> str:
+def _recorded(spec: dict, settings: Settings) -> str:
     """Return what `applied` keeps of a file: its text, of a secret one its digest."""
     text = _content(spec)
-    return hashlib.sha256(text.encode()).hexdigest() + "\n" if spec.get("secret") else text
+    return keyed.keyed(text, settings.applied_dir) + "\n" if spec.get("secret") else text
+
+
+def _plain_digest(spec: dict) -> str:
+    """Return what an older release kept of a secret file."""
+    return hashlib.sha256(_content(spec).encode()).hexdigest() + "\n"
 
 
 def check_options(specs: list[dict], version: str) -> None:
@@ -288,7 +293,9 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         if applied is None and running and not spec.get("secret"):
             # A cluster that this collection did not set up: slurmctld was started with the files as they are.
             applied = _read(spec["path"])
-        wanted = None if spec["state"] == "absent" else _recorded(spec)
+        wanted = None if spec["state"] == "absent" else _recorded(spec, settings)
+        if spec.get("secret") and applied == _plain_digest(spec):
+            applied = wanted
         if is_drop_in(spec["path"]):
             if applied != wanted:
                 action = _stronger(action, "restart")
@@ -385,12 +392,15 @@ def _allowed(refused: list[str], settings: Settings) -> str:
 def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
     owner = {"owner": str(os.geteuid()), "group": str(os.getegid())}
     common = {**owner, "mode": "0600", "secret": True, "create": True}
+    if any(spec.get("secret") for spec in specs):
+        os.makedirs(settings.applied_dir, mode=0o700, exist_ok=True)
+        keyed.make_key(settings.applied_dir)
     wanted = []
     for spec in specs:
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
         path = _applied_path(spec, settings)
-        text = None if spec["state"] == "absent" else _recorded(spec)
+        text = None if spec["state"] == "absent" else _recorded(spec, settings)
         wanted.append({**common, "path": path, "state": spec["state"], "content": text})
     directories = [
         {**owner, "path": path, "state": "directory", "mode": mode}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -15,7 +16,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import serv
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
 
 State = services.State
-RUNS = State(load="loaded", active="active", file="enabled", stamp="s1")
+RUNS = State(load="loaded", active="active", file="enabled", same_stamp=True)
 DOWN = State(load="loaded", active="inactive", sub="dead", file="enabled")
 FAILED = State(load="loaded", active="failed", sub="failed", file="enabled")
 ABSENT = State()
@@ -40,8 +41,8 @@ def running(**values) -> State:
         ({"state": "started"}, State(load="loaded", active="activating"), ["start"]),
         ({"state": "started", "enabled": True}, ABSENT, ["enable", "start"]),
         ({"state": "started", "stamp": "s1"}, RUNS, []),
-        ({"state": "started", "stamp": "s2"}, RUNS, ["restart"]),
-        ({"state": "started", "stamp": "s1"}, running(stamp=None), ["restart"]),
+        ({"state": "started", "stamp": "s2"}, running(same_stamp=False), ["restart"]),
+        ({"state": "started", "stamp": "s1"}, running(same_stamp=None), ["restart"]),
         ({"state": "started", "stamp": "s2"}, DOWN, ["start"]),
         ({"state": "started", "restart": True}, RUNS, ["restart"]),
         ({"state": "started", "restart": True}, DOWN, ["start"]),
@@ -49,7 +50,7 @@ def running(**values) -> State:
         ({"state": "started", "reload": True}, RUNS, ["reload"]),
         ({"state": "started", "reload": True, "restart": True}, RUNS, ["restart"]),
         ({"state": "started", "reload": True}, DOWN, ["start"]),
-        ({"stamp": "s2"}, RUNS, ["restart"]),
+        ({"stamp": "s2"}, running(same_stamp=False), ["restart"]),
         ({"stamp": "s2"}, DOWN, []),
         ({"restart": True}, DOWN, []),
         ({"state": "stopped"}, RUNS, ["stop"]),
@@ -121,12 +122,44 @@ def test_watched_paths(tmp_path):
 
 def test_stamps(tmp_path):
     stamps = services.Stamps(str(tmp_path / "stamps"))
-    assert stamps.read("x.service") is None
+    assert stamps.started_with("x.service", "abc") is None
     stamps.write("x.service", "abc")
-    assert stamps.read("x.service") == "abc"
+    assert stamps.started_with("x.service", "abc") is True
+    assert stamps.started_with("x.service", "abd") is False
     stamps.forget("x.service")
     stamps.forget("x.service")
-    assert stamps.read("x.service") is None
+    assert stamps.started_with("x.service", "abc") is None
+
+
+def test_a_stamp_is_kept_with_a_key_of_this_host_that_only_root_can_read(tmp_path):
+    digest = hashlib.sha256(b"StoragePass=summer").hexdigest()
+    kept = set()
+    for host in ("a", "b"):
+        stamps = services.Stamps(str(tmp_path / host))
+        stamps.write("x.service", digest)
+        stamps.write("y.service", digest)
+        for path in (tmp_path / host).iterdir():
+            assert path.stat().st_mode & 0o777 == 0o600, path
+            assert digest not in path.read_text()
+        kept |= {(tmp_path / host / f"{unit}.service").read_text() for unit in "xy"}
+        # A service that is written later does not change the key of the others.
+        assert stamps.started_with("x.service", digest) is True
+    assert len(kept) == 4
+
+
+def test_the_stamp_of_an_older_release_restarts_nothing_and_is_replaced(systemd, tmp_path):
+    systemd.have(slurmd={"ActiveState": "active"})
+    (tmp_path / "stamps").mkdir()
+    kept = tmp_path / "stamps" / "slurmd.service"
+    kept.write_text("s1\n")
+    assert systemd.run(unit(state="started", stamp="s1"), check=True) == []
+    assert kept.read_text() == "s1\n"
+    assert systemd.run(unit(state="started", stamp="s1")) == []
+    assert kept.read_text().startswith("hmac:")
+    assert systemd.run(unit(state="started", stamp="s1")) == []
+    kept.write_text("s1\n")
+    assert systemd.run(unit(state="started", stamp="s2")) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s2")) == []
 
 
 FAKE = """#!{python}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 
@@ -258,7 +259,20 @@ def test_a_secret_file_leaves_only_its_digest(running):
     result = running.run(BASE, extra=(secret,))
     assert result["action"] == "reconfigure"
     assert "sesame" not in str(result)
-    assert "sesame" not in (running.path / "var" / "applied" / "key.conf").read_text()
+    kept = running.path / "var" / "applied" / "key.conf"
+    plain = hashlib.sha256(b"Key=sesame\n").hexdigest()
+    assert "sesame" not in kept.read_text()
+    # By a plain digest, the secret could be guessed.
+    assert plain not in kept.read_text()
+    assert not running.run(BASE, extra=(secret,))["changed"]
+    other = running.run(BASE, extra=({**secret, "content": "Key=mellon\n"},))
+    assert other["action"] == "reconfigure"
+
+    # The record of an older release is replaced, and slurmctld is left alone.
+    assert running.run(BASE, extra=(secret,))["action"] == "reconfigure"
+    kept.write_text(plain + "\n")
+    assert running.run(BASE, extra=(secret,))["action"] == "none"
+    assert plain not in kept.read_text()
     assert not running.run(BASE, extra=(secret,))["changed"]
 
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The units of Slurm's daemons restrict them, and what a site moves into a restricted place stays writable."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.drop_in import unit_drop_in
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+# Where each unit's lines are, by daemon.
+UNITS = {
+    "slurmctld": ("slurmctld/vars/main/unit.yml", "__slurmctld_unit"),
+    "slurmdbd": ("slurmdbd/vars/main/unit.yml", "__slurmdbd_unit"),
+    "slurmrestd": ("slurmrestd/vars/main/unit.yml", "__slurmrestd_unit"),
+    "sackd": ("slurm_login/vars/main/hardening.yml", "__slurm_login_hardening"),
+}
+EVERYWHERE = {
+    "PrivateTmp": True,
+    "PrivateDevices": True,
+    "ProtectClock": True,
+    "ProtectControlGroups": True,
+    "ProtectHostname": True,
+    "ProtectKernelLogs": True,
+    "ProtectKernelModules": True,
+    "ProtectKernelTunables": True,
+    "LockPersonality": True,
+    "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "RestrictNamespaces": True,
+    "RestrictRealtime": True,
+    "RestrictSUIDSGID": True,
+    "SystemCallArchitectures": "native",
+}
+
+
+def drop_in(daemon: str, **variables: t.Any) -> list[str]:
+    """The lines that the role writes for a daemon, with these variables."""
+    path, name = UNITS[daemon]
+    loader = DataLoader()
+    lines = loader.load_from_file(str(ROLES / path), trusted_as_template=True)
+    model = {
+        "sbin": "/usr/sbin",
+        "version": [24, 11],
+        "state_dir": "/var/spool/slurmctld",
+        "slurm_conf_given": {},
+        **variables.pop("model", {}),
+    }
+    given = {
+        "slurm_model": model,
+        "slurmdbd_conf": {},
+        "slurmrestd_threads": 10,
+        "slurmrestd_max_connections": 300,
+        "slurmrestd_socket": "/run/slurmrestd/slurmrestd.socket",
+        "__slurmrestd_environment_file": "/etc/default/slurmrestd",
+        **variables,
+    }
+    templar = Templar(loader=loader, variables={**lines, **given})
+    return unit_drop_in(templar.template(lines[name])).splitlines()
+
+
+@pytest.mark.parametrize("daemon", UNITS)
+def test_each_unit_is_restricted(daemon: str) -> None:
+    wanted = unit_drop_in({"Service": EVERYWHERE}).splitlines()[1:]
+    lines = drop_in(daemon)
+    assert set(wanted) <= set(lines)
+    assert any(line.startswith("CapabilityBoundingSet=") for line in lines)
+    assert any(line in ("ProtectSystem=full", "ProtectSystem=strict") for line in lines)
+    assert any(line in ("ProtectHome=read-only", "ProtectHome=yes") for line in lines)
+    # The sendmail of a local mail server, which slurmctld runs, is setuid or setgid.
+    assert ("NoNewPrivileges=yes" in lines) is (daemon != "slurmctld")
+
+
+@pytest.mark.parametrize(
+    ("daemon", "variables", "writable"),
+    [
+        ("slurmctld", {}, set()),
+        ("slurmctld", {"model": {"state_dir": "/shared/slurmctld"}}, set()),
+        ("slurmctld", {"model": {"state_dir": "/home/slurm/state"}}, {"/home/slurm/state"}),
+        (
+            "slurmctld",
+            {"model": {"slurm_conf_given": {"SlurmctldLogFile": "/usr/local/slurm/log/a.log"}}},
+            {"/usr/local/slurm/log"},
+        ),
+        ("slurmdbd", {"slurmdbd_conf": {"LogFile": "/var/log/x/slurmdbd.log"}}, set()),
+        (
+            "slurmdbd",
+            {"slurmdbd_conf": {"LogFile": "/root/log/a.log", "ArchiveDir": "/home/archive"}},
+            {"/root/log", "/home/archive"},
+        ),
+        ("slurmrestd", {"slurmrestd_socket": "/srv/rest/x.socket"}, {"-/srv/rest"}),
+    ],
+)
+def test_the_daemon_can_write_where_the_site_wants_it(
+    daemon: str, variables: dict[str, t.Any], writable: set[str]
+) -> None:
+    lines = drop_in(daemon, **variables)
+    found = {line.partition("=")[2] for line in lines if line.startswith("ReadWritePaths=")}
+    assert found == writable
+
+
+def test_slurmrestd_limits_connections_where_it_can() -> None:
+    new = drop_in("slurmrestd")
+    assert "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt -t 10 --max-connections 300" in new
+    assert "LimitNOFILE=1324" in new
+    old = drop_in("slurmrestd", model={"version": [22, 5]})
+    assert "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt -t 10" in old
