@@ -56,11 +56,6 @@ options:
         type: list
         elements: raw
         default: []
-  cluster_options:
-    description:
-      - Options of C(sacctmgr) for all accounts that have none of their own, such as C(MaxSubmitJobs); null clears a limit.
-    type: dict
-    default: {}
   users:
     description: Users and what they may use.
     type: list
@@ -216,7 +211,6 @@ OWNED = {
 }
 SPEC = {
     "cluster": TEXT,
-    "cluster_options": {"type": "dict", "default": {}},
     "accounts": {**SEVERAL, "options": ACCOUNT},
     "users": {**SEVERAL, "options": USER},
     "qos": {**SEVERAL, "options": QOS},

@@ -127,9 +127,6 @@ def _present(session: Session, params: t.Mapping[str, t.Any]) -> dict[str, t.Any
 def tree(session: Session) -> dict[str, t.Any]:
     """slurm_accounting: accounts, users and QOS of a cluster in one call."""
     wanted = accounting.wanted_from(session.params)
-    wanted.cluster_settings = accounting.association_settings(
-        "cluster_options", {"options": session.params["cluster_options"]}
-    )
     owned = wanted.owned
     owns = bool(owned.accounts_below or owned.users_of or owned.qos)
 
