@@ -427,6 +427,12 @@ plugstack:
   elements: str
   sample: []
   returned: success
+job_container_conf:
+  description: Settings of job_container.conf; empty without C(slurm_job_tmp).
+  type: list
+  elements: list
+  sample: []
+  returned: success
 oci_conf:
   description: Settings of oci.conf; empty without the group C(slurm_oci).
   type: list

@@ -13,7 +13,7 @@ version_added: "0.1.0"
 description:
   - Returns hardware, operating system, accounts, Slurm installation and services of a node, and
     on request the processes that listen on ports, the targets reachable over TCP and the free space of paths.
-  - Reads C(/proc) and C(/sys); starts at most three commands at the same time, and a fourth
+  - Reads C(/proc) and C(/sys); starts at most four commands at the same time, and a fifth
     where Slurm is not installed yet.
   - Replaces fact gathering for the collection, at a fraction of its time.
 options:
@@ -92,6 +92,14 @@ ansible_facts:
         virtualization:
           description: C(container), the name of the hypervisor, C(vm) or C(none).
           type: str
+          returned: always
+        login:
+          description: User (C(user)) who logged in for this call, before sudo, and the names of their C(groups).
+          type: dict
+          returned: always
+        sudoers:
+          description: C(users) and C(groups) whom C(/etc/sudoers) allows all commands as root on this host.
+          type: dict
           returned: always
         cpus: {description: Logical CPUs., type: int, returned: always}
         boards: {description: Boards; always 1., type: int, returned: always}

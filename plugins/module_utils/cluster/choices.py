@@ -18,6 +18,14 @@ if t.TYPE_CHECKING:
 CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory")
 
 
+def cgroup_fault(cgroup: Mapping[str, t.Any]) -> str:
+    """Return what keeps slurmd from cgroup/v2 on a host with these cgroups, "" if nothing does."""
+    missing = [name for name in CGROUP_CONTROLLERS if name not in (cgroup.get("controllers") or [])]
+    if cgroup.get("mode") != "v2":
+        return f"has {cgroup.get('mode') or 'unknown'} cgroups, not pure v2"
+    return f"lacks the cgroup controllers {', '.join(missing)}" if missing else ""
+
+
 def choose_cgroup(
     nodes: Sequence[Mapping[str, t.Any]], version: tuple[int, int]
 ) -> dict[str, t.Any]:
@@ -26,18 +34,9 @@ def choose_cgroup(
     Hybrid cgroups stop slurmd ("Hybrid mode is not supported"). ``CgroupPlugin=disabled`` came with
     24.05 (cgroup.conf(5)); before, cgroup/v1 with no plugin that uses it lets slurmd start.
     """
-    unable = []
-    for node in nodes:
-        cgroup = node.get("cgroup") or {}
-        missing = [
-            name for name in CGROUP_CONTROLLERS if name not in (cgroup.get("controllers") or [])
-        ]
-        if cgroup.get("mode") != "v2":
-            unable.append(
-                (node["name"], f"has {cgroup.get('mode') or 'unknown'} cgroups, not pure v2")
-            )
-        elif missing:
-            unable.append((node["name"], f"lacks the cgroup controllers {', '.join(missing)}"))
+    unable = [
+        (node["name"], fault) for node in nodes if (fault := cgroup_fault(node.get("cgroup") or {}))
+    ]
     if not unable and version >= (22, 5):
         plugin, why = "cgroup/v2", "every node has pure cgroup v2"
     else:

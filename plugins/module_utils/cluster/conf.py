@@ -14,7 +14,7 @@ import typing as t
 from ..containers import pyxis
 from ..slurm.conf.pairs import Pairs, override
 from .choices import default_memory
-from .inputs import Inputs, Settings
+from .inputs import Inputs, Settings, is_true
 
 if t.TYPE_CHECKING:
     from .schema import Model
@@ -38,7 +38,8 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
         ["SlurmUser", "slurm"],
         ["AuthType", f"auth/{model['auth_type']}"],
         ["CredType", f"cred/{model['auth_type']}"],
-        ["AuthAltParameters", f"jwt_key={model['config_dir']}/jwt_hs256.key"],
+        ["AuthAltParameters", ",".join(token_parameters(model, settings))],
+        ["SlurmctldParameters", ",".join(controller_parameters(model))],
         ["SlurmctldPort", str(ports["slurmctld"])],
         ["SlurmdPort", str(ports["slurmd"])],
         ["SrunPortRange", str(settings["slurm_srun_port_range"])],
@@ -63,6 +64,9 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
         pairs.append(["DefMemPerGPU", str(per_gpu)])
     if gres:
         pairs.append(["GresTypes", ",".join(gres)])
+    if settings["slurm_job_tmp"]:
+        # From 25.11 NamespaceType is its name, and this one still works (namespace_g_init in namespace.c).
+        pairs.append(["JobContainerType", "job_container/tmpfs"])
     pairs += [["JobAcctGatherType", cgroup["jobacct"]]]
     if cgroup["jobacct"] != "jobacct_gather/none":
         pairs += [["JobAcctGatherFrequency", "30"]]
@@ -81,6 +85,28 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
                 ]
             )
     return override(pairs, settings.get("slurm_conf") or {})
+
+
+def token_parameters(model: Model, settings: Settings) -> list[str]:
+    """Return the words of AuthAltParameters of slurmctld, which makes the tokens.
+
+    Both limits exist since 22.05 or before (_slurm_rpc_auth_token in proc_req.c); root and slurm are exempt.
+    """
+    words = [f"jwt_key={model['config_dir']}/jwt_hs256.key"]
+    if int(settings["slurm_token_max_lifespan"]):
+        words.append(f"max_token_lifespan={int(settings['slurm_token_max_lifespan'])}")
+    if not is_true(settings["slurm_user_tokens"]):
+        words.append("disable_token_creation")
+    return words
+
+
+def controller_parameters(model: Model) -> list[str]:
+    """Return the words of SlurmctldParameters. rl_enable, the limit of requests by user, came with 23.02."""
+    # Compute and login nodes hold no slurm.conf.
+    words = ["enable_configless"]
+    if tuple(model["version"]) >= (23, 2):
+        words.append("rl_enable")
+    return words
 
 
 def slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
@@ -116,6 +142,13 @@ def cgroup_conf(model: Model, settings: Settings) -> Pairs:
             ["ConstrainDevices", "yes"],
         ]
     return override(pairs, settings.get("slurm_cgroup_conf") or {})
+
+
+def job_container_conf(settings: Settings) -> Pairs:
+    """Return the settings of job_container.conf, none where jobs share the node's /tmp."""
+    if not settings["slurm_job_tmp"]:
+        return []
+    return [["AutoBasePath", "true"], ["BasePath", str(settings["slurm_job_tmp"])]]
 
 
 def plugstack(settings: Settings, inputs: Inputs) -> list[str]:

@@ -25,7 +25,9 @@ def add_digests(model: Model) -> None:
     scalars = sorted(
         [key.lower(), value] for key, value in model["slurm_conf"] if key.lower() in wanted
     )
-    model["slurmd_digest"] = digest([scalars, model["cgroup_conf"]])
+    # slurmd reads job_container.conf only when it starts (job_container.conf(5)).
+    more = [model["job_container_conf"]] if model["job_container_conf"] else []
+    model["slurmd_digest"] = digest([scalars, model["cgroup_conf"], *more])
     autodetect = [line for line in model["gres_lines"] if line.startswith("AutoDetect=")]
     for node in model["nodes"]:
         own = [node["name"], node["gres"], autodetect]

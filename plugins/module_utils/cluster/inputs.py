@@ -35,10 +35,15 @@ HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_ho
 # Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
     "cluster_users_source",
+    "login_access_allow_groups",
+    "login_access_allow_users",
+    "login_access_open",
     "mariadb_database",
     "mariadb_external",
     "mariadb_user",
     "oci_conf",
+    "pam_slurm_adopt_allow_groups",
+    "pam_slurm_adopt_allow_users",
     "pyxis_options",
     "pyxis_version",
     "slurm_repository",

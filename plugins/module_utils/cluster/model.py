@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..containers import oci
 from ..slurm.hostlist import fold
 from .choices import choose_cgroup, choose_topology
-from .conf import cgroup_conf, plugstack, slurm_conf, slurmdbd_conf
+from .conf import cgroup_conf, job_container_conf, plugstack, slurm_conf, slurmdbd_conf
 from .digests import add_digests
 from .hosts import add_hosts, service_hosts
 from .inputs import Inputs, choose_version, os_row, parse_version
@@ -158,6 +158,7 @@ def build_model(inputs: Inputs) -> Model:
         "cgroup_conf": [],
         "slurmdbd_conf": [],
         "plugstack": plugstack(settings, inputs),
+        "job_container_conf": job_container_conf(settings),
         "oci_conf": oci.pairs(version, settings.get("oci_conf") or {})
         if inputs["groups"].get("slurm_oci")
         else [],

@@ -54,6 +54,7 @@ class Model(t.TypedDict):
     cgroup_conf: Pairs
     slurmdbd_conf: Pairs
     plugstack: list[str]
+    job_container_conf: Pairs
     oci_conf: Pairs
     slurmd_digest: str
     slurmd_digests: dict[str, str]

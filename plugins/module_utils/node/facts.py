@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-from . import spank
+from . import logins, spank
 from .machine import (
     cgroup,
     cpu_layout,
@@ -303,6 +303,7 @@ def gather(
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
     start_version_query(commands, release["like"], places)
     start_container_query(commands, release["like"])
+    commands.start("sudoers", logins.SUDOERS)
 
     uname = os.uname()
     pairs = interface_addresses()
@@ -343,6 +344,8 @@ def gather(
         "mpi": mpi_plugins(places["plugin_dir"]),
     }
     facts["containers"] = containers(commands)
+    facts["login"] = logins.login_user(os.environ)
+    facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["reach"] = probes.collect()

@@ -9,7 +9,8 @@ import re
 import typing as t
 
 from ...slurm.hostlist import HostlistError, expand, fold
-from ..inputs import Problem, declared_nodes
+from ..choices import cgroup_fault
+from ..inputs import Problem, cluster_version, declared_nodes, parse_version, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,36 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
+def confinement(inputs: Inputs) -> Iterator[Problem]:
+    """Real nodes confine jobs by cgroups: without, a process that leaves its session outlives its job.
+
+    Containers are for tests, and their host decides about cgroups.
+    """
+    version = parse_version(cluster_version(inputs))
+    given = {str(name).lower() for name in inputs["settings"].get("slurm_conf") or {}}
+    real = any(
+        facts.get("virtualization") != "container" for _host, facts in seen(inputs, "slurm_compute")
+    )
+    if version == (0, 0) or not real or "proctracktype" in given:
+        return
+    # Login hosts run slurmd before 23.11, and all that run it are configured alike.
+    groups = ("slurm_compute", "slurm_login") if version < (23, 11) else ("slurm_compute",)
+    for host, facts in seen(inputs, *groups):
+        fault = cgroup_fault(facts.get("cgroup") or {})
+        if version < (22, 5):
+            fault = f"Slurm {version[0]}.{version[1]:02d} does not have cgroup/v2"
+        if fault:
+            yield Problem(
+                host,
+                "cgroup",
+                f"{fault}, so processes could outlive their jobs",
+                "boot with systemd.unified_cgroup_hierarchy=1 and Slurm 22.05 or newer, or accept it with"
+                " slurm_conf: {ProctrackType: proctrack/linuxproc}",
+            )
+
+
 CHECKS: tuple[Check, ...] = (
     nodes,
     generic_resources,
+    confinement,
 )

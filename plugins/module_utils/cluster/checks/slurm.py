@@ -8,7 +8,15 @@ import re
 import typing as t
 
 from ...slurm.conf.syntax import unknown_options
-from ..inputs import CLUSTER, Problem, cluster_version, declared_nodes, label_of, parse_version
+from ..inputs import (
+    CLUSTER,
+    Problem,
+    cluster_version,
+    declared_nodes,
+    is_under,
+    label_of,
+    parse_version,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,6 +178,7 @@ def numbers(inputs: Inputs) -> Iterator[Problem]:
         ("slurm_memory_percent", 1, 100),
         ("slurm_user_uid", 1, 2**31),
         ("slurm_user_gid", 1, 2**31),
+        ("slurm_token_max_lifespan", 0, 2**31 - 1),
         ("slurm_max_clock_skew", 1, 300),
         ("slurm_min_memory_mb", 0, 2**31),
         ("slurm_min_disk_mb", 0, 2**31),
@@ -189,6 +198,17 @@ def paths(inputs: Inputs) -> Iterator[Problem]:
             yield Problem(
                 CLUSTER, name, f"{path!r} is not an absolute path", "write one that begins with /"
             )
+    job_tmp = str(settings["slurm_job_tmp"])
+    private = [name for name in ("/tmp", "/dev/shm") if is_under(job_tmp, name)]
+    if job_tmp and (private or not re.fullmatch(r"/[^\s#=%]+", job_tmp)):
+        yield Problem(
+            CLUSTER,
+            "slurm_job_tmp",
+            f"{job_tmp!r} is in {private[0]}, of which each job gets its own"
+            if private
+            else f"{job_tmp!r} is not an absolute path of a directory",
+            "write a directory on the nodes' own disks, such as /var/spool/slurm-job-tmp",
+        )
     if settings["slurm_state_save_location"].rstrip("/") == settings["slurm_spool_dir"].rstrip("/"):
         yield Problem(
             CLUSTER,

@@ -22,6 +22,7 @@ ROLES = {
     "slurm_auth": "slurm_cluster",
     "shared_storage": "slurm_cluster",
     "node_base": "slurm_cluster",
+    "login_access": "slurm_cluster",
     "enroot": "slurm_pyxis",
     "pyxis": "slurm_pyxis",
     "oci": "slurm_oci",

@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ...slurm.hostlist import fold
-from ..inputs import CLUSTER, Problem, label_of, seen
+from ..inputs import CLUSTER, Problem, is_true, label_of, members, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,8 +126,43 @@ def munge_ids(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def own_login(inputs: Inputs) -> Iterator[Problem]:
+    """The user who logs in for this run may do so again after it."""
+    settings = inputs["settings"]
+    allowed = {
+        "pam_slurm_adopt": (
+            settings.get("pam_slurm_adopt_allow_users"),
+            settings.get("pam_slurm_adopt_allow_groups"),
+        ),
+        "login_access": (
+            settings.get("login_access_allow_users"),
+            settings.get("login_access_allow_groups"),
+        ),
+    }
+    compute, open_to_all = members(inputs, "slurm_compute"), members(inputs, "slurm_login")
+    for host, facts in seen(inputs):
+        login, sudoers = facts.get("login") or {}, facts.get("sudoers") or {}
+        if host in compute:
+            role = "pam_slurm_adopt"
+        elif host in open_to_all or is_true(settings.get("login_access_open")):
+            continue
+        else:
+            role = "login_access"
+        users = {*(sudoers.get("users") or []), *(allowed[role][0] or [])}
+        groups = {*(sudoers.get("groups") or []), *(allowed[role][1] or [])}
+        user = str(login.get("user") or "root")
+        if user not in {"root", *users} and not groups & set(login.get("groups") or []):
+            yield Problem(
+                host,
+                f"{role}_allow_users",
+                f"this run logs in as {user}, who could not log in again after it",
+                f"write {role}_allow_users: [{user}], or a rule in sudoers that allows {user} all commands",
+            )
+
+
 CHECKS: tuple[Check, ...] = (
     users,
     ids_on_hosts,
     munge_ids,
+    own_login,
 )
