@@ -188,6 +188,9 @@ class Cluster:
             raise LocalError(f"{last.name} is the only compute node; use make destroy")
         self._close_connections(last.address)
         machine.podman("rm", "--force", "--time=0", self.container(last.name), check=False)
+        # Another node of this name is another machine; remove_nodes.yml may have revoked the key of this one.
+        for suffix in ("", ".pub"):
+            (self.key.parent / f"host_{last.name}{suffix}").unlink(missing_ok=True)
         state = {**self._state(), "spec": replace(now, compute=now.compute - 1).as_dict()}
         self._state_file.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
         self._write_inventory()

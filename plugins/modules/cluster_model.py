@@ -188,10 +188,17 @@ host_keys:
         - c1
         - 10.0.0.11
   returned: success
-sshd_digests:
-  description: By host, the digest whose change makes sshd reload its certificate.
+ssh_patterns:
+  description: Patterns of known_hosts that match the names and addresses of the cluster's hosts.
+  type: list
+  elements: str
+  sample: ['c?', 'c??', '10.0.0.*']
+  returned: success
+revoked_keys:
+  description: SSH host keys of removed nodes, each with the name of its node.
   type: dict
-  sample: {}
+  sample:
+    ssh-ed25519 AAAA: c9
   returned: success
 prefix:
   description: Installation prefix of Slurm.
@@ -302,6 +309,11 @@ nodes:
         - leaf1
       block: ''
       listed: true
+      ssh_host_keys:
+        - ssh-ed25519 AAAA
+      principals:
+        - c1
+        - 10.0.0.11
       cgroup:
         mode: v2
         controllers:
@@ -327,6 +339,12 @@ new_nodes:
   returned: success
 removed_nodes:
   description: Names of nodes removed from the record.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+removed_hosts:
+  description: Inventory names of removed nodes that are not in another group; their SSH host keys are revoked.
   type: list
   elements: str
   sample: []

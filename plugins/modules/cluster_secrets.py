@@ -16,7 +16,8 @@ description:
     without a file on the control node.
   - The task that runs this module and every task that uses its result need C(no_log=true).
   - Signs the SSH host keys of the nodes with a certificate authority of the cluster, so that
-    every node trusts every other without a list of known hosts.
+    every node trusts every other without a list of known hosts. A certificate expires, and a later run renews it
+    before that.
   - A controller that already runs slurmctld keeps its keys, which are copied to the directory. The path of
     the JWT key comes from C(AuthAltParameters) in slurm.conf.
 extends_documentation_fragment: [trainwright.slurm.internal]
@@ -50,6 +51,10 @@ options:
         description: Public key, as in C(/etc/ssh/ssh_host_ed25519_key.pub).
         type: str
         required: true
+  certificate_days:
+    description: Days for which a host certificate is valid. It is renewed when less than a third of them remains.
+    type: int
+    default: 364
   config_dir:
     description: Directory of slurm.conf if a cluster already runs here.
     type: path
@@ -155,6 +160,7 @@ def main() -> None:
                     "key": {"type": "str", "required": True, "no_log": False},
                 },
             },
+            "certificate_days": {"type": "int", "default": 364},
             "config_dir": {"type": "path", "default": "/etc/slurm"},
         },
         supports_check_mode=True,
@@ -168,6 +174,7 @@ def main() -> None:
             module.params["directory"],
             module.params["want"],
             module.params["host_keys"],
+            module.params["certificate_days"],
             adoptable(module.params["config_dir"]) if running else {},
             module.check_mode,
         )

@@ -76,7 +76,6 @@ ansible_facts:
       returned: always
       contains:
         hostname: {description: Short host name., type: str, returned: always}
-        fqdn: {description: Full name known without DNS., type: str, returned: always}
         addresses:
           description: IPv4 addresses without loopback, that of the default route first.
           type: list

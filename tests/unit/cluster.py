@@ -34,7 +34,6 @@ def node_facts(host: str, address: str, **changes: t.Any) -> dict[str, t.Any]:
     """Return the node_facts of a healthy Debian 13 machine with 4 CPUs and without GPUs."""
     facts: dict[str, t.Any] = {
         "hostname": host,
-        "fqdn": f"{host}.example.org",
         "addresses": [address],
         "os": {
             "id": "debian",
@@ -69,7 +68,7 @@ def node_facts(host: str, address: str, **changes: t.Any) -> dict[str, t.Any]:
         "ports": {},
         "reach": {},
         "disks": {"/var/spool/slurmctld": {"free_mb": 9000, "fstype": "ext4"}},
-        "ssh_host_key": "ssh-ed25519 AAAA",
+        "ssh_host_key": f"ssh-ed25519 {host}",
         "services": dict.fromkeys(SERVICES, "absent"),
         "slurmd_running_conf": {},
         "clock_offset_s": 0.1,

@@ -46,8 +46,11 @@ FROM_OTHER_ROLES = (
     "pam_slurm_adopt_allow_users",
     "pyxis_options",
     "pyxis_version",
+    "slurm_auth_certificate_days",
     "slurm_repository",
 )
+# Names that mean the local machine on every host.
+LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
 # The host of a problem that does not belong to one host.
 INVENTORY = "inventory"
 CLUSTER = "cluster"
@@ -89,6 +92,21 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_host_name(text: str) -> bool:
+    """Tell whether the text can name one host to others: in DNS, /etc/hosts and a certificate.
+
+    Resolvers read a last label that is a number, also 0x7f, as a part of an address.
+    """
+    labels = text.lower().split(".")
+    return (
+        len(text) <= 253
+        and all(re.fullmatch(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", item) for item in labels)
+        and not re.fullmatch(r"\d+|0x[0-9a-f]*", labels[-1])
+        and labels[0] not in LOCAL_NAMES
+        and labels[-1] not in LOCAL_NAMES
+    )
 
 
 def short_name(name: str) -> str:
@@ -139,30 +157,44 @@ def os_row(supported: Mapping[str, t.Any], system: Mapping[str, t.Any]) -> dict[
     return t.cast("dict[str, t.Any] | None", row)
 
 
-def node_name(host: str, host_vars: Mapping[str, t.Any], facts: Mapping[str, t.Any]) -> str:
-    """Return the Slurm name of an inventory host."""
-    declared = (host_vars.get("slurm_node") or {}).get("name")
+def name_of(inputs: Inputs, host: str) -> str:
+    """Return the Slurm name of a host, by the inventory alone: a host can call itself anything.
+
+    A host that the inventory lists by its address keeps the name that is on record.
+    """
+    declared = ((inputs["host_vars"].get(host) or {}).get("slurm_node") or {}).get("name")
     if declared:
         return str(declared)
-    if is_address(host) and facts.get("hostname"):
-        return short_name(facts["hostname"])
-    return short_name(host)
+    if not is_address(host):
+        return short_name(host)
+    record = inputs["record"]
+    named = [name for name, node in (record.get("nodes") or {}).items() if node.get("host") == host]
+    return str([*named, ((record.get("hosts") or {}).get(host) or {}).get("name") or host][0])
 
 
-def node_address(
-    host: str, name: str, host_vars: Mapping[str, t.Any], facts: Mapping[str, t.Any]
-) -> str:
-    """Return the address Slurm reaches a host at; its name when nothing better is known."""
+def given_addresses(inputs: Inputs, host: str) -> list[str]:
+    """Return the addresses that the inventory gives for a host, first the one for Slurm."""
+    host_vars = inputs["host_vars"].get(host) or {}
     declared = (host_vars.get("slurm_node") or {}).get("address")
-    if declared:
-        return str(declared)
-    reached = str(host_vars.get("ansible_host") or "")
-    if is_address(reached) and not ipaddress.ip_address(reached).is_loopback:
-        return reached
-    addresses = facts.get("addresses") or []
-    if addresses:
-        return str(addresses[0])
-    return host if is_address(host) else name
+    texts = [str(text) for text in (declared, host_vars.get("ansible_host"), host) if text]
+    return [
+        text
+        for text in dict.fromkeys(texts)
+        if is_address(text) and not ipaddress.ip_address(text).is_loopback
+    ]
+
+
+def node_address(inputs: Inputs, host: str) -> str:
+    """Return the address Slurm reaches a host at; its name when nothing better is known.
+
+    Without an address in the inventory it is the first that the host reports. That decides only where
+    the host's own name leads: no certificate has it, and preflight refuses the address of another host.
+    """
+    host_vars = inputs["host_vars"].get(host) or {}
+    declared = (host_vars.get("slurm_node") or {}).get("address")
+    reported = (inputs["facts"].get(host) or {}).get("addresses") or []
+    known = [*([declared] if declared else []), *given_addresses(inputs, host), *reported]
+    return str([*known, name_of(inputs, host)][0])
 
 
 def members(inputs: Inputs, *groups: str) -> list[str]:
@@ -183,11 +215,6 @@ def declared_nodes(inputs: Inputs) -> Iterator[tuple[str, dict[str, t.Any]]]:
         declared = (inputs["host_vars"].get(host) or {}).get("slurm_node")
         if declared:
             yield host, declared
-
-
-def name_of(inputs: Inputs, host: str) -> str:
-    """Return the Slurm name of a host."""
-    return node_name(host, inputs["host_vars"].get(host) or {}, inputs["facts"].get(host) or {})
 
 
 def compute_names(inputs: Inputs) -> set[str]:

@@ -13,7 +13,7 @@ from ..slurm.hostlist import fold
 from .choices import choose_cgroup, choose_topology
 from .conf import cgroup_conf, job_container_conf, plugstack, slurm_conf, slurmdbd_conf
 from .digests import add_digests
-from .hosts import add_hosts, service_hosts
+from .hosts import add_hosts, daemon_hosts, host_entry, revoke
 from .inputs import Inputs, choose_version, os_row, parse_version
 from .mounts import normalise_mounts
 from .nodes import gres_lines, merge_nodes, node_lines
@@ -30,7 +30,7 @@ def build_model(inputs: Inputs) -> Model:
     """
     settings, groups, facts = inputs["settings"], inputs["groups"], inputs["facts"]
     messages: list[str] = []
-    controllers = service_hosts(inputs, "slurm_controller")
+    controllers = daemon_hosts(inputs, "slurm_controller")
     controller_hosts = [entry["host"] for entry in controllers]
     version_string, installed = choose_version(inputs, controller_hosts)
     version = parse_version(version_string)
@@ -51,7 +51,7 @@ def build_model(inputs: Inputs) -> Model:
         (facts[host] for host in controller_hosts if host in facts), next(iter(facts.values()), {})
     )
     slurm = lead.get("slurm") or {}
-    database = next(iter(service_hosts(inputs, "slurm_database")), None)
+    database = next(iter(daemon_hosts(inputs, "slurm_database")), None)
     users, user_groups = normalise_users(
         settings.get("cluster_users") or [], settings.get("cluster_groups") or []
     )
@@ -116,15 +116,16 @@ def build_model(inputs: Inputs) -> Model:
         if database
         else None,
         "login": [
-            {**entry, "client": entry["host"] in client_hosts}
-            for entry in service_hosts(inputs, "slurm_login")
+            {**host_entry(inputs, host), "client": host in client_hosts}
+            for host in groups.get("slurm_login", [])
         ],
-        "rest": service_hosts(inputs, "slurm_rest"),
+        "rest": [host_entry(inputs, host) for host in groups.get("slurm_rest", [])],
         "compute_hosts": [host for host in compute if host in facts],
         "client_hosts": [host for host in client_hosts if host in facts],
         "hosts": [],
         "host_keys": [],
-        "sshd_digests": {},
+        "ssh_patterns": [],
+        "revoked_keys": {},
         "prefix": str(slurm.get("prefix") or "/usr"),
         "config_dir": str(slurm.get("config_dir") or "/etc/slurm"),
         "sbin": str(slurm.get("sbin") or "/usr/sbin"),
@@ -147,6 +148,7 @@ def build_model(inputs: Inputs) -> Model:
         "removed_nodes": [
             name for name in inputs["remove"] if name in (inputs["record"].get("nodes") or {})
         ],
+        "removed_hosts": [],
         "partitions": partitions_of(settings, nodes),
         "slurm_conf": [],
         "slurm_conf_given": dict(settings.get("slurm_conf") or {}),
@@ -175,6 +177,7 @@ def build_model(inputs: Inputs) -> Model:
     model["cgroup_conf"] = cgroup_conf(model, settings)
     model["slurmdbd_conf"] = slurmdbd_conf(model, inputs)
     add_hosts(model, inputs)
+    revoke(model, inputs)
     add_digests(model)
     model["record"] = record_of(model, inputs, pmix)
     return model

@@ -11,7 +11,7 @@ import typing as t
 from ..slurm.conf.pairs import text_of
 from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
 from . import topology_parts
-from .inputs import Inputs, node_address, node_name, short_name
+from .inputs import Inputs, name_of, node_address, short_name
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
     settings, facts = inputs["settings"], inputs["facts"][host]
     host_vars = inputs["host_vars"].get(host, {})
     declared = host_vars.get("slurm_node") or {}
-    name = node_name(host, host_vars, facts)
+    name = name_of(inputs, host)
     memory = declared.get("memory_mb")
     if memory is None:
         memory = real_memory(
@@ -113,7 +113,8 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
     return {
         "name": name,
         "host": host,
-        "address": node_address(host, name, host_vars, facts),
+        "address": node_address(inputs, host),
+        # slurmd finds its node by it. Nothing else believes it, and preflight refuses another host's.
         "hostname": short_name(str(facts.get("hostname") or name)),
         **_topology(declared, facts),
         "real_cpus": int(facts.get("cpus") or 1),
@@ -131,6 +132,7 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
             "mode": str(cgroup.get("mode") or ""),
             "controllers": sorted(cgroup.get("controllers") or []),
         },
+        "ssh_host_keys": [key] if (key := str(facts.get("ssh_host_key") or "")) else [],
         "groups": [],  # filled by merge_nodes, for all hosts at once
     }
 
@@ -139,10 +141,9 @@ def merge_nodes(
     inputs: Inputs, clients: Sequence[str], messages: list[str]
 ) -> tuple[list[dict[str, t.Any]], list[str]]:
     """Merge the record with the nodes that this run saw. Returns (nodes in order, names that are new)."""
+    recorded = inputs["record"].get("nodes") or {}
     nodes: dict[str, dict[str, t.Any]] = {
-        name: dict(node)
-        for name, node in (inputs["record"].get("nodes") or {}).items()
-        if name not in inputs["remove"]
+        name: dict(node) for name, node in recorded.items() if name not in inputs["remove"]
     }
     known = set(nodes)
     compute = inputs["groups"].get("slurm_compute", [])
@@ -176,6 +177,9 @@ def merge_nodes(
         if old is not None and old != node["name"]:
             nodes.pop(old, None)
             messages.append(f"{host}: the node {old} is now called {node['name']}")
+        # All that it ever had: its removal revokes them.
+        earlier = (recorded.get(old or node["name"]) or {}).get("ssh_host_keys") or []
+        node["ssh_host_keys"] = list(dict.fromkeys([*earlier, *node["ssh_host_keys"]]))
         nodes[node["name"]] = node
     listed = {*compute, *clients}
     member_of: dict[str, list[str]] = {}
@@ -242,7 +246,9 @@ def node_lines(nodes: Sequence[Mapping[str, t.Any]]) -> list[str]:
         return " ".join(words)
 
     def key(node: Mapping[str, t.Any]) -> tuple[str, bool, bool]:
-        return definition(node), node["address"] != node["name"], node["hostname"] != node["name"]
+        renamed = node["hostname"] != node["name"]
+        # Without NodeAddr, Slurm would resolve the name that the node gives itself.
+        return definition(node), renamed or node["address"] != node["name"], renamed
 
     lines = []
     for (text, addressed, renamed), members in folded(nodes, key):

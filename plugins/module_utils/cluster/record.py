@@ -21,17 +21,23 @@ def record_of(model: Model, inputs: Inputs, pmix: bool) -> dict[str, t.Any]:
         for host, entry in (inputs["record"].get("hosts") or {}).items()
         if any(host in inputs["groups"].get(group, []) for group in SERVICE_GROUPS)
     }
-    for entry in [*model["controllers"], *model["login"], *model["rest"]] + (
+    # The names that the daemons need come last: a host may be in several groups.
+    for entry in [*model["login"], *model["rest"], *model["controllers"]] + (
         [model["database"]] if model["database"] else []
     ):
         if entry["host"] in inputs["facts"]:
-            hosts[entry["host"]] = {"name": entry["name"], "address": entry["address"]}
+            hosts[entry["host"]] = {
+                "name": entry["name"],
+                "address": entry["address"],
+                "ssh_host_key": str(inputs["facts"][entry["host"]].get("ssh_host_key") or ""),
+            }
     return {
         "format": RECORD_FORMAT,
         "cluster": model["cluster"],
         "slurm_version": model["version_string"],
         "choices": {"pmix": pmix},
         "hosts": hosts,
+        "revoked_keys": model["revoked_keys"],
         "nodes": {
             node["name"]: {key: value for key, value in node.items() if key != "listed"}
             for node in model["nodes"]

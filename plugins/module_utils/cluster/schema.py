@@ -25,7 +25,8 @@ class Model(t.TypedDict):
     client_hosts: list[str]
     hosts: list[dict[str, t.Any]]
     host_keys: list[dict[str, t.Any]]
-    sshd_digests: dict[str, str]
+    ssh_patterns: list[str]
+    revoked_keys: dict[str, str]
     prefix: str
     config_dir: str
     sbin: str
@@ -43,6 +44,7 @@ class Model(t.TypedDict):
     unlisted: list[str]
     new_nodes: list[str]
     removed_nodes: list[str]
+    removed_hosts: list[str]
     partitions: list[dict[str, t.Any]]
     slurm_conf: Pairs
     slurm_conf_given: dict[str, t.Any]

@@ -33,7 +33,7 @@ from .machine import (
     read,
     virtualization,
 )
-from .network import Probes, default_interface, fqdn, interface_addresses, listeners, nics
+from .network import Probes, default_interface, interface_addresses, listeners, nics
 
 SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
@@ -313,7 +313,6 @@ def gather(
     tmp = os.statvfs("/tmp")
     facts: dict[str, object] = {
         "hostname": uname.nodename.partition(".")[0],
-        "fqdn": fqdn(uname.nodename, read("/etc/hosts")),
         "addresses": [address for _nic, address in pairs],
         "os": release,
         "kernel": uname.release,

@@ -136,16 +136,3 @@ class Probes:
         for thread in self.threads:
             thread.join(max(self.end - time.monotonic(), 0))
         return {target: self.results.get(target, "unresolved") for target in self.targets}
-
-
-def fqdn(nodename: str, hosts: str) -> str:
-    """Full name without asking DNS, which may hang: the kernel's, else the one in /etc/hosts."""
-    if "." in nodename:
-        return nodename
-    for line in hosts.splitlines():
-        names = line.partition("#")[0].split()[1:]
-        if nodename in names:
-            full = [name for name in names if name.startswith(nodename + ".")]
-            if full:
-                return full[0]
-    return nodename

@@ -16,6 +16,9 @@ import os
 import re
 import subprocess
 import tempfile
+import time
+
+DAY = 86400
 
 #: secret -> (file name in the store, smallest size in bytes that is accepted).
 #: munge refuses a key of under 32 bytes (munged(8)); Slurm asks for at least 32 (auth/slurm,
@@ -29,7 +32,8 @@ FILES: dict[str, tuple[str, int]] = {
 }
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_PRINCIPAL = re.compile(r"[^\s,\"'\\]+")
+# ssh reads * and ? in a host certificate as wildcards.
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
 class SecretError(Exception):
@@ -64,8 +68,8 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
         for principal in principals:
             if not _PRINCIPAL.fullmatch(principal):
                 raise SecretError(
-                    f"{where}: principal {principal!r} contains a blank, a comma or a quote; "
-                    "give one host name or address an entry"
+                    f"{where}: principal {principal!r} is not one host name or address; "
+                    "give each an entry of its own, without blanks, commas, quotes and wildcards"
                 )
         words = str(item.get("key") or "").split()
         try:
@@ -86,10 +90,10 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
     return out
 
 
-def host_key_digest(item: dict, ca_public: str) -> str:
+def host_key_digest(item: dict, ca_public: str, days: int) -> str:
     """Return what a host certificate depends on, as a sha256 in hexadecimal."""
     ca = " ".join(ca_public.split()[:2])
-    text = "\n".join([item["key"], ",".join(item["principals"]), ca])
+    text = "\n".join([item["key"], ",".join(item["principals"]), ca, f"{days} days"])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -170,36 +174,42 @@ class SecretStore:
             os.replace(made, private)
         return (self._read(public) or b"").decode().strip()
 
-    def host_certificates(self, host_keys: list[dict], ca_public: str) -> dict[str, str]:
-        """Return {name: certificate}; sign only where key, principals or authority changed."""
+    def host_certificates(
+        self, host_keys: list[dict], ca_public: str, days: int, now: float
+    ) -> dict[str, str]:
+        """Return {name: certificate}; sign where key, principals, authority or validity changed, and to renew.
+
+        days: validity of a certificate; it is renewed when less than a third remains. now: seconds since 1970.
+        """
         out: dict[str, str] = {}
         for item in host_keys:
             name = item["name"]
             certificate = self.path("host_certs", name + "-cert.pub")
             mark = self.path("host_certs", name + ".sha256")
-            digest = host_key_digest(item, ca_public)
+            digest = host_key_digest(item, ca_public, days)
             have = self._read(certificate)
-            if have and ca_public and (self._read(mark) or b"").decode().strip() == digest:
+            signed, _blank, end = (self._read(mark) or b"").decode().strip().partition(" ")
+            is_fresh = end.isdigit() and int(end) - now >= days * DAY / 3
+            if have and ca_public and signed == digest and is_fresh:
                 out[name] = have.decode().strip()
                 continue
             self.made.append(f"host certificate of {name}")
             out[name] = ""
             if not self.check:
                 os.makedirs(self.path("host_certs"), mode=0o700, exist_ok=True)
-                out[name] = self._sign(item, certificate)
-                self._write(mark, (digest + "\n").encode(), 0o600)
+                out[name] = self._sign(item, certificate, days)
+                self._write(mark, f"{digest} {int(now) + days * DAY}\n".encode(), 0o600)
         return out
 
-    def _sign(self, item: dict, certificate: str) -> str:
+    def _sign(self, item: dict, certificate: str, days: int) -> str:
         with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
             public = os.path.join(scratch, "host.pub")
             with open(public, "w", encoding="ascii") as handle:
                 handle.write(item["key"] + "\n")
-            # No end of validity: a cluster must not lock itself out on a date; a host that is
-            # taken out of the cluster is removed by a new authority.
+            # It begins in the past, since clocks differ.
             _ssh_keygen(
-                ["-q", "-s", self.path("ssh_ca"), "-h", "-I", item["name"]]
-                + ["-n", ",".join(item["principals"]), public]
+                ["-q", "-s", self.path("ssh_ca"), "-h", "-I", item["name"], "-V", f"-1h:+{days}d"]
+                + ["-z", str(time.time_ns()), "-n", ",".join(item["principals"]), public]
             )
             with open(os.path.join(scratch, "host-cert.pub"), encoding="ascii") as handle:
                 words = handle.read().split()
@@ -276,10 +286,16 @@ def adoptable(config_dir: str, munge_key: str = "/etc/munge/munge.key") -> dict[
 
 
 def ensure(
-    directory: str, want: list[str], host_keys: list[dict], adopt: dict[str, str], check: bool
+    directory: str,
+    want: list[str],
+    host_keys: list[dict],
+    days: int,
+    adopt: dict[str, str],
+    check: bool,
 ) -> dict:
     """Bring the store to hold `want` and return the module's result.
 
+    days: validity of the host certificates.
     Raises SecretError; nothing is made when an argument is refused.
     """
     signed = parse_host_keys(host_keys)
@@ -293,7 +309,7 @@ def ensure(
             value = store.secret(name, adopt.get(name, ""))
             values[name] = base64.b64encode(value).decode()
     public = store.ssh_ca_public() if "ssh_ca" in want else ""
-    certificates = store.host_certificates(signed, public) if signed else {}
+    certificates = store.host_certificates(signed, public, days, time.time()) if signed else {}
     return {
         "changed": bool(store.made),
         "made": store.made,

@@ -15,9 +15,12 @@ from ..inputs import (
     SERVICE_GROUPS,
     Problem,
     is_address,
+    is_host_name,
     members,
     name_of,
     node_address,
+    seen,
+    short_name,
 )
 
 if t.TYPE_CHECKING:
@@ -176,16 +179,76 @@ def host_names(inputs: Inputs) -> Iterator[Problem]:
                 f"the name {name!r} {why}",
                 "rename the host in the inventory, or set slurm_node: {name: ...} for it",
             )
-        if inputs["facts"].get(host, {}).get("hostname", "") in (
-            "localhost",
-            "localhost.localdomain",
-        ):
+    for domain in inputs["settings"]["slurm_domains"]:
+        if not is_host_name(domain):
+            yield Problem(
+                CLUSTER,
+                "slurm_domains",
+                f"{domain!r} is not a domain",
+                "write domains such as cluster.example.org, without a dot at either end",
+            )
+
+
+def reported_names(inputs: Inputs) -> Iterator[Problem]:
+    """A machine does not call itself by a name that Slurm could not read, or that belongs to another host."""
+    hosts = members(inputs, "slurm_cluster")
+    owners: dict[str, str] = {}
+    recorded = inputs["record"].get("nodes") or {}
+    for name, node in recorded.items():
+        if name not in inputs["remove"]:
+            owners.update(
+                dict.fromkeys((name, str(node.get("hostname"))), node.get("host") or name)
+            )
+    for host in hosts:
+        owners.update(dict.fromkeys((short_name(host), name_of(inputs, host)), host))
+    owners = {name.lower(): host for name, host in owners.items()}
+    for host, facts in seen(inputs, "slurm_cluster"):
+        hostname = str(facts.get("hostname") or "")
+        if not hostname:
+            continue
+        owner = owners.get(hostname.lower(), host)
+        why = ""
+        if hostname.startswith("localhost"):
+            why = "localhost, and Slurm's daemons find themselves by name"
+        elif "." in hostname or not is_host_name(hostname):
+            why = f"{hostname!r}, which is not a host name"
+        elif owner != host:
+            why = f"{hostname}, which is a name of {owner}"
+        if why:
             yield Problem(
                 host,
                 "hostname",
-                "the machine calls itself localhost, and Slurm's daemons find themselves by name",
-                f"hostnamectl set-hostname {name}",
+                f"the machine calls itself {why}",
+                f"find out who changed it, then: hostnamectl set-hostname {name_of(inputs, host)}"
+                if owner != host
+                else f"hostnamectl set-hostname {name_of(inputs, host)}",
             )
+
+
+def revoked_keys(inputs: Inputs) -> Iterator[Problem]:
+    """No host has an SSH host key that was revoked when a node was removed."""
+    revoked = inputs["record"].get("revoked_keys") or {}
+    for host, facts in seen(inputs, "slurm_cluster"):
+        if facts.get("ssh_host_key") in revoked:
+            yield Problem(
+                host,
+                "SSH host key",
+                f"was revoked when {revoked[facts['ssh_host_key']]} was removed",
+                "take the host out of the inventory, or give it a new key: on the host, rm"
+                " /etc/ssh/ssh_host_ed25519_key*; ssh-keygen -A; restart sshd",
+            )
+
+
+def certificate_days(inputs: Inputs) -> Iterator[Problem]:
+    """Host certificates are valid for at least a day."""
+    days = inputs["settings"]["slurm_auth_certificate_days"]
+    if not 1 <= days <= 36500:
+        yield Problem(
+            CLUSTER,
+            "slurm_auth_certificate_days",
+            f"is {days}",
+            "write a number of days from 1 to 36500",
+        )
 
 
 def duplicate_names(inputs: Inputs) -> Iterator[Problem]:
@@ -218,8 +281,7 @@ def addresses(inputs: Inputs) -> Iterator[Problem]:
     for host in members(inputs, "slurm_cluster"):
         if host not in inputs["host_vars"]:
             continue
-        facts, host_vars = inputs["facts"].get(host) or {}, inputs["host_vars"].get(host) or {}
-        address = node_address(host, name_of(inputs, host), host_vars, facts)
+        address = node_address(inputs, host)
         hosts_of.setdefault(address, []).append(host)
         if is_address(address) and (
             ipaddress.ip_address(address).is_loopback
@@ -257,6 +319,9 @@ CHECKS: tuple[Check, ...] = (
     services_answered,
     cluster_name,
     host_names,
+    reported_names,
     duplicate_names,
     addresses,
+    revoked_keys,
+    certificate_days,
 )

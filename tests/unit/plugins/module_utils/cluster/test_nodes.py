@@ -90,17 +90,27 @@ def test_address(host_vars: dict[str, t.Any], addresses: list[str], address: str
 
 
 def test_names() -> None:
-    """Names are short, may be declared, and include the machine's own name if that differs."""
+    """Names are short and may be declared; the machine's own name is only what slurmd looks for."""
     given = inputs(2)
     given["groups"]["slurm_compute"] = ["c1.example.org", "10.0.0.5"]
     given["hosts_in_run"] = ["ctl", "login1", "c1.example.org", "10.0.0.5"]
+    given["host_vars"]["10.0.0.5"] = {"slurm_node": {"name": "gpu7"}}
     given["facts"]["c1.example.org"] = node_facts("ip-10-0-0-4", "10.0.0.4")
     given["facts"]["10.0.0.5"] = node_facts("c2", "10.0.0.5")
     model = build_model(given)
-    assert [node["name"] for node in model["nodes"]] == ["c1", "c2"]
+    assert [node["name"] for node in model["nodes"]] == ["c1", "gpu7"]
     assert "NodeHostname=ip-10-0-0-4" in model["node_lines"][0]
-    given["host_vars"]["10.0.0.5"] = {"slurm_node": {"name": "gpu7"}}
-    assert build_model(given)["nodes"][1]["name"] == "gpu7"
+    # What a run called it before a name had to be declared stays.
+    given["host_vars"]["10.0.0.5"] = {}
+    given["record"] = model["record"]
+    assert [node["name"] for node in build_model(given)["nodes"]] == ["c1", "gpu7"]
+
+
+def test_slurm_never_resolves_the_name_that_a_node_gives_itself() -> None:
+    given = inputs(1, node={"hostname": "mirror", "addresses": []})
+    assert build_model(given)["node_lines"][0].startswith(
+        "NodeName=c1 NodeAddr=c1 NodeHostname=mirror CPUs"
+    )
 
 
 @pytest.mark.parametrize(

@@ -207,13 +207,6 @@ def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
     assert found["free_mb"] > 0
 
 
-def test_fqdn_without_dns():
-    hosts = "127.0.0.1 localhost\n10.0.0.5 c1 c1.example.org # c1.wrong\n"
-    assert network.fqdn("c1", hosts) == "c1.example.org"
-    assert network.fqdn("c2", hosts) == "c2"
-    assert network.fqdn("c3.example.org", "") == "c3.example.org"
-
-
 def test_container_is_told_from_metal(tmp_path):
     assert machine.virtualization(str(tmp_path)) == "none"
     put(tmp_path, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n")

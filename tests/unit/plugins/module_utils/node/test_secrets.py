@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import os
 import shutil
 import stat
 import subprocess
+import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import secrets
@@ -22,8 +24,8 @@ needs_ssh_keygen = pytest.mark.skipif(
 )
 
 
-def ensure(store, want=NO_CA, host_keys=(), adopt=None, check=False) -> dict:
-    return secrets.ensure(str(store), list(want), list(host_keys), adopt or {}, check)
+def ensure(store, want=NO_CA, host_keys=(), adopt=None, check=False, days=364) -> dict:
+    return secrets.ensure(str(store), list(want), list(host_keys), days, adopt or {}, check)
 
 
 def host(name="c1", key=KEY, **given) -> dict:
@@ -102,6 +104,8 @@ def test_a_damaged_secret_is_not_replaced_behind_ones_back(store):
         (host(name="-x"), "not a host name"),
         (host(principals=["a,b"]), "principal"),
         (host(principals=["a b"]), "principal"),
+        (host(principals=["*"]), "principal"),
+        (host(principals=["c?"]), "principal"),
         (host(key=""), "not an OpenSSH public key"),
         (host(key="ssh-ed25519 !!!"), "not an OpenSSH public key"),
         (host(key="ssh-rsa " + KEY.split()[1]), "not an OpenSSH public key"),
@@ -120,33 +124,84 @@ def test_a_host_is_named_once_and_needs_the_authority(store):
         ensure(store, NO_CA, [host()])
 
 
+@pytest.fixture
+def signed(tmp_path) -> dict:
+    """A host with a real key, to be signed."""
+    key = tmp_path / "k"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    return host(key=key.with_suffix(".pub").read_text())
+
+
+def shown(store) -> dict[str, str]:
+    """The lines of the certificate of c1 by their names."""
+    argv = ["ssh-keygen", "-L", "-f", str(store / "host_certs" / "c1-cert.pub")]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    found = dict(line.strip().split(": ", 1) for line in text.splitlines() if ": " in line.strip())
+    return {
+        **found,
+        "Principals": " ".join(text.split("Principals:")[1].split("Critical")[0].split()),
+    }
+
+
+def validity(store) -> list[datetime.datetime]:
+    """The two ends of the certificate's validity."""
+    words = shown(store)["Valid"].split()
+    return [datetime.datetime.fromisoformat(words[place]) for place in (1, 3)]
+
+
 @needs_ssh_keygen
-def test_the_authority_signs_and_signs_again_only_after_a_change(store, tmp_path):
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "k")], check=True
-    )
-    item = host(key=(tmp_path / "k.pub").read_text())
-    first = ensure(store, ["ssh_ca"], [item])
+def test_the_authority_signs_and_signs_again_only_after_a_change(store, signed):
+    first = ensure(store, ["ssh_ca"], [signed])
     assert first["made"] == ["directory", "ssh_ca", "host certificate of c1"]
     assert first["secrets"] == {}
     assert first["ssh_ca_public"].startswith("ssh-ed25519 ")
-    shown = subprocess.run(
-        ["ssh-keygen", "-L", "-f", str(store / "host_certs" / "c1-cert.pub")],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert "host certificate" in shown
-    assert "Valid: forever" in shown
-    assert shown.split("Principals:")[1].split()[:2] == ["10.0.0.1", "c1"]
+    certificate = shown(store)
+    assert "host certificate" in certificate["Type"]
+    assert certificate["Principals"] == "10.0.0.1 c1"
+    assert int(certificate["Serial"]) > 0
     assert stat.S_IMODE(os.stat(store / "ssh_ca").st_mode) == 0o600
 
-    assert not ensure(store, ["ssh_ca"], [item])["changed"]
-    assert not ensure(store, ["ssh_ca"], [host(key=item["key"] + "@elsewhere")])["changed"]
-    turned = host(key=item["key"], principals=["10.0.0.1", "c1"])
+    assert not ensure(store, ["ssh_ca"], [signed])["changed"]
+    assert not ensure(store, ["ssh_ca"], [host(key=signed["key"] + "@elsewhere")])["changed"]
+    turned = host(key=signed["key"], principals=["10.0.0.1", "c1"])
     assert not ensure(store, ["ssh_ca"], [turned])["changed"]
-    more = host(key=item["key"], principals=["c1", "c1.example"])
+    more = host(key=signed["key"], principals=["c1", "c1.example"])
     assert ensure(store, ["ssh_ca"], [more])["made"] == ["host certificate of c1"]
+    assert int(shown(store)["Serial"]) > int(certificate["Serial"])
+
+
+@needs_ssh_keygen
+def test_a_certificate_expires_and_begins_before_clocks_that_are_behind(store, signed):
+    ensure(store, ["ssh_ca"], [signed])
+    begin, end = validity(store)
+    now = datetime.datetime.now()
+    assert datetime.timedelta(minutes=50) < now - begin < datetime.timedelta(minutes=70)
+    assert (
+        datetime.timedelta(days=363, hours=12) < end - now < datetime.timedelta(days=364, hours=12)
+    )
+    assert ensure(store, ["ssh_ca"], [signed], days=7)["made"] == ["host certificate of c1"]
+    _begin, end = validity(store)
+    assert end - now < datetime.timedelta(days=8)
+
+
+@needs_ssh_keygen
+@pytest.mark.parametrize(("later", "renewed"), [(0, False), (242, False), (243, True), (400, True)])
+def test_a_certificate_is_renewed_when_a_third_remains(store, signed, monkeypatch, later, renewed):
+    ensure(store, ["ssh_ca"], [signed])
+    now = time.time()
+    monkeypatch.setattr(secrets.time, "time", lambda: now + later * secrets.DAY)
+    assert ensure(store, ["ssh_ca"], [signed], check=True)["changed"] is renewed
+    assert ensure(store, ["ssh_ca"], [signed])["changed"] is renewed
+    assert not ensure(store, ["ssh_ca"], [signed])["changed"]
+
+
+@needs_ssh_keygen
+def test_a_certificate_that_never_expires_is_replaced(store, signed):
+    """As earlier versions signed them: the mark beside it was a digest alone."""
+    ensure(store, ["ssh_ca"], [signed])
+    mark = store / "host_certs" / "c1.sha256"
+    mark.write_text(mark.read_text().split()[0] + "\n")
+    assert ensure(store, ["ssh_ca"], [signed])["made"] == ["host certificate of c1"]
 
 
 @needs_ssh_keygen
