@@ -21,10 +21,12 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 
+from .terminal import PrintableError
+
 HIDDEN = "[hidden: secret]\n"
 
 
-class FilesError(Exception):
+class FilesError(PrintableError):
     """A wanted state that cannot be reached; the message has the place, the cause and the remedy."""
 
 

@@ -12,6 +12,8 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
+from .terminal import PrintableError
+
 STAMPS = "/var/lib/trainwright/stamps"
 PROPERTIES = (
     "LoadState",
@@ -35,7 +37,7 @@ POLL_S = 0.1
 SETTLE_S = 0.4
 
 
-class ServicesError(Exception):
+class ServicesError(PrintableError):
     """A unit that cannot be brought to its state; the message has the unit, the cause and the remedy."""
 
 

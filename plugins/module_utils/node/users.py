@@ -23,12 +23,14 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from .terminal import PrintableError
+
 HOME_MODE = 0o700
 KEY_MARKER = "trainwright: key of this cluster"
 DECLARED_MARKER = "trainwright: declared keys"
 
 
-class UsersError(Exception):
+class UsersError(PrintableError):
     """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
 
 

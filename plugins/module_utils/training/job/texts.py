@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...report.terminal import CONTROL
+from ...node.terminal import CONTROL
 
 #: What is wrong, and the remedy.
 Fault = tuple[str, str]

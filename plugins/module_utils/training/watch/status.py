@@ -13,6 +13,7 @@ import stat
 import time
 import typing as t
 
+from ...node.terminal import printable
 from ...report import page as report
 from ...slurm import values
 from ...slurm.client import job_messages, jobs
@@ -65,7 +66,7 @@ def ending(seen: View, timeout: float | None, fail_on_error: bool) -> View:
     """
     said = jobs.verdict(seen, timeout, fail_on_error)
     if said.get("error") == "job":
-        said["msg"] = "\n".join(seen["look"]["failure"])
+        said["msg"] = printable("\n".join(seen["look"]["failure"]))
     return {"waited": seen["waited"], **said}
 
 

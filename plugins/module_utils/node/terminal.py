@@ -22,5 +22,12 @@ def printable(text: object) -> str:
     return _UNPRINTABLE.sub(lambda match: _written(ord(match[0])), str(text))
 
 
+class PrintableError(Exception):
+    """An error whose message may have text that somebody else wrote: Ansible prints messages as they are."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(message))
+
+
 def _written(code: int) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
