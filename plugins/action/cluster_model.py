@@ -29,6 +29,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
 
@@ -220,7 +221,7 @@ class ActionModule(ActionBase):
             if "not found" in str(answer.get("msg", "")):
                 return {}
             raise AnsibleActionFail(
-                f"{where} cannot be read: {answer.get('msg')}"
+                f"{where} cannot be read: {printable(answer.get('msg'))}"
                 " -> check that the controller answers and that become gives root there"
             )
         try:

@@ -9,6 +9,7 @@ import typing as t
 
 from ansible.utils.display import Display
 from ansible_collections.trainwright.slurm.plugins.module_utils.data import journal
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.asynchronous import (
     AsynchronousAction,
 )
@@ -52,6 +53,6 @@ class ActionModule(AsynchronousAction):
             counts = line[:1].isdigit() and last[0][:1].isdigit()
             if line and line != last[0] and (not counts or now >= last[1] + _SILENCE):
                 last = (line, now)
-                display.display(f"[{host}] {line}")
+                display.display(printable(f"[{host}] {line}"))
 
         return say

@@ -8,6 +8,7 @@ import time
 import typing as t
 
 from ansible.utils.display import Display
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.asynchronous import (
     AsynchronousAction,
 )
@@ -57,6 +58,6 @@ class ActionModule(AsynchronousAction):
             step, now = line.partition("...")[0], time.monotonic()
             if line and (step != last[0] or now >= last[1] + _SILENCE):
                 last = (step, now)
-                display.display(f"[{host}] {name}: {line}")
+                display.display(printable(f"[{host}] {name}: {line}"))
 
         return say

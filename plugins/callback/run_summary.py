@@ -38,6 +38,7 @@ import typing as t
 
 from ansible import context
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
 
 
@@ -126,7 +127,7 @@ class CallbackModule(CallbackBase):
         for host in sorted(self._trouble):
             # Rescued and ignored failures do not count; Ansible's own statistics know them.
             if stats.failures.get(host) or stats.dark.get(host):
-                self._display.display(self._trouble[host], color="red")
+                self._display.display(printable(self._trouble[host]), color="red")
         path = self.get_option("json_path")
         if path:
             try:

@@ -417,6 +417,7 @@ from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import CLUSTER, SERVICES
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import problem_of
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.garbage import without_collection
@@ -478,7 +479,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if found is None:
                 found = self._ask(path, options)
             for line in found["warnings"]:
-                self.display.warning(line)
+                self.display.warning(printable(line))
             self._populate(found, options)
 
     def _all_options(self) -> dict[str, t.Any]:
@@ -530,9 +531,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except AwsProblem as problem:
             raise AnsibleParserError(str(problem)) from problem
         if found.failures and options["strict_regions"]:
-            raise AnsibleParserError("\n".join(found.failures))
+            raise AnsibleParserError(printable("\n".join(found.failures)))
         for line in found.failures:
-            self.display.warning(f"not all of the cluster is in the inventory: {line}")
+            self.display.warning(printable(f"not all of the cluster is in the inventory: {line}"))
         result = {
             "hosts": found.hosts,
             "variables": found.variables,

@@ -79,6 +79,7 @@ runtime:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import runtime
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.spank import PLUGIN
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 
 
 def main() -> None:
@@ -92,7 +93,7 @@ def main() -> None:
     )
     found = runtime.read(module.params["prefix"], module.params["plugin"])
     if module.params["fail"] and found["problems"]:
-        module.fail_json(msg="; ".join(found["problems"]), runtime=found)
+        module.fail_json(msg=printable("; ".join(found["problems"])), runtime=found)
     module.exit_json(runtime=found)
 
 

@@ -110,6 +110,7 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     readiness as pure,
@@ -180,7 +181,7 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
         time.sleep(_POLL)
     if error and not module.check_mode:
         module.fail_json(
-            msg=f"slurmctld does not answer here ({module.params['timeout']:g} s waited): {error} "
+            msg=f"slurmctld does not answer here ({module.params['timeout']:g} s waited): {printable(error)} "
             "-> see systemctl status slurmctld and /var/log/slurm/slurmctld.log"
         )
     return {
@@ -226,7 +227,7 @@ def main() -> None:
         total = len({*result["nodes"], *result["not_ready"]})
         head = f"{len(lines)} of {total} nodes are not ready"
         module.fail_json(
-            msg=f"{head} after {result['waited']:.0f} s: " + "; ".join(lines), **result
+            msg=f"{head} after {result['waited']:.0f} s: " + printable("; ".join(lines)), **result
         )
     module.exit_json(**result)
 

@@ -9,6 +9,7 @@ import typing as t
 from ansible.module_utils.common.validation import check_type_float
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 
 #: Seconds for which a controller that does not answer is borne, as in the documentation of the modules.
 CONTROLLER_TIMEOUT = 60.0
@@ -33,6 +34,6 @@ class WaitsForJob(ActionBase):
 
         def say(line: str) -> None:
             if not self._task.no_log:
-                display.display(f"[{host}] {line}")
+                display.display(printable(f"[{host}] {line}"))
 
         return say

@@ -170,7 +170,7 @@ def test_playbooks_and_their_variables_exist(page: Path) -> None:
         words = shlex.split(line)
         given = [word for word in words if word.endswith(".yml") or "trainwright.slurm." in word]
         for word in given:
-            name = word.lstrip("@").replace("trainwright.slurm.", "playbooks/")
+            name = word.rpartition("=")[2].lstrip("@").replace("trainwright.slurm.", "playbooks/")
             name = name if name.endswith(".yml") else f"{name}.yml"
             assert (ROOT / name).is_file(), f"{page.name}: {line}"
         for option, value in zip(words, words[1:]):

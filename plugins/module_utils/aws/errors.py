@@ -11,6 +11,8 @@ import re
 import typing as t
 from contextlib import contextmanager
 
+from ..node.terminal import printable
+
 try:
     from botocore import exceptions as botocore_exceptions
     from botocore import parsers as botocore_parsers
@@ -68,7 +70,7 @@ class AwsProblem(Exception):
     """
 
     def __init__(self, message: str, action: str = "", region: str = "", code: str = "") -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.action, self.region, self.code = action, region, code
 
 

@@ -63,7 +63,10 @@ def capped(lines: Sequence[str], kind: str) -> list[str]:
     more = len(lines) - _LINES
     if more <= 0:
         return list(lines)
-    return [*lines[:_LINES], f"{more} more {kind} like these -> repair the tags above and run again"]
+    return [
+        *lines[:_LINES],
+        f"{more} more {kind} like these -> repair the tags above and run again",
+    ]
 
 
 def check_hostnames(preferences: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..node.terminal import printable
 from ..slurm.hostlist import fold, natural_key
 
 if t.TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Problem(t.NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.host}: {self.variable}: {self.what} -> {self.remedy}"
+        return printable(f"{self.host}: {self.variable}: {self.what} -> {self.remedy}")
 
 
 def is_address(text: str) -> bool:

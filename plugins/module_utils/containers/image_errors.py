@@ -8,6 +8,8 @@ import errno
 import os
 import pwd
 
+from ..node.terminal import printable
+
 
 class ImageError(RuntimeError):
     """A fault, its cause and its remedy, in one line.
@@ -17,7 +19,7 @@ class ImageError(RuntimeError):
     """
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.kind = kind
 
 

@@ -12,6 +12,8 @@ import stat
 import typing as t
 from dataclasses import dataclass, field
 
+from ..node.terminal import printable
+
 #: How a file is named until all of it is there.
 ASIDE = ".trainwright-part"
 BLOCK = 1 << 20
@@ -26,7 +28,7 @@ class DatasetError(Exception):
     """
 
     def __init__(self, message: str, action: str = "", code: str = "") -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.action, self.code = action, code
 
 

@@ -23,11 +23,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import safe_path
+from .terminal import PrintableError
 
 HIDDEN = "[hidden: secret]\n"
 
 
-class FilesError(Exception):
+class FilesError(PrintableError):
     """A wanted state that cannot be reached; the message has the place, the cause and the remedy."""
 
 

@@ -10,11 +10,12 @@ import os
 import shutil
 
 from . import safe_path
+from .terminal import PrintableError
 
 HOME_MODE = 0o700
 
 
-class UsersError(Exception):
+class UsersError(PrintableError):
     """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
 
+from .terminal import PrintableError
+
 STAMPS = "/var/lib/trainwright/stamps"
 PROPERTIES = (
     "LoadState",
@@ -36,7 +38,7 @@ POLL_S = 0.1
 SETTLE_S = 0.4
 
 
-class ServicesError(Exception):
+class ServicesError(PrintableError):
     """A unit that cannot be brought to its state; the message has the unit, the cause and the remedy."""
 
 

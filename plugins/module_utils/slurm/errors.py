@@ -7,6 +7,8 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..node.terminal import printable
+
 #: Kinds of failure. down: slurmctld does not answer; database: slurmdbd does not answer;
 #: off: accounting is not set up; denied: the user may not; unknown: a name that Slurm does not
 #: know; exists: a name that is taken; invalid: a value that Slurm refuses; missing: no Slurm
@@ -33,7 +35,7 @@ class SlurmError(RuntimeError):
     """
 
     def __init__(self, kind: Kind, message: str) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.kind = kind
 
     @property

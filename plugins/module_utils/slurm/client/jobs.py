@@ -14,6 +14,7 @@ import time
 import typing as t
 
 from ...node import acting
+from ...node.terminal import printable
 from ..errors import SlurmError
 from ..records import ENDED, Job
 from . import job_messages, job_options
@@ -248,9 +249,13 @@ def verdict(seen: View, waited: float | None, fail_on_error: bool) -> View:
         if waited == 0 and seen["reason"] not in job_messages.STUCK:
             return {}
         spent = seen.get("waited", waited or 0)
-        return {"failed": True, "msg": job_messages.late(seen, spent), "error": "timeout"}
+        return {
+            "failed": True,
+            "msg": printable(job_messages.late(seen, spent)),
+            "error": "timeout",
+        }
     if fail_on_error and seen["state"] != "COMPLETED":
-        return {"failed": True, "msg": job_messages.failure(seen), "error": "job"}
+        return {"failed": True, "msg": printable(job_messages.failure(seen)), "error": "job"}
     return {}
 
 

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
+from ...node.terminal import printable
 from ..errors import SlurmError
 from . import capabilities
 from .cli import Cli
@@ -113,5 +114,5 @@ def run(
     except SlurmError as error:
         module.fail_json(msg=str(error), error=error.kind)
     for warning in result.pop("warnings", []):
-        module.warn(warning)
+        module.warn(printable(warning))
     module.exit_json(**result)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 
 #: run(argv) -> (exit status, stdout, stderr)
@@ -28,7 +29,7 @@ Run = Callable[[list[str]], tuple[int, str, str]]
 _NEWS = re.compile(r"\b(error|fatal|refus|invalid|unrecognized|mismatch)", re.IGNORECASE)
 
 
-class ApplyError(Exception):
+class ApplyError(PrintableError):
     """slurmctld did not accept the configuration; the message has place, fault, reason and remedy."""
 
 

@@ -103,7 +103,8 @@ def _head(job: Job) -> str:
 
 
 def _directive(value: str) -> str:
-    return f'"{value}"' if re.search(r"[\s#\\\"']", value) else value
+    # No value has a double quote or a backslash (texts.py).
+    return f'"{value}"' if re.search(r"[\s#']", value) else value
 
 
 def _strictness() -> str:
@@ -366,7 +367,7 @@ def _option(value: str) -> str:
     """Quote a value so that variables of the batch step stay variables."""
     if re.fullmatch(r"[\w@%+=:,./^~-]+", value):
         return value
-    return '"' + re.sub(r'(["\\`])', r"\\\1", value) + '"' if "$" in value else shlex.quote(value)
+    return f'"{value}"' if "$" in value else shlex.quote(value)
 
 
 def _container(container: Container | None) -> dict[str, str | bool]:

@@ -7,6 +7,7 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import os
@@ -16,6 +17,7 @@ import typing as t
 
 from ...slurm import values
 from ...slurm.batch.options import SBATCH, SRUN
+from . import texts
 
 Json = dict[str, t.Any]
 
@@ -341,13 +343,11 @@ def _texts(made: Json, fault: _Fault) -> None:
     if not re.fullmatch(r"[\w.@+-]+", made["name"]):
         fault("name", f"is {made['name']!r}", "letters, digits, and . _ - without spaces")
     for key, rule in SPEC.items():
-        text = made[key]
-        many = key in ("command", "script")
-        if rule["type"] == "str" and isinstance(text, str) and not many:
-            if "\n" in text.strip():
-                fault(key, "has several lines", "write one line")
-            elif not text.strip():
-                fault(key, "is empty", "leave it out, or give a value")
+        text = rule["type"] == "str" and key not in ("command", "script") and made[key]
+        if isinstance(text, str) and not text.strip():
+            fault(key, "is empty", "leave it out, or give a value")
+    for key, what, remedy in texts.faults(made):
+        fault(key, what, remedy)
 
 
 def _sizes(made: Json, fault: _Fault) -> None:
@@ -386,7 +386,7 @@ def _names(made: Json, fault: _Fault) -> None:
     secrets = [one["name"] for one in made["secrets"]]
     for name, value in made["environment"].items():
         at = f"environment.{name}"
-        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(name), re.ASCII):
             fault(at, "is not a valid variable name", "letters, digits and _")
         if name in _RANKS:
             fault(
@@ -396,10 +396,8 @@ def _names(made: Json, fault: _Fault) -> None:
             fault(at, "is among the secrets too", "keep one of them")
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             fault(at, f"is {value!r}, which is not text", "put it in quotes")
-        elif "\0" in str(value) or "\n" in str(value):
-            fault(at, "has several lines", "write it to a file and give its path")
     for one in made["secrets"]:
-        if not re.fullmatch(r"[A-Za-z_]\w*", one["name"]):
+        if not re.fullmatch(r"[A-Za-z_]\w*", one["name"], re.ASCII):
             fault(
                 "secrets", f"{one['name']!r} is not a valid variable name", "letters, digits and _"
             )
@@ -462,6 +460,10 @@ def _options_of_slurm(made: Json, fault: _Fault) -> None:
                 fault(at, f"is {value!r}", "give a text, or true for an option without a value")
             elif value is True and option in known.valued:
                 fault(at, "takes a value", "give it one")
+            elif not isinstance(value, bool) and option in known.flags:
+                fault(at, f"is {value!r}, and the option takes no value", "write true or false")
+            elif option in normal:
+                fault(at, "is there twice, with - and with _", "keep one of them")
             else:
                 normal[option] = value if isinstance(value, bool) else str(value)
         made[key] = normal
@@ -488,12 +490,15 @@ def _endings(made: Json, fault: _Fault) -> None:
             "the commands of launcher batch start the steps",
             "set sbatch_options.signal, and trap it",
         )
-    if not made["time"]:
-        fault("signal", "comes before a limit that is not given", "set time")
-    elif (values.seconds(made["time"]) or 2**31) <= signal["seconds"]:
-        fault(
-            "signal.seconds", f"is {signal['seconds']}, as long as the job", "take less than time"
-        )
+    with contextlib.suppress(ValueError):  # of a time with a fault of its own
+        if not made["time"]:
+            fault("signal", "comes before a limit that is not given", "set time")
+        elif (values.seconds(made["time"]) or 2**31) <= signal["seconds"]:
+            fault(
+                "signal.seconds",
+                f"is {signal['seconds']}, as long as the job",
+                "take less than time",
+            )
     if made["retries"] and not made["checkpoints"]:
         fault("checkpoints", "retries and signal together count starts in it", "set checkpoints")
 

@@ -16,6 +16,7 @@ import time
 import typing as t
 
 from ...node import acting, safe_path
+from ...node.terminal import printable
 from ...report import page as report
 from ...slurm import values
 from ...slurm.client import job_messages, jobs
@@ -68,7 +69,7 @@ def ending(seen: View, timeout: float | None, fail_on_error: bool) -> View:
     """
     said = jobs.verdict(seen, timeout, fail_on_error)
     if said.get("error") == "job":
-        said["msg"] = "\n".join(seen["look"]["failure"])
+        said["msg"] = printable("\n".join(seen["look"]["failure"]))
     return {"waited": seen["waited"], **said}
 
 

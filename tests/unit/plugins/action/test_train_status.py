@@ -127,6 +127,14 @@ def test_a_job_that_fails_fails_the_task_with_three_lines(monkeypatch: pytest.Mo
     assert "failed" not in done and done["failure"]
 
 
+def test_a_log_does_not_command_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(monkeypatch)
+    failed = seen(FAILED, failure=["ended", "it said: \x1b]0;OWNED\x07"])
+    done = run(WAIT, seen(RUNNING, summary="step \x1b[2J 1"), failed)
+    assert any(line.endswith("step \\x1b[2J 1") for line in run.lines)
+    assert done["failed"] and done["msg"] == "ended\nit said: \\x1b]0;OWNED\\x07"
+
+
 def test_the_report_is_written_once_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     answers = seen(RUNNING), seen(FAILED), seen(FAILED, report="/r.html", changed=True)

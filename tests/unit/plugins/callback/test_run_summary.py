@@ -49,7 +49,7 @@ PLAYBOOK = """
           ansible.builtin.debug: {msg: rescued}
     - name: Fail on two
       ansible.builtin.fail:
-        msg: "c2: the disk is full -> make room"
+        msg: "c2: the disk is \\e[31mfull -> make room"
       when: inventory_hostname == "two"
     - name: Use a role
       ansible.builtin.include_role:
@@ -122,7 +122,8 @@ def test_one_line_for_each_host_in_trouble(run: tuple[str, dict[str, t.Any]]) ->
     lines = [
         line for line in recap.splitlines() if ": FAILED in" in line or ": UNREACHABLE in" in line
     ]
-    assert lines[1] == 'two: FAILED in "Fail on two": c2: the disk is full -> make room'
+    assert "\x1b" not in recap
+    assert lines[1] == 'two: FAILED in "Fail on two": c2: the disk is \\x1b[31mfull -> make room'
     assert lines[0].startswith('gone: UNREACHABLE in "Change something": ')
     assert "Connection refused" in lines[0]
     assert lines[0].endswith("start sshd there, or correct ansible_port")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The description of training jobs in a file, read as plain YAML: nothing in it is a template."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: job_file
+short_description: Read the description of training jobs without running templates
+version_added: "0.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Reads a file of C(train_job) or C(train_jobs), as C(trainwright.slurm.train) takes it in C(train_job_file).
+  - The file is data. C(-e @FILE) executes the Jinja expressions of a file on the control node; this leaves them as
+    they are written.
+  - A description cannot decide as whom a job runs, or send files of the control node that are not below its own
+    directory.
+options:
+  _terms:
+    description: Paths of the files on the control node, from the current directory.
+    required: true
+    type: list
+    elements: path
+"""
+
+EXAMPLES = r"""
+- name: Look at a description
+  ansible.builtin.debug:
+    msg: "{{ lookup('trainwright.slurm.job_file', 'recipes/ddp/job.yml').train_job.nodes }}"
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - For each file a mapping with those of C(train_job), C(train_jobs), C(train_defaults), C(train_files),
+      C(train_wait) and C(train_together) that it has.
+    - The paths of C(train_files) are absolute.
+  type: list
+  elements: dict
+"""
+
+import difflib
+import os
+import typing as t
+
+import yaml
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+#: What a file may have, and its type.
+KEYS: dict[str, type] = {
+    "train_job": dict,
+    "train_jobs": list,
+    "train_defaults": dict,
+    "train_files": list,
+    "train_wait": bool,
+    "train_together": bool,
+}
+_NAMES = {dict: "mapping", list: "list", bool: "true or false"}
+_LARGEST = 1 << 20
+_MOST_VALUES = 100_000
+_DEEPEST = 20
+
+
+def read(path: str) -> dict[str, t.Any]:
+    """Return the variables of a file. Raises AnsibleLookupError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise AnsibleLookupError(
+                f"{path}: is larger than 1 MiB -> give the description of jobs"
+            )
+        found = yaml.safe_load(text)
+        _check_values(found)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise AnsibleLookupError(
+            f"{path}: cannot be read as plain YAML: {why} -> correct it"
+        ) from None
+    if not isinstance(found, dict):
+        raise AnsibleLookupError(
+            f"{path}: is not a mapping -> write train_job: and the description below it"
+        )
+    for key, value in found.items():
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, 1)
+            remedy = f"write {near[0]}" if near else "pass it with -e, if it is yours to decide"
+            raise AnsibleLookupError(f"{path}: {key} cannot come from a job file -> {remedy}")
+        if not isinstance(value, KEYS[key]):
+            raise AnsibleLookupError(f"{path}: {key}: is {value!r} -> a {_NAMES[KEYS[key]]}")
+    if "train_files" in found:
+        found["train_files"] = [_file(path, one) for one in found["train_files"]]
+    return found
+
+
+def _check_values(found: t.Any) -> None:
+    """Raise ValueError for what is not text, number, list or mapping, and for anchors that refer to themselves."""
+    waiting = [(found, 0)]
+    count = 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        if depth > _DEEPEST or count > _MOST_VALUES:
+            raise ValueError("it is too deep, or has too many values")
+        if isinstance(value, dict):
+            waiting += [(one, depth + 1) for pair in value.items() for one in pair]
+        elif isinstance(value, list):
+            waiting += [(one, depth + 1) for one in value]
+        elif value is not None and not isinstance(value, (str, int, float)):
+            raise ValueError(f"{value!r} is a {type(value).__name__}, and belongs into quotes")
+
+
+def _file(path: str, name: t.Any) -> str:
+    """Return the path of a file to send, which must be below the directory of the description."""
+    top = os.path.dirname(os.path.realpath(path))
+    real = os.path.realpath(str(name))
+    if not os.path.isfile(real) or os.path.commonpath([top, real]) != top:
+        raise AnsibleLookupError(
+            f"{path}: train_files: {name}: is not a file below {top} -> put it there, with its path from the current"
+            " directory, or pass -e '{train_files: [...]}' yourself"
+        )
+    return real
+
+
+class LookupModule(LookupBase):
+    """The lookup, for Ansible: what a lookup returns is not trusted, and so never a template."""
+
+    def run(
+        self, terms: list[str], variables: t.Any = None, **kwargs: t.Any
+    ) -> list[dict[str, t.Any]]:
+        """Return the variables of each file."""
+        self.set_options(var_options=variables, direct=kwargs)
+        return [read(os.path.abspath(os.path.expanduser(str(term)))) for term in terms]

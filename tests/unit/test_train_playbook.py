@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""playbooks/train.yml with a file of a description, run unchanged on this host, up to the question for the nodes."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.errors import AnsibleLookupError
+from ansible_collections.trainwright.slurm.plugins.lookup import job_file
+
+from tests.unit.test_dataset_playbooks import play
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def described(tmp_path: Path, **more: t.Any) -> tuple[Path, Path]:
+    """A file with a description that would make a mark if it was a template, and the path of the mark."""
+    mark = tmp_path / "mark"
+    comment = "{{ lookup('pipe', 'touch %s; echo c') }}" % mark
+    job = {"name": "train", "command": "true", "launcher": "batch", "nodes": 1, "memory": "1G", "time": "60",
+           "sbatch_options": {"comment": comment}}  # fmt: skip
+    path = tmp_path / "job.yml"
+    path.write_text(yaml.safe_dump({"train_job": job, **more}))
+    return path, mark
+
+
+def test_a_file_is_no_template(tmp_path: Path) -> None:
+    path, mark = described(tmp_path, train_wait=False)
+    rc, said = play(tmp_path, "train", {"train_job_file": str(path)})
+    # Slurm's commands are not here: it has come as far as asking for the nodes.
+    assert rc == 2 and "Check the jobs and write their scripts" in said and "scontrol" in said, said
+    assert not mark.exists()
+    # As variables of Ansible the same file is executed, which docs/training.md says.
+    rc, said = play(tmp_path, "train", {}, "-e", f"@{path}")
+    assert rc == 2 and mark.exists(), said
+
+
+def test_one_source_of_the_description(tmp_path: Path) -> None:
+    path, mark = described(tmp_path)
+    job = {"name": "other", "command": "true", "launcher": "batch"}
+    rc, said = play(tmp_path, "train", {"train_job_file": str(path), "train_job": job})
+    assert rc == 2 and "there are both train_job_file and train_job" in said, said
+    assert "Check the jobs" not in said and not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("train_job: {a: 1", "cannot be read as plain YAML"),
+        ("[train_job]", "is not a mapping -> write train_job:"),
+        ("train_jbo: {}", "train_jbo cannot come from a job file -> write train_job"),
+        ("train_user: root", "train_user cannot come from a job file"),
+        ("train_secrets: {A: b}", "train_secrets cannot come from a job file"),
+        ("train_jobs: {}", "train_jobs: is {} -> a list"),
+        ("train_wait: 'no'", "train_wait: is 'no' -> a true or false"),
+        ("train_job: !!python/object/apply:os.system [id]", "cannot be read as plain YAML"),
+        ("train_job: {time: 2026-01-01}", "belongs into quotes"),
+        ("train_job: &a {b: *a}", "it is too deep"),
+        ("train_job: {a: &a [1,1,1,1,1,1,1,1,1,1], b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,"
+         "*b,*b,*b], d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c], e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]}", "too many values"),
+        ("train_files: [/etc/passwd]", "is not a file below"),
+        ("train_files: [link]", "is not a file below"),
+        ("train_files: [../job.yml]", "is not a file below"),
+    ],
+)  # fmt: skip
+def test_files_that_are_refused(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "job.yml").write_text(text)
+    with pytest.raises(AnsibleLookupError) as raised:
+        job_file.read(str(tmp_path / "job.yml"))
+    assert said in str(raised.value) and " -> " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "recipes").glob("*/job.yml")), ids=lambda path: path.parent.name
+)
+def test_recipes_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found = job_file.read(str(path))
+    given = yaml.safe_load(path.read_text())
+    files = [str(ROOT / name) for name in given.pop("train_files", [])]
+    assert found.pop("train_files", []) == files
+    assert json.dumps(found) == json.dumps(given)
