@@ -184,8 +184,9 @@ def main() -> None:
         )
         for change in plan.changes:
             if not module.check_mode:
-                files.apply(change)
-                if change.kind != "absent":
+                firm = files.apply(change)
+                # Elsewhere somebody could redirect the path; new files there have their directory's type.
+                if firm and change.kind != "absent":
                     module.set_default_selinux_context(change.path, False)
             changed.append(change.path)
     except files.FilesError as error:

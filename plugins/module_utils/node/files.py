@@ -9,6 +9,7 @@ The plan is what check mode reports, so both modes give the same verdict.
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import grp
 import os
@@ -18,8 +19,10 @@ import shlex
 import shutil
 import stat
 import subprocess
-import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from . import safe_path
 
 HIDDEN = "[hidden: secret]\n"
 
@@ -155,17 +158,41 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
     """
     plan = Plan()
     for spec in directories:
-        _plan_directory(plan, spec, check)
+        with _reported(spec["path"]):
+            _plan_directory(plan, spec, check)
     for spec in files:
-        _plan_file(plan, spec, check)
+        with _reported(spec["path"]):
+            _plan_file(plan, spec, check)
     return plan
 
 
-def _lstat(path: str) -> os.stat_result | None:
+@contextlib.contextmanager
+def _reported(path: str) -> Iterator[None]:
+    """Turn a path that cannot be used into a FilesError."""
     try:
-        return os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        yield
+    except safe_path.UnsafePathError as error:
+        raise FilesError(str(error)) from None
+    except NotADirectoryError as error:
+        raise FilesError(
+            "%s: is not a directory. Remedy: move it out of the way" % (error.filename or path)
+        ) from error
+    except OSError as error:
+        raise FilesError(
+            "%s: %s. Remedy: check the file system (read-only, full, exported with root_squash?) "
+            "and run again" % (path, error.strerror or error)
+        ) from error
+
+
+def _seen(path: str, follow: bool = False) -> tuple[str, os.stat_result | None, bytes | None]:
+    """Return a path, the one that it links to with follow; what is there; and a file's content."""
+    try:
+        with safe_path.parent(path, follow=follow) as (place, name):
+            info = place.lstat(name)
+            data = place.read(name) if info and stat.S_ISREG(info.st_mode) else None
+            return (place.at(name) if follow else path), info, data
+    except FileNotFoundError:
+        return path, None, None
 
 
 def _attributes(info: os.stat_result | None) -> str:
@@ -199,28 +226,24 @@ def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
     )
 
 
-def _plan_absent(plan: Plan, path: str, info: os.stat_result | None, secret: bool) -> None:
+def _plan_absent(plan: Plan, path: str, secret: bool) -> None:
+    _path, info, data = _seen(path)
     if info is None:
         return
-    change = Change(path, "absent")
-    if stat.S_ISREG(info.st_mode):
-        with open(path, "rb") as handle:
-            change.before = as_text(handle.read(), secret)
+    change = Change(path, "absent", before=as_text(data, secret))
     _headers(change, info)
     plan.changes.append(change)
 
 
 def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     path = spec["path"].rstrip("/") or "/"
-    info = _lstat(path)
     if spec["state"] == "absent":
-        _plan_absent(plan, path, info, False)
+        _plan_absent(plan, path, False)
         return
-    if info is not None and stat.S_ISLNK(info.st_mode) and os.path.isdir(path):
-        path = os.path.realpath(path)  # a site may have moved the directory to another disk
-        info = os.lstat(path)
-    if info is not None and not stat.S_ISDIR(info.st_mode):
-        raise FilesError("%s: is not a directory. Remedy: move it out of the way" % path)
+    info = None
+    # A site may have moved the directory to another disk, by a link of its own.
+    with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
+        info = os.fstat(place.fd)
     change = Change(
         path,
         "directory",
@@ -228,24 +251,23 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
         gid=resolve_owner(spec.get("group") or "root", "group", path, check),
         mode=parse_mode(spec.get("mode") or "0755", path),
     )
-    for made in (path, spec["path"].rstrip("/")):
-        while made not in ("", "/"):  # missing parents are made too
-            plan.made.add(made)
-            made = os.path.dirname(made)
+    made = path
+    while made not in ("", "/"):  # missing parents are made too
+        plan.made.add(made)
+        made = os.path.dirname(made)
     if not _same_attributes(change, info):
         _headers(change, info)
         plan.changes.append(change)
 
 
 def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
-    path, block = spec["path"], spec.get("block")
-    if block and os.path.islink(path):
-        path = os.path.realpath(path)
-    info = _lstat(path)
+    block = spec.get("block")
+    edits = bool(block) or (spec["state"] == "present" and _content(spec) is None)
+    path, info, current = _seen(spec["path"], follow=edits and spec.get("link") is None)
     if info is not None and stat.S_ISDIR(info.st_mode):
         raise FilesError("%s: is a directory. Remedy: manage it under `directories`" % path)
     if spec["state"] == "absent" and not block:
-        _plan_absent(plan, path, info, spec["secret"])
+        _plan_absent(plan, path, spec["secret"])
         return
     if spec.get("link") is not None:
         _plan_link(plan, path, info, spec["link"])
@@ -266,10 +288,6 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
         mode=parse_mode(spec["mode"] or (None if keep else "0644"), path),
         validate=spec.get("validate"),
     )
-    current = None
-    if info is not None and stat.S_ISREG(info.st_mode):
-        with open(path, "rb") as handle:
-            current = handle.read()
     wanted = _wanted_content(path, spec, current, check)
     if wanted is None and spec["state"] == "absent":
         return
@@ -339,55 +357,63 @@ def _plan_link(plan: Plan, path: str, info: os.stat_result | None, target: str) 
     plan.changes.append(change)
 
 
-def apply(change: Change) -> None:
-    """Make one planned change, atomically where the file system allows it."""
-    try:
-        _APPLY[change.kind](change)
-    except OSError as error:
-        raise FilesError(
-            "%s: %s. Remedy: check the file system (read-only, full, exported with root_squash?) "
-            "and run again" % (change.path, error.strerror or error)
-        ) from error
+def apply(change: Change) -> bool:
+    """Make one planned change, atomically where the file system allows it.
+
+    Returns whether the place is root's alone, so that its path can be used again.
+    """
+    with _reported(change.path):
+        if change.kind == "directory":
+            return _apply_directory(change)
+        with safe_path.parent(change.path) as (place, name):
+            _APPLY[change.kind](change, place, name)
+            return place.firm
 
 
-def _set_attributes(change: Change, path: str) -> None:
+def _set_attributes(change: Change, handle: int) -> None:
     # Owner first: chown clears the set-id bits that a mode may have.
     if change.uid is not None or change.gid is not None:
-        os.chown(
-            path,
+        os.fchown(
+            handle,
             -1 if change.uid is None else change.uid,
             -1 if change.gid is None else change.gid,
         )
     if change.mode is not None:
-        os.chmod(path, change.mode)
+        os.fchmod(handle, change.mode)
 
 
-def _apply_directory(change: Change) -> None:
-    if not os.path.isdir(change.path):
-        os.makedirs(os.path.dirname(change.path) or "/", mode=0o755, exist_ok=True)
-        os.mkdir(change.path, 0o700)  # opened to others only once the owner is set
-    _set_attributes(change, change.path)
+def _apply_directory(change: Change) -> bool:
+    # A new one is opened to others only once the owner is set.
+    with safe_path.directory(change.path, make=0o700) as place:
+        handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.fd)
+        try:
+            _set_attributes(change, handle)
+        finally:
+            os.close(handle)
+        return place.firm
 
 
-def _apply_file(change: Change) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".trainwright-", dir=os.path.dirname(change.path))
+def _apply_file(change: Change, place: safe_path.Directory, name: str) -> None:
+    temporary, handle = place.temporary()
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(change.data)
-        _set_attributes(change, temporary)
+            stream.flush()
+            _set_attributes(change, stream.fileno())
         if change.validate:
-            run_validate(change.path, change.validate, temporary)
+            run_validate(change.path, change.validate, place.at(temporary))
         try:
-            os.replace(temporary, change.path)
+            place.rename(temporary, name)
         except OSError as error:
             if error.errno not in (errno.EBUSY, errno.EXDEV):
                 raise
             # A mount point of its own (/etc/hosts in a container): can only be written in place.
-            shutil.copyfile(temporary, change.path)
-            _set_attributes(change, change.path)
+            with os.fdopen(place.open(name, os.O_WRONLY | os.O_TRUNC), "wb") as stream:
+                stream.write(change.data)
+                stream.flush()
+                _set_attributes(change, stream.fileno())
     finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        place.unlink(temporary)
 
 
 def run_validate(path: str, command: str, temporary: str) -> None:
@@ -407,30 +433,38 @@ def run_validate(path: str, command: str, temporary: str) -> None:
         )
 
 
-def _apply_link(change: Change) -> None:
-    # Made in a directory of its own, so that nobody can take the name first, then moved over.
-    holder = tempfile.mkdtemp(prefix=".trainwright-", dir=os.path.dirname(change.path))
+def _apply_link(change: Change, place: safe_path.Directory, name: str) -> None:
+    temporary = safe_path.unused_name()
+    os.symlink(change.target, temporary, dir_fd=place.fd)
     try:
-        temporary = os.path.join(holder, "link")
-        os.symlink(change.target, temporary)
-        os.replace(temporary, change.path)
+        place.rename(temporary, name)
     finally:
-        shutil.rmtree(holder)
+        place.unlink(temporary)
 
 
-def _apply_absent(change: Change) -> None:
-    if os.path.isdir(change.path) and not os.path.islink(change.path):
-        shutil.rmtree(change.path)
+def _apply_absent(_change: Change, place: safe_path.Directory, name: str) -> None:
+    info = place.lstat(name)
+    if info is not None and stat.S_ISDIR(info.st_mode):
+        shutil.rmtree(place.pinned(name))
     else:
-        os.unlink(change.path)
+        place.unlink(name)
 
 
-def _apply_attributes(change: Change) -> None:
-    _set_attributes(change, change.path)
+def _apply_attributes(change: Change, place: safe_path.Directory, name: str) -> None:
+    handle = place.open(name, os.O_RDONLY)
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or (info.st_nlink > 1 and not place.firm):
+            raise FilesError(
+                "%s: is not a regular file, or has several names (hard links) in a directory that "
+                "others can change. Remedy: remove it, or give its content too" % change.path
+            )
+        _set_attributes(change, handle)
+    finally:
+        os.close(handle)
 
 
 _APPLY = {
-    "directory": _apply_directory,
     "file": _apply_file,
     "link": _apply_link,
     "absent": _apply_absent,

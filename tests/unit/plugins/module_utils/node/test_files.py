@@ -130,7 +130,7 @@ def test_a_mount_point_is_written_in_place(tmp_path, monkeypatch):
     target.write_text("old\n")
     inode = target.stat().st_ino
 
-    def busy(*_args):
+    def busy(*_args, **_kwargs):
         raise OSError(errno.EBUSY, "Device or resource busy")
 
     monkeypatch.setattr(files.os, "replace", busy)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Acts on files with the rights of a user, who may have set any trap in their own directories.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import typing as t
+
+
+class UnknownUserError(Exception):
+    """A user whose rights root cannot take on; the message has the cause and the remedy."""
+
+
+@contextlib.contextmanager
+def as_user(name: str) -> t.Iterator[None]:
+    """Act as a user within the block; a process that is not root keeps its own rights.
+
+    For reading and writing files. The real uid stays root's, so the user cannot send signals to this
+    process; programs that it starts would be root's again. Raises UnknownUserError before the block.
+    """
+    if os.geteuid():
+        yield
+        return
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise UnknownUserError(
+            f"{name or 'its owner'}: is not a user of this host, and root does not act in place of an unknown "
+            "user -> run the task on a host that has the account"
+        ) from None
+    groups, group = os.getgroups(), os.getegid()
+    try:
+        os.setgroups(os.getgrouplist(name, entry.pw_gid))
+        os.setegid(entry.pw_gid)
+        os.seteuid(entry.pw_uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
