@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Each user's own directories, made by root when the user first needs them, below directories that only root may write to.
+"""Each user's own directories, made by root when the user first needs them, where only root may write.
 
 A user connects to a socket and sends nothing. The kernel reports who that is (SO_PEERCRED, unix(7)), so nobody can
 ask in another's name, and there is no input to get wrong. Runs on nodes: Python 3.9.
@@ -19,7 +19,9 @@ import threading
 import time
 import typing as t
 
-from ..node.trusted_path import fault_of, user_name
+from ..node.safe_path import Directory, UnsafePathError, directory
+from ..node.trusted_path import fault_of_directory
+from .image_errors import ImageError, user_name
 
 DIRECTORIES = "/run/trainwright-enroot/directories"
 IMAGES = "/run/trainwright-enroot/images"
@@ -35,47 +37,56 @@ def log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _put_away(parent: int, path: str, seen: os.stat_result) -> None:
+def _put_away(parent: Directory, name: str, seen: os.stat_result) -> None:
     """Rename what somebody else made in a user's name while the parent was open to all; it is kept, and not used."""
-    away = f"not-used-{os.path.basename(path)}-{time.time_ns()}"
-    os.rename(os.path.basename(path), away, src_dir_fd=parent, dst_dir_fd=parent)
+    away = f"not-used-{name}-{time.time_ns()}"
+    parent.rename(name, away)
     log(
-        f"{path}: belonged to {user_name(seen.st_uid)} and is not used; it is {away} now "
-        "-> ask them why, and remove it"
+        f"{parent.at(name)}: belongs to {user_name(seen.st_uid)} and is not used; it is {away} now -> ask them why, "
+        "and remove it"
     )
+
+
+@contextlib.contextmanager
+def _rooted(path: str) -> t.Iterator[Directory]:
+    """Open a directory that only root can change. Raises ImageError."""
+    with contextlib.ExitStack() as stack:
+        try:
+            place = stack.enter_context(directory(path))
+            fault = fault_of_directory(place)
+        except UnsafePathError as error:
+            fault = str(error)
+        except OSError as error:
+            fault = f"{error.filename or path}: {error.strerror}"
+        if fault:
+            raise ImageError("denied", f"{fault} -> run site.yml (role enroot)")
+        yield place
 
 
 def make(parent: str, name: str, uid: int, gid: int, mode: int = 0o700) -> str:
     """Make a user's directory where it is missing; return why that is impossible, "" when it is there."""
-    path = os.path.join(parent, name)
     try:
-        fault = fault_of(parent)
-        if fault:
-            return f"{fault} -> run site.yml (role enroot)"
-        above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with _rooted(parent) as place:
+            seen = place.lstat(name)
+            # Root's is one that was interrupted here.
+            if seen and (seen.st_uid not in (0, uid) or not stat.S_ISDIR(seen.st_mode)):
+                _put_away(place, name, seen)
+                seen = None
+            if not seen:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=place.fd)
+            own = place.open(name, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                if os.fstat(own).st_uid != uid:
+                    os.fchown(own, uid, gid)
+                if not seen or mode == 0o700:
+                    os.fchmod(own, mode)
+            finally:
+                os.close(own)
+    except ImageError as error:
+        return str(error)
     except OSError as error:
-        return f"{parent}: {error.strerror} -> run site.yml (role enroot)"
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            seen = os.stat(name, dir_fd=above, follow_symlinks=False)
-            if seen.st_uid != uid or not stat.S_ISDIR(seen.st_mode):
-                _put_away(above, path, seen)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=above)
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        own = os.open(name, flags, dir_fd=above)
-        try:
-            seen = os.fstat(own)
-            if seen.st_uid != uid:
-                os.fchown(own, uid, gid)
-            if stat.S_IMODE(seen.st_mode) != mode:
-                os.fchmod(own, mode)
-        finally:
-            os.close(own)
-    except OSError as error:
-        return f"{path}: {error.strerror} -> check the storage below {parent}"
-    finally:
-        os.close(above)
+        return f"{os.path.join(parent, name)}: {error.strerror} -> check the storage of {parent}"
     return ""
 
 
@@ -101,19 +112,14 @@ def make_store(users: str, uid: int, gid: int) -> str:
 def put_away_foreign(parent: str) -> None:
     """Rename the directories of one user that another one made while the parent was open to all."""
     try:
-        if fault_of(parent):
-            return
-        above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        for name in os.listdir(above):
-            uid = name[len("user-") :] if name.startswith("user-") else ""
-            seen = os.stat(name, dir_fd=above, follow_symlinks=False)
-            if uid.isdigit() and (int(uid) != seen.st_uid or not stat.S_ISDIR(seen.st_mode)):
-                _put_away(above, os.path.join(parent, name), seen)
-    finally:
-        os.close(above)
+        with _rooted(parent) as place:
+            for name in os.listdir(place.pinned()):
+                uid = name[len("user-") :] if name.startswith("user-") else ""
+                seen = place.lstat(name)
+                if seen and uid.isdigit() and seen.st_uid not in (0, int(uid)):
+                    _put_away(place, name, seen)
+    except (ImageError, OSError) as error:
+        log(str(error))
 
 
 def _serve(listener: socket.socket, make_for: Make) -> None:
@@ -140,7 +146,9 @@ def _listen(path: str) -> socket.socket:
     return listener
 
 
-def serve(parents: t.Sequence[str], users: str, places: tuple[str, str] = (DIRECTORIES, IMAGES)) -> None:
+def serve(
+    parents: t.Sequence[str], users: str, places: tuple[str, str] = (DIRECTORIES, IMAGES)
+) -> None:
     """Make directories for those who connect. Each kind has a thread: shared storage may not answer.
 
     parents: directories of Enroot on this node. users: the directory of users' images, on shared storage.
@@ -175,8 +183,11 @@ def ask(place: str) -> str:
                 return answer.decode("utf-8", "replace")
             except (FileNotFoundError, ConnectionError) as error:
                 fault: OSError = error
+                wait = os.path.isdir(os.path.dirname(place)) and time.monotonic() < until
             except OSError as error:
-                return f"{place}: {error} -> `systemctl status enroot-directories`"
-        if time.monotonic() >= until:
-            return f"{place}: {fault.strerror} -> `systemctl status enroot-directories`"
+                fault, wait = error, False
+        if not wait:
+            return (
+                f"{place}: {fault.strerror or fault} -> see `systemctl status enroot-directories`"
+            )
         time.sleep(0.1)
