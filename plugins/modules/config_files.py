@@ -16,6 +16,14 @@ description:
   - Replaces one task for each file, which would each cost a connection and a Python start.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
+  root_only:
+    description:
+      - Directories that only root may be able to change, because root installs or runs what is in them, with all that
+        is in them and the directories above. Otherwise the task fails and writes nothing. One that does not exist
+        yet is not a fault.
+    type: list
+    elements: path
+    default: []
   directories:
     description:
       - Directories, created in this order before the files. Missing parents are created with mode 0755.
@@ -126,7 +134,7 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, trusted_path
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {
@@ -160,9 +168,21 @@ FILE = {
 }
 
 
+def refuse_others(paths: list[str]) -> None:
+    """Raise FilesError where somebody other than root could change one of the directories."""
+    for path in paths:
+        fault = trusted_path.fault_of_tree(path)
+        if fault:
+            raise files.FilesError(
+                f"{path}: {fault}, and root would install what is in it. Remedy: find out who wrote there, move it "
+                "away, and use a directory that belongs to root, as do all above it"
+            )
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "root_only": {"type": "list", "elements": "path", "default": []},
             "directories": {
                 "type": "list",
                 "elements": "dict",
@@ -181,6 +201,7 @@ def main() -> None:
     )
     changed: list[str] = []
     try:
+        refuse_others(module.params["root_only"])
         plan = files.plan_all(
             module.params["directories"], module.params["files"], module.check_mode
         )

@@ -195,8 +195,8 @@ collected:
     spared: {description: "Images that stay although the limits would remove them, and C(why).", type: list,
       elements: dict,
       returned: always}
-    skipped: {description: Stores of users that were in use or not accessible., type: list, elements: str,
-      returned: always}
+    skipped: {description: "Stores of users that were left out, each with C(store) (path) and C(why): in use, not
+      accessible, or with something in the way. Each is a warning too.", type: list, elements: dict, returned: always}
     freed: {description: Bytes of the images removed., type: int, returned: always}
     size: {description: Bytes of all images that stay., type: int, returned: always}
     jobs_since: {description: "The value used for O(collect.jobs_since), in seconds since 1970.", type: int,
@@ -316,6 +316,8 @@ def main() -> None:
             result.update(image(params, path, module.check_mode))
         if params["collect"] is not None:
             result["collected"] = collected(params, path, module.check_mode)
+            for left in result["collected"]["skipped"]:
+                module.warn("{store}: was not collected: {why}".format(**left))
             removed = [entry["image"] for entry in result["collected"]["removed"]]
             result["changed"] |= bool(removed)
             result["diff"]["before"] += "".join(f"{image}\n" for image in removed)

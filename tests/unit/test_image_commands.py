@@ -149,7 +149,7 @@ def test_a_directory_that_somebody_made_in_ones_name_is_not_trusted(shared: Worl
 def test_a_cluster_without_images_of_users_says_so(shared: World) -> None:
     (shared.store / "users").rmdir()
     done = as_user(shared, ALICE, "image-import", TAG, "train")
-    assert done.returncode == 1 and "-> ask the administrator for it, mode 1777" in done.stderr
+    assert done.returncode == 1 and "-> ask the administrator for it, mode 0755" in done.stderr
 
 
 # -- pyxis-importer --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import re
 import time
 import typing as t
 
-from .image_errors import from_os
+from .image_errors import ImageError, from_os
 from .image_file import Image, Record, unlink
 from .store import Store
 
@@ -57,10 +57,6 @@ class _Idle(t.NamedTuple):
     image: Image
     size: int
     since: float
-
-
-def _nothing() -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
 
 
 def _linked(every: t.Iterable[Store]) -> set[str]:
@@ -117,6 +113,48 @@ def _remove(idle: _Idle) -> bool:
     return True
 
 
+def _try_to_remove(idle: _Idle, shared: bool) -> str:
+    """Remove an image as its owner; return why that is impossible, "" where it is done. Raises OSError: shared."""
+    try:
+        with _as_owner(idle.store.path) as may:
+            return "" if may and _remove(idle) else "is being imported or linked now"
+    except (OSError, ImageError) as error:
+        if shared:
+            raise
+        return _why(error)
+
+
+class _Found(t.NamedTuple):
+    """One store: the bytes of its images, those without a link, and why it was skipped, if it was."""
+
+    size: int = 0
+    idle: t.Sequence[_Idle] = ()
+    why: str = ""
+
+
+def _look(store: Store, linked: set[str], now: float, check: bool) -> _Found:
+    """Sweep a store and look for its images without a link. Raises OSError, ImageError."""
+    if not os.path.isdir(store.images) or os.path.islink(store.images):
+        return _Found()
+    with _as_owner(store.path) as may:
+        size = sum(image.size for image in store.all_images())
+        if check and may:
+            return _Found(size, _idle(store, linked, now, check))
+        if not may:
+            return _Found(size, why="it belongs to another user -> collect as root")
+        with store.locked("links", wait=False) as tell:
+            if not tell:
+                return _Found(size, why="it is in use: .images/.lock-links is locked")
+            _sweep(store)
+            return _Found(size, _idle(store, linked | _linked([store]), now, check))
+
+
+def _why(error: OSError | ImageError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def collect(
     path: str,
     *,
@@ -145,19 +183,17 @@ def collect(
     try:
         linked = _linked(every)
         for store in every:
-            if not os.path.isdir(store.images) or os.path.islink(store.images):
-                continue
-            with _as_owner(store.path) as may:
-                total += sum(image.size for image in store.all_images())
-                if check and may:
-                    idle += _idle(store, linked, now, check)
-                    continue
-                with store.locked("links", wait=False) if may else _nothing() as tell:
-                    if not tell:
-                        skipped.append(store.path)
-                        continue
-                    _sweep(store)
-                    idle += _idle(store, linked | _linked([store]), now, check)
+            try:
+                found = _look(store, linked, now, check)
+            except (OSError, ImageError) as error:
+                # A user may have put anything into their own store; the others are collected all the same.
+                if store is every[0]:
+                    raise
+                found = _Found(why=_why(error))
+            total += found.size
+            idle += found.idle
+            if found.why:
+                skipped.append({"store": store.path, "why": found.why})
         removed, spared = [], []
         for entry in sorted(idle, key=lambda entry: entry.since):
             age = now - entry.since
@@ -172,8 +208,7 @@ def collect(
                 began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(jobs_since))
                 why = f"a job that has run since {began} may use it"
             elif not check:
-                with _as_owner(entry.store.path) as may:
-                    why = "" if may and _remove(entry) else "is being imported or linked now"
+                why = _try_to_remove(entry, entry.store.path == every[0].path)
             shown = {"image": entry.image.path, "size": entry.size}
             if why:
                 spared.append({**shown, "why": why})

@@ -17,8 +17,15 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 IMAGE = re.compile(r"(sha256-([0-9a-f]{64})(?:\.(\d+))?)\.sqsh")
 #: Bytes that are read at a time.
 CHUNK = 4 << 20
+#: Bytes that a record has at most; its owner may have put anything there.
+_LARGEST_RECORD = 1 << 20
 
 Record = dict[str, t.Any]
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file as open() does; a pipe that its owner put there does not block."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def fault_of(path: str) -> str:
@@ -27,8 +34,8 @@ def fault_of(path: str) -> str:
     The superblock has the magic in its first bytes and the length of the filesystem at byte 40
     (fs/squashfs/squashfs_fs.h of Linux); mksquashfs writes it last.
     """
-    with open(path, "rb") as file:
-        head = file.read(96)
+    with open(path, "rb", opener=_without_waiting) as file:
+        head = file.read(96) or b""
         size = os.fstat(file.fileno()).st_size
     if len(head) < 96 or head[:4] != b"hsqs":
         return "is not a squashfs file"
@@ -48,10 +55,11 @@ def read_record(image: str) -> Record:
     """Return the record beside an image; {} where there is none that fits the file."""
     path = image[: -len("sqsh")] + "json"
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
+        seen = os.lstat(path)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LARGEST_RECORD:
             return {}
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file)
+        with open(path, encoding="utf-8", opener=_without_waiting) as file:
+            record = json.loads(file.read(_LARGEST_RECORD))
         fits = record["size"] == os.stat(image).st_size and bool(record["reference"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}

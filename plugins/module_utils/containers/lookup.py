@@ -44,10 +44,17 @@ def prepare_user_store(shared: str) -> Store:
         raise ImageError(
             "denied",
             f"{users}: does not exist, so users cannot have images of their own here -> ask the administrator for it, "
-            "mode 1777 (role enroot makes it)",
+            "mode 0755 (role enroot makes it)",
         )
+    from .user_directories import IMAGES, ask  # a job that finds its image does not need it
+
     store = user_store(shared)
     try:
+        owned = os.path.isdir(store.path) and os.lstat(store.path).st_uid == os.geteuid()
+        # A site's own directory may be 1777, for storage where root has no rights.
+        fault = "" if owned or os.access(users, os.W_OK) else ask(IMAGES)
+        if fault:
+            raise ImageError("denied", fault)
         store.prepare()
     except OSError as error:
         raise from_os(error, store.path) from error
@@ -64,7 +71,7 @@ def lookup(config: t.Mapping[str, str], name: str) -> str:
     staged = Store(config["staged"])
     places = [own, staged, shared]
     with contextlib.suppress(OSError):
-        # Anyone may have made it in a sticky directory.
+        # Anyone may have made it where the site's directory is sticky.
         if os.lstat(own.path).st_uid != os.geteuid():
             places.remove(own)
     found: dict[Store, str] = {}

@@ -8,7 +8,8 @@ A store is a directory that belongs to one user, and only that user writes in it
     .images/sha256-HEX.sqsh     an image; never changed or replaced (imported again: sha256-HEX.2.sqsh)
     .images/sha256-HEX.json     what it was imported from, its size, the SHA-256 of the file
     .images/sha256-HEX.unlinked its time is when a collection first found no link to the image
-    .images/.lock-HEX           lock of the one that produces it, with a line on how far that is
+    .images/.lock-HEX           lock of the one that produces it, with a line on how far that is; 0600, since
+                                whoever may read a file may also hold a lock on it
     .images/.work-HEX-...       what a producer writes; renamed when it is whole
 
 In the cluster's own store, the sticky directory users/ takes one such store for each user.
@@ -33,6 +34,8 @@ from .image_file import IMAGE, Image, Record, checked_name, fault_of, read_recor
 from .sources import Say, Source, silent, source_of
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+#: Seconds to wait for a lock whose holder writes nothing: links take milliseconds; a checksum of an image, minutes.
+LINKS_PATIENCE, IMAGE_PATIENCE = 60.0, 1800.0
 
 
 def _sync(path: str) -> None:
@@ -143,11 +146,25 @@ class Store:
             os.close(handle)
 
     @staticmethod
-    def _lock(path: str, say: Say, wait: bool) -> int | None:
+    def _open_lock(path: str) -> int:
+        """Open a lock, which only its owner can open from then on. Raises ImageError, OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(path, flags, 0o600)
+        seen = os.fstat(handle)
+        if not stat.S_ISREG(seen.st_mode):
+            os.close(handle)
+            raise ImageError("failed", f"{path}: is not a file -> remove it")
+        if stat.S_IMODE(seen.st_mode) & 0o077:  # earlier releases made it 0644
+            os.fchmod(handle, 0o600)
+        return handle
+
+    def _lock(self, path: str, say: Say, wait: bool) -> int | None:
         pause = _FIRST_PAUSE
-        said = holder = ""
+        patience = LINKS_PATIENCE if path.endswith("-links") else IMAGE_PATIENCE
+        until = time.monotonic() + patience
+        said, seen = "", None
         while True:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = self._open_lock(path)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A collection may have removed the file that was opened here: a lock on it locks nothing.
@@ -156,6 +173,7 @@ class Store:
                 os.close(handle)
                 continue
             except OSError as error:
+                before, seen = seen, os.fstat(handle).st_mtime_ns
                 holder = os.pread(handle, 4096, 0).decode("utf-8", "replace").strip()
                 os.close(handle)
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
@@ -166,6 +184,15 @@ class Store:
                     ) from None
             if not wait:
                 return None
+            if seen != before:
+                until = time.monotonic() + patience
+            elif time.monotonic() >= until:
+                raise ImageError(
+                    "failed",
+                    f"{path}: is locked by {holder or 'a process that did not write its name'}, which has "
+                    f"written nothing for {patience:.0f} s -> `fuser -v {path}` shows the process on its host; "
+                    "end it, and run this again",
+                )
             line = f"Waiting for {holder or 'another process'}"
             if line != said:
                 say(line)

@@ -210,3 +210,93 @@ def test_users_images_are_collected_as_the_users(
     done = collect(world, max_age=0)
     assert [Path(one).name for one in done.removed] == [f"sha256-{'b' * 64}.sqsh"]
     assert admin.exists() and os.geteuid() == 0 and os.getgroups() is not None
+
+
+HEXED = "c" * 64
+TRAPS: dict[str, t.Callable[[Path], object]] = {
+    "lock is a directory": lambda images: (images / ".lock-links").mkdir(),
+    "lock is a link": lambda images: (images / ".lock-links").symlink_to("/etc/shadow"),
+    "lock is a pipe": lambda images: os.mkfifo(images / ".lock-links"),
+    "lock of an image is a directory": lambda images: (
+        (images / f".lock-{HEXED}").mkdir(),
+        (images / f".work-{HEXED}-x.sqsh").touch(),
+    ),
+    "mark is a dangling link": lambda images: (
+        (images / f"sha256-{HEXED}.sqsh").touch(),
+        (images / f"sha256-{HEXED}.unlinked").symlink_to("nowhere"),
+    ),
+    "work file is a directory": lambda images: (images / f".work-{HEXED}").mkdir(),
+    "record without an image is a directory": lambda images: (
+        images / f"sha256-{HEXED}.json"
+    ).mkdir(),
+    "closed": lambda images: images.chmod(0),
+    "read-only": lambda images: images.chmod(0o500),
+}
+HARMLESS: dict[str, t.Callable[[Path], object]] = {
+    "images is a link": lambda images: (images.rmdir(), images.symlink_to("/etc")),
+    "images is a file": lambda images: (images.rmdir(), images.touch()),
+    "image is a pipe": lambda images: os.mkfifo(images / f"sha256-{HEXED}.sqsh"),
+    "image is a link": lambda images: (images / f"sha256-{HEXED}.sqsh").symlink_to("/etc/shadow"),
+    "record is endless": lambda images: (
+        (images / f"sha256-{HEXED}.sqsh").touch(),
+        (images / f"sha256-{HEXED}.json").symlink_to("/dev/zero"),
+    ),
+    "record is a pipe": lambda images: (
+        (images / f"sha256-{HEXED}.sqsh").touch(),
+        os.mkfifo(images / f"sha256-{HEXED}.json"),
+    ),
+    "name is a loop": lambda images: (images.parent / "a.sqsh").symlink_to("a.sqsh"),
+}
+
+
+@needs_root
+@pytest.mark.parametrize("trap", [*TRAPS, *HARMLESS])
+def test_a_trap_in_one_store_does_not_end_the_collection_of_the_others(
+    open_directory: Path, clock: t.Callable[[float], None], trap: str
+) -> None:
+    """The store with the trap is left out and named; the same images of the others are removed."""
+    world = World(open_directory)
+    nobody = 65534
+    olds = []
+    for place in (world.store, world.store / "users" / "a", world.store / "users" / "z"):
+        (place / ".images").mkdir(parents=True)
+        old = place / ".images" / f"sha256-{'b' * 64}.sqsh"
+        old.write_bytes(b"old")
+        olds.append(str(old))
+    trapped = world.store / "users" / "m"
+    (trapped / ".images").mkdir(parents=True)
+    for path in (trapped, trapped / ".images"):
+        os.chown(path, nobody, nobody)
+    user = os.fork()
+    if not user:
+        os.setgroups([])
+        os.setgid(nobody)
+        os.setuid(nobody)
+        {**TRAPS, **HARMLESS}[trap](trapped / ".images")
+        os._exit(0)
+    assert os.waitpid(user, 0)[1] == 0
+    secret = Path("/etc/shadow").read_bytes()
+    for _ in range(2):
+        done = collection.collect(str(world.store), jobs_since=store.time.time(), max_age=DAY)
+        clock(10 * DAY)
+    removed = {entry["image"] for entry in done["removed"]}
+    assert removed >= set(olds)
+    assert all(path.startswith(str(trapped / ".images")) for path in removed - set(olds))
+    skipped = {entry["store"]: entry["why"] for entry in done["skipped"]}
+    assert list(skipped) == ([str(trapped)] if trap in TRAPS else [])
+    assert all(str(trapped / ".images") in why for why in skipped.values())
+    assert Path("/etc/shadow").read_bytes() == secret and os.geteuid() == 0
+
+
+@needs_root
+def test_a_lock_that_a_user_holds_skips_their_store(open_directory: Path) -> None:
+    world = World(open_directory)
+    own = store.Store(str(world.store / "users" / "nobody"))
+    os.makedirs(own.images)
+    with own.locked("links"):
+        for path in (own.path, own.images):
+            os.chown(path, 65534, 65534)
+        os.chown(os.path.join(own.images, ".lock-links"), 65534, 65534)
+        done = collection.collect(str(world.store), jobs_since=time.time(), max_age=0)
+    assert [entry["store"] for entry in done["skipped"]] == [own.path]
+    assert "is in use" in done["skipped"][0]["why"]

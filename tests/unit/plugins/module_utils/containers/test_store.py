@@ -9,6 +9,7 @@ import random
 import signal
 import stat
 import subprocess
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -30,9 +31,11 @@ from tests.unit.images import (
     left_over,
     needs_mksquashfs,
     needs_root,
+    open_directory,
     present,
 )
 
+__all__ = ["open_directory"]  # a fixture
 pytestmark = needs_mksquashfs
 
 
@@ -227,3 +230,56 @@ def test_producers_that_are_killed_leave_nothing_that_matters(tmp_path: Path) ->
         assert not left_over(world.store)
     print(f"{kills} producers killed, {at_work} of those that were alone while they produced")
     assert at_work
+
+
+@needs_root
+def test_nobody_else_can_hold_a_lock(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that others may read is one that they may lock; those of earlier releases were 0644."""
+    shared = store.Store(str(open_directory / "images"))
+    shared.prepare()
+    lock = Path(shared.images) / ".lock-links"
+    hold = f"exec 9<{lock} && flock -x 9 && echo held && exec sleep 60"
+    user: dict[str, t.Any] = {"user": 65534, "group": 65534, "extra_groups": []}
+    with shared.locked("links"):
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    refused = subprocess.run(["bash", "-c", hold], capture_output=True, check=False, **user)
+    assert refused.returncode and b"Permission denied" in refused.stderr
+    lock.chmod(0o644)
+    monkeypatch.setattr(store, "LINKS_PATIENCE", 0.5)
+    with subprocess.Popen(["bash", "-c", hold], stdout=subprocess.PIPE, **user) as holder:
+        assert holder.stdout and holder.stdout.readline() == b"held\n"
+        began = time.monotonic()
+        with pytest.raises(ImageError) as caught, shared.locked("links"):
+            pass
+        holder.kill()
+    assert time.monotonic() < began + 10
+    assert str(lock) in str(caught.value) and f"`fuser -v {lock}`" in str(caught.value)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    with shared.locked("links") as tell:
+        assert tell
+
+
+def test_a_producer_that_shows_progress_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = store.Store(str(tmp_path / "images"))
+    shared.prepare()
+    monkeypatch.setattr(store, "IMAGE_PATIENCE", 1.5)
+    entered = threading.Event()
+
+    def produce() -> None:
+        with shared.locked("a" * 64) as tell:
+            entered.set()
+            for step in range(5):
+                assert tell
+                tell(f"step {step}")
+                time.sleep(0.7)
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    entered.wait(10)
+    heard: list[str] = []
+    with shared.locked("a" * 64, say=heard.append) as tell:
+        assert tell
+    producer.join()
+    assert any("step 4" in line for line in heard)
