@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - ansible.builtin.inventory_cache
   - trainwright.slurm.aws.plugins
 requirements:
-  - boto3 >= 1.34.0 on the control node
+  - boto3 >= 1.40.0 on the control node
   - the collection amazon.aws >= 10.0.0
 options:
   plugin:
@@ -95,10 +95,9 @@ options:
       - Sources of a host's name; the first available one is used. V(tag:NAME), V(private-dns-name), V(dns-name),
         V(private-ip-address), V(ip-address) or V(instance-id).
       - If instances share a value, the one that was started first keeps it, in the region that O(regions) names
-        first; the others use their next one, finally their id. There is a warning for each.
-      - A value that could be taken for something else is skipped, with a warning. These are names of groups, addresses in
-        any spelling, names of the control node such as C(localhost), and EC2's names and ids of other instances. So
-        are values that are not valid host names.
+        first; the others use their next one, finally their id, with a warning.
+      - A tag that could be taken for something else (a group, an address, the control node, another instance) or is
+        not a valid host name is skipped, with a warning. See C(docs/aws.md).
     type: list
     elements: str
     default: ["tag:Name", private-dns-name, instance-id]
@@ -161,14 +160,14 @@ notes:
     other than letters, digits and underscores become underscores.
   - >-
     The groups of nodes that ParallelCluster or PCS manages are not below C(slurm_cluster), since
-    C(trainwright.slurm.site) would install another Slurm on them. C(trainwright.slurm.containers) and the modules
-    work with them.
+    C(trainwright.slurm.site) would install another Slurm on them. Their login and compute nodes are in C(slurm_pyxis),
+    for C(trainwright.slurm.containers), which works with ParallelCluster.
   - >-
     Hosts are in the order of their names. If C(slurm_controller) has two, the first is the primary.
   - >-
-    If an inventory source fails, Ansible itself continues without its hosts, with a warning. Set
-    C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg), so that it fails
-    instead.
+    If an inventory source fails, Ansible itself continues without its hosts, with a warning. This collection's playbooks
+    fail then, by the variable C(aws_inventory_failure) of all hosts. For others, set C(any_unparsed_is_failed = true) in
+    the section C([inventory]) of C(ansible.cfg).
   - >-
     SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
   - >-
@@ -404,13 +403,10 @@ cluster_data_repositories:
   sample: [{path: /fsx/data, s3: "s3://bucket/data"}]
 """
 
-import contextlib
-import difflib
 import hashlib
 import json
-import os
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleParserError
@@ -418,8 +414,14 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import CLUSTER, SERVICES
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import problem_of
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_cache import private_files, write
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import (
+    CLUSTER,
+    SERVICES,
+    collision,
+    own_name,
+)
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import misspelt, problem_of
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.garbage import without_collection
 
 if t.TYPE_CHECKING:
@@ -433,16 +435,6 @@ FAILURE = "aws_inventory_failure"
 _KEPT = {"hosts", "variables", "warnings", "own"}
 _EXPRESSIONS = ("compose", "groups", "keyed_groups")
 _OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
-
-
-@contextlib.contextmanager
-def _private_files() -> Iterator[None]:
-    """New files and directories are their owner's alone."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -460,7 +452,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Fill the inventory. Raises AnsibleParserError with where, why and the remedy."""
         super().parse(inventory, loader, path, cache)
         # Another plugin's file is an error here, and is none of ours.
-        with _private_files():
+        with private_files():
             given = self._read_config_data(path)
         try:
             self._fill(path, given, cache)
@@ -471,7 +463,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _fill(self, path: str, given: Mapping[str, t.Any], cache: bool) -> None:
         options = self._all_options()
-        wrong = self._misspelt(given) or problem_of(options)
+        definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
+        wrong = misspelt(given, definitions, self.NAME) or problem_of(options)
         if wrong:
             raise AnsibleParserError(wrong)
         with without_collection():
@@ -489,21 +482,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             name: value if name in _EXPRESSIONS else self.templar.template(value)
             for name, value in options.items()
         }
-
-    def _misspelt(self, given: Mapping[str, t.Any]) -> str:
-        """Return what is wrong with the names of the options: Ansible itself passes over those it does not know."""
-        definitions = constants.config.get_configuration_definitions("inventory", self._load_name)
-        known = set(definitions)
-        for definition in definitions.values():
-            known.update(definition.get("aliases") or [])
-        for name in given:
-            if name not in known:
-                close = difflib.get_close_matches(str(name), known, 1)
-                remedy = (
-                    f"write {close[0]}" if close else "see ansible-doc -t inventory " + self.NAME
-                )
-                return f"{name}: is not an option -> {remedy}"
-        return ""
 
     # -- the cache -------------------------------------------------------------------------------------------
     def _key(self, path: str, options: dict[str, t.Any]) -> str:
@@ -548,14 +526,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def update_cache_if_changed(self) -> None:
         """Write the cache, for its owner only: it has all tags and addresses."""
-        with _private_files():
-            super().update_cache_if_changed()
-        plugin = self._cache._plugin
-        # Caches in files make them readable to all, whatever the umask is.
-        name_of = getattr(plugin, "_get_cache_file_name", None)
-        for key in list(self._cache) if name_of else ():
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(name_of(key), 0o600)
+        write(self._cache)
 
     # -- the inventory ---------------------------------------------------------------------------------------
     def _populate(self, found: dict[str, t.Any], options: dict[str, t.Any]) -> None:
@@ -568,7 +539,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for group in dict.fromkeys(group for host in found["hosts"] for group in host[2]):
             inventory.add_group(group)
         for name, variables, groups, tags in found["hosts"]:
-            name = self._own_name(name, variables)
+            name, warning = own_name(inventory, name, variables)
+            if warning:
+                self.display.warning(warning)
             inventory.add_host(name)
             for key, value in variables.items():
                 inventory.set_variable(name, key, value)
@@ -579,27 +552,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 inventory.add_host(name, group)
             if expressions:
                 self._construct(name, {**variables, "ec2_tags": tags}, options)
+        wrong = collision(inventory)
+        if wrong:
+            raise AnsibleParserError(wrong)
         if found["own"]:
             inventory.add_group(CLUSTER)
             for role in fleet.ROLES:
                 if f"slurm_{role}" in inventory.groups:
                     inventory.add_child(CLUSTER, f"slurm_{role}")
-
-    def _own_name(self, name: str, variables: Mapping[str, t.Any]) -> str:
-        """Return the name, or the instance's id where another source or an expression uses the name for another thing."""
-        other = self.inventory.hosts.get(name)
-        address = variables.get("ansible_host")
-        if name in self.inventory.groups:
-            what = "is the name of a group"
-        elif other is not None and other.vars.get("ansible_host", address) != address:
-            what = f"is the host {other.vars['ansible_host']} of another inventory"
-        else:
-            return name
-        ident: str = variables["ec2_instance_id"]
-        self.display.warning(
-            f"{ident}: its name {name} {what}: the host is in the inventory as {ident} -> give it a Name tag of its own"
-        )
-        return ident
 
     def _construct(self, name: str, variables: dict[str, t.Any], options: dict[str, t.Any]) -> None:
         strict = options["strict"]

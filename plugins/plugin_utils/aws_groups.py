@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The inventory groups of a node on EC2, without an expression for each host. Pure."""
+"""The inventory groups of a node on EC2, without an expression for each host; no host has the name of one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from functools import cache
 from ..module_utils.aws.fleet import PARALLELCLUSTER, PCS, ROLES
 
 if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ansible.inventory.data import InventoryData
+
     from ..module_utils.aws.fleet import Node
 
 CLUSTER = "slurm_cluster"
@@ -46,3 +50,32 @@ def groups_for(node: Node) -> list[str]:
         *(("partition", name) for name in node.partitions),
     ]
     return found + [fit(f"{prefix}_{value}") for prefix, value in keyed if value]
+
+
+def own_name(
+    inventory: InventoryData, name: str, variables: Mapping[str, t.Any]
+) -> tuple[str, str]:
+    """Return the name of a host and no warning, or its instance's id, where another source uses the name, and why."""
+    other = inventory.hosts.get(name)
+    address = variables.get("ansible_host")
+    if name in inventory.groups:
+        what = "is the name of a group"
+    elif other is not None and other.vars.get("ansible_host", address) != address:
+        what = f"is the host {other.vars['ansible_host']} of another inventory"
+    else:
+        return name, ""
+    ident: str = variables["ec2_instance_id"]
+    return ident, (
+        f"{ident}: its name {name} {what}: the host is in the inventory as {ident} -> give it a Name tag of its own"
+    )
+
+
+def collision(inventory: InventoryData) -> str:
+    """Return what is wrong where a host has the name of a group; empty when none has."""
+    both = sorted(set(inventory.hosts) & set(inventory.groups))
+    if not both:
+        return ""
+    return (
+        f"{both[0]} is a host and a group, which keyed_groups makes -> give the groups another prefix, or the instance "
+        "another Name tag"
+    )

@@ -4,10 +4,26 @@
 
 from __future__ import annotations
 
+import difflib
 import typing as t
 
 from ..module_utils.aws.names import check_hostnames
 from ..module_utils.hardware.machine_types import MachineTypeError, site_types
+
+
+def misspelt(
+    given: t.Mapping[str, t.Any], definitions: t.Mapping[str, t.Any], plugin: str
+) -> str:
+    """Return what is wrong with the names of the options: Ansible itself passes over those it does not know."""
+    known = set(definitions)
+    for definition in definitions.values():
+        known.update(definition.get("aliases") or [])
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, 1)
+            remedy = f"write {close[0]}" if close else f"see ansible-doc -t inventory {plugin}"
+            return f"{name}: is not an option -> {remedy}"
+    return ""
 
 
 def problem_of(options: dict[str, t.Any]) -> str:
@@ -25,6 +41,8 @@ def problem_of(options: dict[str, t.Any]) -> str:
         isinstance(wanted, list) and not all(str(one).startswith("fs-") for one in wanted)
     ):
         return f"fsx: is {wanted!r} -> write true, false, or a list of ids such as fs-0123456789abcdef0"
+    if not options["timeout"] > 0:
+        return f"timeout: is {options['timeout']:g} -> write the seconds to wait for an answer, such as 20"
     roles = [one for one in options["assume_role_arns"] if not str(one).startswith("arn:")]
     if roles:
         return f"assume_role_arns: {roles[0]!r} is not an ARN -> write arn:aws:iam::<account>:role/<name>"

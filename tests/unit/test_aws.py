@@ -197,6 +197,13 @@ def test_the_policy_of_who_runs_ansible_is_what_the_code_asks_for(
     assert allowed - asked(aws) == set(), "allowed and never asked for"
 
 
+#: Actions that IAM cannot bound; an instance uses them for itself alone.
+UNBOUNDED = {
+    "ssm:UpdateInstanceInformation", "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel", "ssmmessages:OpenDataChannel",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["ansible", "node"])
 def test_a_policy_is_in_iam_s_form_and_bounded(name: str) -> None:
     statements = policy(name)
@@ -208,19 +215,49 @@ def test_a_policy_is_in_iam_s_form_and_bounded(name: str) -> None:
         assert listed == sorted(set(listed), key=str.lower), statement["Sid"]
         for action in listed:
             assert re.fullmatch(r"[a-z0-9]+:[A-Za-z]+\*?", action), action
-            if not re.search(r":(Describe|Get|List)", action):
+            if not re.search(r":(Describe|Get|List)", action) and action not in UNBOUNDED:
                 assert statement["Resource"] != "*", f"{action} changes things and is not bounded"
 
 
-def test_nodes_write_checkpoints_and_change_nothing_else() -> None:
+def test_links_can_be_limited_to_one_cluster() -> None:
+    """A link that is being made has no tag yet: its own tag is in the request, that of its file system on the resource."""
+    (whole,) = [one for one in policy("ansible") if one["Sid"] == "LinkFileSystemsToS3"]
+    statements = policy("links_of_one_cluster")
+    assert {one for statement in statements for one in actions(statement)} == set(actions(whole))
+    for statement in statements:
+        ((key, value),) = statement["Condition"]["StringEquals"].items()
+        assert value == "training" and key.endswith("/trainwright:cluster")
+        named = statement["Resource"]
+        on_new = any(action.startswith("fsx:Create") for action in actions(statement)) and named != (
+            "arn:aws:fsx:*:*:file-system/*"
+        )
+        assert key.startswith("aws:RequestTag/" if on_new else "aws:ResourceTag/"), statement["Sid"]
+
+
+@pytest.mark.parametrize("name", ["ansible", "links_of_one_cluster", "node"])
+def test_a_policy_fits_another_partition_by_one_replacement(name: str) -> None:
+    """As the guide has it."""
+    text = (ROOT / "docs" / "iam" / f"{name}.json").read_text(encoding="utf-8")
+    for partition in ("aws-cn", "aws-us-gov"):
+        changed = text.replace("arn:aws:", f"arn:{partition}:")
+        arns = re.findall(r'"arn:([\w-]+):', changed)
+        assert arns and set(arns) == {partition}
+    assert "sed 's/arn:aws:/arn:aws-cn:/'" in GUIDE.read_text(encoding="utf-8")
+
+
+def test_nodes_write_checkpoints_and_results_and_change_nothing_else() -> None:
     writes = {
         action: statement["Resource"]
         for statement in policy("node")
         for action in actions(statement)
         if not re.search(r":(Get|List|Batch(Get|Check))", action)
+        and action not in UNBOUNDED
+        and not action.startswith("kms:")
     }
     assert set(writes) == {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"}
-    assert set(writes.values()) == {"arn:aws:s3:::example-training/checkpoints/*"}
+    below = ["checkpoints", "results"]
+    for resources in writes.values():
+        assert resources == [f"arn:aws:s3:::example-training/{name}/*" for name in below]
 
 
 def plain(value: t.Any) -> t.Any:

@@ -35,7 +35,7 @@ INFO = [(name, options) for name, options in RUNS if name.endswith("_info")]
 #: Tries of a call, instead of 8.
 TRIES = 4
 #: Seconds to wait for an answer, instead of 20.
-SHORT = 0.1
+SHORT = 0.6
 
 
 @pytest.fixture
@@ -80,7 +80,9 @@ def parse(
 
 
 def faults_of(who: str, action: str) -> tuple[str, ...]:
-    return FAULTS if (who, action) in THOROUGH else COMMON
+    if (who, action) not in THOROUGH:
+        return COMMON
+    return FAULTS if who == "ours" else tuple(one for one in FAULTS if one != "silent")
 
 
 def module_of(name: str) -> types.ModuleType:
@@ -121,10 +123,8 @@ def test_an_info_module_gives_the_whole_answer_or_an_error(
             said = [result["msg"]] if result.get("failed") else result["warnings"]
             assert any(explains(line, action) for line in said), (action, kind, result)
             assert result.get("failed") or action in SPARE or result != whole, (action, kind)
-            silent = kind in ("drop", "silent")
-            tries = 1 if kind in FINAL else answers.TRIES_WITHOUT_ANSWER if silent else TRIES
-            # Another call of the module may be the same.
-            assert proxy.disturbed % tries == 0 and proxy.disturbed, (action, kind)
+            tries = 1 if kind in FINAL else answers.TRIES_WITHOUT_ANSWER
+            assert proxy.disturbed >= tries, (action, kind)
             if kind not in ("portal", "other answer", *FINAL):
                 proxy.disturb(action, kind, times=2)
                 assert run(module_of(name), **given) == whole, (action, kind)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,10 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils import garbage
 
 from tests.fixtures.aws.instances import instance, reservation
 from tests.fixtures.aws.server import Aws, Call, Fault
+from tests.unit import cluster
 from tests.unit.plugins.inventory import run
 from tests.unit.plugins.inventory.run import Found
+from tests.unit.plugins.module_utils.aws.test_names import GROUPS, REFUSED
 
 Json = dict[str, t.Any]
 Parse = t.Callable[..., Found]
@@ -268,6 +271,7 @@ def test_a_profile_that_is_not_there(
         ({"role": "x"}, "role: is not an option -> "),
         ({"cluster": None}, "no cluster is named -> set cluster"),
         ({"pcs": "pcs_1"}, "cluster and pcs are both set -> leave one"),
+        ({"timeout": 0}, "timeout: is 0 -> write the seconds"),
         ({"hostnames": ["Name"]}, "hostnames: 'Name' names nothing"),
         ({"fsx": "fs-1"}, "fsx: is 'fs-1' -> write true, false, or a list"),
         ({"fsx": ["vol-1"]}, "fsx: is ['vol-1']"),
@@ -324,6 +328,53 @@ def test_nobody_has_a_role(aws: Aws, parse: Parse) -> None:
         "none of the 1 instances has a part in the cluster -> give each the tag trainwright:role"
         in warning
     )
+
+
+# -- names that are taken for something else -----------------------------------------------------------------------
+def named(*pairs: tuple[str, str]) -> list[Json]:
+    """Instances with a name and a role."""
+    return [
+        instance(number, {"Name": name, TAG: "train", "trainwright:role": role})
+        for number, (name, role) in enumerate(pairs, 1)
+    ]
+
+
+#: As names.py has them, and those that only Ansible reads as something else.
+ODD = [
+    (name, reason)
+    for reason, listed in {**REFUSED, "the name of a group": ["all", "ungrouped", *GROUPS, "account_123456789012"]}.items()
+    for name in listed
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("start", range(0, len(ODD), 20))
+def test_an_odd_name_is_never_another_host_or_a_group(aws: Aws, parse: Parse, start: int) -> None:
+    """Twenty instances with odd names each, and one whose own names they want."""
+    chosen = [name for name, _reason in ODD[start : start + 20] if name.isprintable()]
+    pairs = [("ctl1", "controller"), ("i-00000002", "login"), *((name, "compute") for name in chosen)]
+    have(aws, *named(*pairs))
+    found = parse()
+    groups = {"all", "ungrouped", *found.data.groups}
+    assert found.data.localhost is None and not set(found.hosts) & groups
+    assert len(found.hosts) == len(pairs)
+    assert found.group("slurm_controller") == ["ctl1"] and len(found.group("slurm_login")) == 1
+    assert len(found.group("slurm_compute")) == len(chosen)
+    # The model refuses none of the names that are left.
+    numbered = {found.vars(host)["ec2_instance_id"]: host for host in found.hosts}
+    inputs = cluster.inputs()
+    inputs["groups"] = {"slurm_compute": list(numbered.values())}
+    assert len(numbered) == len(pairs)
+    assert sum("its tag Name is " in line for line in found.warnings) <= 10
+
+
+def test_a_group_of_another_source_or_an_expression(aws: Aws, parse: Parse) -> None:
+    tags = {TAG: "train", "trainwright:role": "compute", "team": "vision"}
+    have(aws, instance(1, {**tags, "Name": "team_vision"}), instance(2, {**tags, "Name": "many"}),
+         instance(3, {**tags, "Name": "gpu-3"}))  # fmt: skip
+    found = parse(groups={"many": "true"})
+    assert found.group("many") == found.hosts and "many" not in found.hosts
+    with pytest.raises(AnsibleParserError, match="team_vision is a host and a group"):
+        parse(keyed_groups=[{"prefix": "team", "key": "ec2_tags.team"}])
 
 
 # -- hardware and places -------------------------------------------------------------------------------------------
@@ -614,6 +665,33 @@ def test_a_part_of_the_cluster_is_not_cached(aws: Aws, parse: Parse, cache: Json
     aws.fail("ec2", "DescribeInstances", "UnauthorizedOperation", "no", region="us-east-2", times=1)
     assert parse(**options).hosts == ["gpu-1"]
     assert parse(**options).hosts == ["gpu-1", "gpu-2"]
+
+
+def test_the_cache_is_its_owner_s_alone(
+    aws: Aws, parse: Parse, cache: Json, tmp_path: Path
+) -> None:
+    have(aws, instance(1))
+    before = os.umask(0o022)
+    try:
+        parse(**cache)
+        assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+        (kept,) = (tmp_path / "cache").iterdir()
+        assert kept.stat().st_mode & 0o777 == 0o600
+        # An older file is closed as well, when it is written again.
+        kept.chmod(0o644)
+        parse(cached=False, **cache)
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_nothing_is_not_kept(aws: Aws, parse: Parse, cache: Json) -> None:
+    have(aws)
+    aws.pages("ec2", "DescribeInstances", "Reservations", [])
+    assert parse(**cache).hosts == []
+    have(aws, instance(1))
+    assert parse(**cache).hosts == ["gpu-1"]
 
 
 def test_a_broken_cache_is_asked_again(aws: Aws, parse: Parse, cache: Json, tmp_path: Path) -> None:

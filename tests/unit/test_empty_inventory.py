@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""An inventory that failed, or has no hosts, ends every playbook with a failure, without an ansible.cfg of ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
+PLAYBOOKS = sorted(path.name for path in (ROOT / "playbooks").glob("*.yml"))
+EMPTY = "all: {children: {slurm_cluster: {children: {slurm_controller: , slurm_compute: }}}}"
+OTHERS = "all: {hosts: {other: {ansible_connection: local}}}"
+#: It is refused at once, without a call to AWS.
+WRONG = {"plugin": "trainwright.slurm.aws", "cluter": "training"}
+
+
+def play(tmp_path: Path, playbook: str, *more: str) -> tuple[int, str]:
+    """Run a playbook as a site does that keeps Ansible's own defaults. Returns the exit code and the output."""
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nnocows = true\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if "ANSIBLE" not in name}
+    done = subprocess.run(
+        [str(ANSIBLE), "-i", str(tmp_path / "inventory"), str(ROOT / "playbooks" / playbook), *more],
+        cwd=tmp_path,
+        env={
+            **environment,
+            "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+            "ANSIBLE_NOCOLOR": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_the_first_play_of_each_playbook_looks_at_the_inventory() -> None:
+    """All of them have the same first play, so two of them are run here."""
+    for name in PLAYBOOKS:
+        plays = yaml.safe_load((ROOT / "playbooks" / name).read_text(encoding="utf-8"))
+        if name == "site.yml":
+            assert plays[0]["ansible.builtin.import_playbook"] == "preflight.yml"
+            continue
+        (task, *_rest) = plays[0]["tasks"]
+        if name == "containers.yml":
+            assert plays[0]["hosts"] == "localhost"
+            assert "aws_inventory_failure is not defined" in task["ansible.builtin.assert"]["that"]
+            continue
+        assert "or not groups['all'] else" in plays[0]["hosts"], name
+        assert task["ansible.builtin.include_tasks"] == "tasks/map_groups.yml", name
+        assert "aws_inventory_failure is defined" in task["when"], name
+
+
+@pytest.mark.parametrize(
+    ("playbook", "sources", "said"),
+    [
+        ("site.yml", {}, "no such group in this inventory, which has 0 hosts"),
+        ("site.yml", {"hosts.yml": EMPTY}, "it has no hosts -> check with ansible-inventory"),
+        ("preflight.yml", {"aws.yml": yaml.safe_dump(WRONG)}, "inventory: cluter: is not an option"),
+        ("support_bundle.yml", {"aws.yml": yaml.safe_dump(WRONG), "hosts.yml": OTHERS},
+         "inventory: cluter: is not an option -> write cluster"),
+    ],
+)  # fmt: skip
+def test_it_fails_and_says_why(
+    tmp_path: Path, playbook: str, sources: dict[str, str], said: str
+) -> None:
+    (tmp_path / "inventory").mkdir()
+    for name, text in sources.items():
+        (tmp_path / "inventory" / name).write_text(text, encoding="utf-8")
+    code, output = play(tmp_path, playbook)
+    assert code == 2, output
+    assert said in output and "UNREACHABLE" not in output
+
+
+def test_data_sets_are_sent_without_a_cluster(tmp_path: Path) -> None:
+    """Up to the refusal of its own input."""
+    (tmp_path / "inventory").mkdir()
+    code, output = play(tmp_path, "dataset.yml")
+    assert code == 2 and "slurm_cluster" not in output and "dataset_source" in output
+
+
+@pytest.mark.parametrize("name", ["aws", "bare_metal"])
+def test_the_inventories_to_copy_fail_as_a_whole(name: str) -> None:
+    """Where Ansible is started beside them."""
+    text = (ROOT / "inventories" / name / "ansible.cfg").read_text(encoding="utf-8")
+    assert "[inventory]\n" in text and "any_unparsed_is_failed = true\n" in text
