@@ -82,10 +82,10 @@ def declared(role: str, variables: dict[str, Any]) -> tuple[dict[str, Rights], s
         default = "0644" if {"content", "content_b64"} & set(entry) else "0755"
         given = {"owner": "root", "group": "root", "mode": default, **entry}
         try:
-            path, *rights = (
+            place, *rights = (
                 render(str(given[key]), values) for key in ("path", "owner", "group", "mode")
             )
-            found[path] = Rights(rights[0], rights[1], rights[2].zfill(4))
+            found[place] = Rights(rights[0], rights[1], rights[2].zfill(4))
         except Unknown:
             unknown.add(str(entry["path"]))
     return found, unknown

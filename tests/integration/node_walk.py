@@ -3,7 +3,8 @@
 """Runs on a host as root, alone: lists its files with their rights, then looks at them as an ordinary user.
 
 Input is JSON: user, needles (name of a secret and search text in base64), kept (where they are), tries (paths for the
-user to open), declared (paths whose rights are asked for), leave_out. Output is JSON, with the keys of `walk` and `look`. test_security_walk.py judges it.
+user to open), declared (paths whose rights are asked for), leave_out. Output is JSON, with the keys of `walk` and
+`look`. test_security_walk.py judges it.
 """
 
 from __future__ import annotations
@@ -86,9 +87,8 @@ def walk(given):
         if kind != "link" and status.st_mode & stat.S_IWOTH:
             found["writable"].append(path)
         if kind == "file":
-            if status.st_mode & (stat.S_ISUID | stat.S_ISGID) and foreign:
-                found["privileged"].append(path)
-            elif foreign and "security.capability" in os.listxattr(path):
+            set_id = bool(status.st_mode & (stat.S_ISUID | stat.S_ISGID))
+            if foreign and (set_id or "security.capability" in os.listxattr(path)):
                 found["privileged"].append(path)
             if foreign or path.startswith("/etc/"):
                 found["search"].append(path)
