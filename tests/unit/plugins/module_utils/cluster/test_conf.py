@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
@@ -96,3 +97,40 @@ def test_slurmdbd_uses_the_database_that_role_mariadb_makes() -> None:
     assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("acct", "accounting")
     pairs = dict(build_model(inputs(1))["slurmdbd_conf"])
     assert (pairs["StorageLoc"], pairs["StorageUser"]) == ("slurm_acct_db", "slurm")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "max_token_lifespan=604800"),
+        ({"slurm_token_max_lifespan": 60}, "max_token_lifespan=60"),
+        ({"slurm_token_max_lifespan": 0}, ""),
+        (
+            {"slurm_token_max_lifespan": 0, "slurm_user_tokens": "false"},
+            "disable_token_creation",
+        ),
+    ],
+)
+def test_tokens_of_users_are_limited(settings: dict[str, t.Any], words: str) -> None:
+    model = build_model(inputs(1, **settings))
+    key = "jwt_key=/etc/slurm/jwt_hs256.key"
+    assert conf(model)["AuthAltParameters"] == ",".join(filter(None, [key, words]))
+    assert dict(model["slurmdbd_conf"])["AuthAltParameters"] == key
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [("22.05.8", "enable_configless"), ("23.02.7", "enable_configless,rl_enable")],
+)
+def test_requests_are_limited_by_user_where_slurm_can(version: str, wanted: str) -> None:
+    given = inputs(1)
+    for facts in given["facts"].values():
+        facts["slurm"]["candidate"] = version
+    assert conf(build_model(given))["SlurmctldParameters"] == wanted
+
+
+def test_job_tmp() -> None:
+    without, model = build_model(inputs(1)), build_model(inputs(1, slurm_job_tmp="/local/jobs"))
+    assert "JobContainerType" not in conf(without) and without["job_container_conf"] == []
+    assert conf(model)["JobContainerType"] == "job_container/tmpfs"
+    assert model["job_container_conf"] == [["AutoBasePath", "true"], ["BasePath", "/local/jobs"]]

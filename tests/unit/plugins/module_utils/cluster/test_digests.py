@@ -18,6 +18,8 @@ from tests.unit.cluster import inputs
         ({"slurm_conf": {"KillWait": 60}}, False),
         ({"slurm_spool_dir": "/scratch/slurmd"}, True),
         ({"slurm_auth_type": "slurm"}, True),
+        ({"slurm_job_tmp": "/var/spool/slurm-job-tmp"}, True),
+        ({"slurm_token_max_lifespan": 60}, False),
         ({"slurm_cgroup_conf": {"ConstrainSwapSpace": "yes"}}, True),
     ],
 )

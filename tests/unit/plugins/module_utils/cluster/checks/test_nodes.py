@@ -4,9 +4,16 @@
 
 from __future__ import annotations
 
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
 from tests.unit.cluster import gpus
 
-from .cases import GPU, Case, assert_refused, each, node
+from .cases import GPU, OLD, Case, assert_refused, each, every, fact, node
 
 CASES: list[Case] = [
     ("product of cpus", node(cpus=8, sockets=1, cores_per_socket=2, threads_per_core=2), "c1",
@@ -20,6 +27,10 @@ CASES: list[Case] = [
      "/dev/nvidia[2-3] does not exist", "install the driver"),
     ("more GPUs than there are", node(facts={"gpus": gpus(2)}, gres=[{"name": "gpu", "count": 4}]), "c1",
      "slurm_node.gres", "declares 4 GPUs, and the machine has 2", "GPUs that are found"),
+    ("hybrid cgroups", fact("c1", cgroup={"mode": "hybrid", "controllers": []}), "c1", "cgroup",
+     "has hybrid cgroups, not pure v2, so processes could outlive", "slurm_conf: {ProctrackType: proctrack/linuxproc}"),
+    ("no controller for memory", fact("c2", cgroup={"mode": "v2", "controllers": ["cpu", "cpuset"]}), "c2", "cgroup",
+     "lacks the cgroup controllers memory", "systemd.unified_cgroup_hierarchy=1"),
     ("bad file list", node(gres=[{"name": "gpu", "file": "/dev/x[0-"}]), "c1", "slurm_node.gres[0].file",
      "cannot be read", "/dev/nvidia[0-7]"),
 ]  # fmt: skip
@@ -29,3 +40,31 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+HYBRID = {"mode": "hybrid", "controllers": []}
+
+
+@pytest.mark.parametrize(
+    ("given", "settings"),
+    [
+        (every(cgroup=HYBRID), {"slurm_conf": {"proctracktype": "proctrack/linuxproc"}}),
+        # Containers share the cgroups of a machine that is not the cluster's.
+        (every(cgroup=HYBRID, virtualization="container"), {}),
+        # From 23.11 on login hosts do not run slurmd.
+        (fact("login1", cgroup=HYBRID), {}),
+    ],
+    ids=["accepted", "containers", "login host"],
+)
+def test_nodes_without_cgroups_that_are_accepted(given: t.Any, settings: dict[str, t.Any]) -> None:
+    given["settings"].update(settings)
+    assert not problems(given)
+
+
+def test_a_login_host_that_runs_slurmd_counts() -> None:
+    given = every(slurm={**fact("c1")["facts"]["c1"]["slurm"], **OLD})
+    assert not problems(given)
+    given["facts"]["login1"]["cgroup"] = HYBRID
+    assert [(problem.host, problem.variable) for problem in problems(given)] == [
+        ("login1", "cgroup")
+    ]

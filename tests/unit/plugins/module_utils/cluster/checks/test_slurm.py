@@ -35,6 +35,11 @@ CASES: list[Case] = [
     ("percent", setting("slurm_memory_percent", 0), "cluster", "slurm_memory_percent", "is 0", "1 to 100"),
     ("relative path", setting("slurm_spool_dir", "spool"), "cluster", "slurm_spool_dir", "not an absolute path",
      "begins with /"),
+    ("no lifespan", setting("slurm_token_max_lifespan", -1), "cluster", "slurm_token_max_lifespan", "is -1",
+     "0 to 2147483647"),
+    ("job tmp in /tmp", setting("slurm_job_tmp", "/tmp/jobs"), "cluster", "slurm_job_tmp", "is in /tmp", "own disks"),
+    ("relative job tmp", setting("slurm_job_tmp", "jobs"), "cluster", "slurm_job_tmp", "not an absolute path",
+     "own disks"),
     ("state is spool", setting("slurm_spool_dir", "/var/spool/slurmctld/"), "cluster", "slurm_spool_dir",
      "overwrite each other", "its own directory"),
 ]  # fmt: skip

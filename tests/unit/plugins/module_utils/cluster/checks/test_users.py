@@ -4,6 +4,13 @@
 
 from __future__ import annotations
 
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
 from .cases import Case, assert_refused, each, fact, setting
 
 CASES: list[Case] = [
@@ -32,6 +39,10 @@ CASES: list[Case] = [
      "c1", "cluster_users[ada].uid", "ada has the uid 5000", "usermod"),
     ("munge differs", [fact("c1", users={"munge": {"uid": 1, "gid": 1}}), ("c2", {"munge": {"uid": 2, "gid": 2}})],
      "c2", "user munge", "1 on c1; 2 on c2", "usermod -u 1 munge"),
+    ("own login to a controller", fact("ctl", login={"user": "deploy", "groups": ["deploy"]}), "ctl",
+     "login_access_allow_users", "logs in as deploy, who could not log in again", "login_access_allow_users: [deploy]"),
+    ("own login to a node", fact("c1", login={"user": "deploy", "groups": ["deploy"]}), "c1",
+     "pam_slurm_adopt_allow_users", "logs in as deploy", "pam_slurm_adopt_allow_users: [deploy]"),
 ]  # fmt: skip
 
 
@@ -39,3 +50,24 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+@pytest.mark.parametrize(
+    ("host", "facts", "settings"),
+    [
+        ("ctl", {}, {"login_access_allow_users": ["deploy"]}),
+        ("ctl", {}, {"login_access_allow_groups": ["ops"]}),
+        ("ctl", {}, {"login_access_open": True}),
+        ("ctl", {"sudoers": {"users": ["deploy"], "groups": []}}, {}),
+        ("ctl", {"sudoers": {"users": [], "groups": ["ops"]}}, {}),
+        ("login1", {}, {}),
+        ("c1", {}, {"pam_slurm_adopt_allow_groups": ["ops"]}),
+        ("c1", {"sudoers": {"users": [], "groups": ["ops"]}}, {}),
+    ],
+)
+def test_who_may_log_in_again(
+    host: str, facts: dict[str, t.Any], settings: dict[str, t.Any]
+) -> None:
+    given = fact(host, login={"user": "deploy", "groups": ["deploy", "ops"]}, **facts)
+    given["settings"].update(settings)
+    assert not problems(given)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What an ordinary user tries at the doors of the cluster: other hosts, the queue, tokens, root's jobs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import Converged
+
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+
+
+def exit_code(site: Converged, host: str, command: str, user: str = "") -> int:
+    """The exit code of a command, as root or in a login shell of a user."""
+    told = f"{command}; echo code=$?"
+    output = site.as_user(user, told, host=host) if user else site.run(host, told)
+    return int(re.findall(r"code=(\d+)", output)[-1])
+
+
+def controllers(site: Converged) -> list[str]:
+    return [host for host in site.cluster.hosts if host.startswith("ctl")]
+
+
+@pytest.mark.systems("debian13")
+def test_users_stay_out_of_the_controllers_and_root_does_not(site: Converged) -> None:
+    # Neither a command, nor a forwarded port, nor a file.
+    ways = (
+        f"{SSH} {{}} touch /tmp/was-here",
+        f"{SSH} -N -o ExitOnForwardFailure=yes -L 6033:127.0.0.1:3306 {{}}",
+        "echo 'put .profile /tmp/was-here' | sftp -b - {}",
+    )
+    for host in controllers(site):
+        for way in ways:
+            command = f"timeout 20 {way.format(host)}"
+            assert exit_code(site, "login1", command, "alice") == 255, command
+        assert site.run(host, "ls /tmp/was-here; pgrep -u alice", check=False).endswith(
+            "No such file or directory"
+        )
+        # site.run logs in by SSH as root.
+        assert site.run(host, "id -un") == "root"
+        assert site.run(host, "grep ^+ /etc/security/access-slurm.conf") == "+:root,(sudo):ALL"
+    # The same key opens the hosts that are for users.
+    assert exit_code(site, "login1", f"{SSH} login1 true", "alice") == 0
+
+
+@pytest.mark.systems("debian13")
+def test_a_user_with_sudo_is_an_administrator(site: Converged) -> None:
+    host = controllers(site)[-1]
+    site.run(host, "usermod -aG sudo bob")
+    try:
+        assert exit_code(site, "login1", f"{SSH} {host} true", "bob") == 0
+    finally:
+        site.run(host, "gpasswd -d bob sudo")
+    assert exit_code(site, "login1", f"{SSH} {host} true", "bob") == 255
+
+
+@pytest.mark.systems("debian13")
+def test_a_run_that_would_lock_its_own_user_out_is_refused(site: Converged) -> None:
+    """The run logs in as a user for whom sudoers lists commands, not all."""
+    listed, rules = "/etc/security/access-slurm.conf", "/etc/sudoers.d/deploy"
+    site.run(
+        "ctl1",
+        "useradd -m deploy && cp -r /root/.ssh /home/deploy/ && chown -R deploy: /home/deploy/.ssh",
+    )
+    site.run("ctl1", f"echo 'deploy ALL=(root) NOPASSWD: /bin/sh, /usr/bin/sh' >{rules}")
+    site.run("ctl1", f"sed -i.kept 's/^+:root/+:root,deploy/' {listed}")
+    try:
+        run = site.play(
+            "site.yml", "--limit", "ctl1", "--tags", "login_access", rc=2, ansible_user="deploy"
+        )
+        assert "ctl1: login_access_allow_users: this run logs in as deploy" in " ".join(
+            run.output.split()
+        )
+        assert "deploy" in site.run("ctl1", f"cat {listed}") and not run.changed
+    finally:
+        site.run("ctl1", f"mv {listed}.kept {listed}; rm {rules}; userdel -rf deploy", check=False)
+
+
+@pytest.mark.systems("debian13")
+def test_root_submits_no_jobs(site: Converged) -> None:
+    before = site.run("ctl1", "squeue -h -a -o %i | sort")
+    for command in ("sbatch --wrap id", "srun -n1 id", "salloc -n1 true"):
+        assert exit_code(site, "ctl1", f"cd /tmp && timeout 20 {command}") == 1, command
+    assert site.run("ctl1", "squeue -h -a -o %i | sort") == before
+
+
+@pytest.fixture
+def small_limit(quiet_site: Converged) -> Iterator[Converged]:
+    """The site with room for 50 jobs of each user."""
+    modify = "sacctmgr -i modify qos normal set MaxSubmitJobsPerUser"
+    shown = quiet_site.run("ctl1", "sacctmgr -nP show qos normal format=MaxSubmitJobsPU")
+    assert shown == "10000"
+    quiet_site.run("ctl1", f"{modify}=50")
+    yield quiet_site
+    quiet_site.run("ctl1", f"{modify}={shown}")
+
+
+@pytest.mark.systems("debian13")
+def test_one_user_cannot_fill_the_queue(small_limit: Converged) -> None:
+    site = small_limit
+    submit = "sbatch --hold --output=/dev/null --array=1-{} --wrap true"
+    codes = [exit_code(site, "login1", submit.format(20), "alice") for _ in range(5)]
+    assert codes == [0, 0, 1, 1, 1]
+    count = "squeue -h -r -u {} | wc -l"
+    assert site.run("ctl1", count.format("alice")) == "40"
+    # There is room for others.
+    assert exit_code(site, "login1", submit.format(20), "bob") == 0
+    assert site.run("ctl1", count.format("bob")) == "20"
+
+
+@pytest.mark.systems("debian13")
+def test_tokens_of_users_end(site: Converged) -> None:
+    week = 604800
+    for lifespan in (week + 1, 999999999):
+        assert exit_code(site, "login1", f"scontrol token lifespan={lifespan}", "alice") == 1
+    token = site.as_user("alice", f"scontrol token lifespan={week}").split("=", 1)[1]
+    body = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    assert (claims["sun"], claims["exp"] - claims["iat"]) == ("alice", week)

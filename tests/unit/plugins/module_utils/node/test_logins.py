@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Who administers a host: sudoers as cvtsudoers shows it, and the user of this run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, logins
+
+ROOT = Path(__file__).resolve().parents[5]
+ALL = [{"command": "ALL"}]
+AS_ALL = [{"username": "ALL"}]
+
+
+def rule(
+    *members: dict[str, t.Any], host: str = "ALL", runas: t.Any = AS_ALL, commands: t.Any = ALL
+) -> dict[str, t.Any]:
+    spec = {"Commands": commands, **({"runasusers": runas} if runas else {})}
+    return {"User_List": list(members), "Host_List": [{"hostname": host}], "Cmnd_Specs": [spec]}
+
+
+def sudoers(*rules: dict[str, t.Any]) -> dict[str, list[str]]:
+    return logins.parse_sudoers(json.dumps({"User_Specs": list(rules)}), "ctl1")
+
+
+def test_users_and_groups_with_all_commands() -> None:
+    found = sudoers(
+        rule({"username": "root"}), rule({"usergroup": "sudo"}, {"username": "ubuntu"}), rule({"usergroup": "sudo"})
+    )  # fmt: skip
+    assert found == {"users": ["root", "ubuntu"], "groups": ["sudo"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        rule({"username": "eve"}, commands=[{"command": "/usr/bin/systemctl"}]),
+        rule({"username": "eve"}, commands=[{"command": "ALL", "negated": True}]),
+        rule({"username": "eve"}, runas=[{"username": "postgres"}]),
+        rule({"username": "eve"}, host="other"),
+        rule({"username": "eve", "negated": True}),
+        rule({"username": "ALL"}),
+        # Each would change what the line of pam_access means.
+        rule({"username": "eve,bob"}),
+        rule({"username": "eve:ALL\n+"}),
+        rule({"usergroup": "domain users"}),
+        rule({"userid": 4000000000}),
+    ],
+)
+def test_others_are_no_administrators(given: dict[str, t.Any]) -> None:
+    assert sudoers(given) == {"users": [], "groups": []}
+
+
+def test_ids_are_names() -> None:
+    assert sudoers(rule({"userid": 0}, {"usergid": 0}, runas=None)) == {
+        "users": ["root"],
+        "groups": ["root"],
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{}", "no json"])
+def test_without_sudo_there_are_none(text: str) -> None:
+    assert logins.parse_sudoers(text, "ctl1") == {"users": [], "groups": []}
+
+
+def test_the_user_before_sudo() -> None:
+    assert logins.login_user({"SUDO_USER": "daemon"})["user"] == "daemon"
+    assert "daemon" in logins.login_user({"SUDO_USER": "daemon"})["groups"]
+    assert logins.login_user({})["user"] == pwd.getpwuid(os.getuid()).pw_name
+    assert logins.login_user({"SUDO_USER": "gone-since"}) == {"user": "gone-since", "groups": []}
+
+
+# /etc/pam.d/sshd of Rocky Linux 9, whose password-auth has `sufficient pam_localuser.so`, and of Debian 13.
+RHEL = """\
+#%PAM-1.0
+auth       substack     password-auth
+account    required     pam_sepermit.so
+account    required     pam_nologin.so
+account    include      password-auth
+password   include      password-auth
+session    include      password-auth
+"""
+DEBIAN = """\
+@include common-auth
+account    required     pam_nologin.so
+@include common-account
+@include common-session
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "system"), [(RHEL, "account    include"), (DEBIAN, "@include common-account")]
+)
+def test_logins_are_judged_before_the_system_admits_local_users(text: str, system: str) -> None:
+    path = ROOT / "roles/login_access/vars/main/files.yml"
+    entry = yaml.safe_load(path.read_text(encoding="utf-8"))["__login_access_block"]
+    once = files.edit_block(text, entry["content"], entry["block"])
+    assert "required     pam_access.so" in once
+    assert once.index("pam_access.so") < once.index(system)
+    assert files.edit_block(once, entry["content"], entry["block"]) == once
+    assert files.edit_block(once, None, entry["block"]) == text
