@@ -98,6 +98,9 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         busy = site.sbatch("sleep 8", f"-N1 -w {new}")
         site.wait_job(busy, ["RUNNING"])
         site.play("remove_nodes.yml", nodes=new, confirm="yes")
+        # It still runs, and no host believes it any more.
+        refused = site.as_user("alice", f"ssh -o BatchMode=yes {new} true; echo rc=$?", "c1")
+        assert "REVOKED HOST KEY" in refused and "rc=255" in refused, refused
         assert site.job(busy).get("JobState") == "COMPLETED"
         assert new not in site.run("ctl1", "sinfo -hN -o %N").split()
         assert site.job(job)["JobState"] == "RUNNING"

@@ -182,6 +182,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         name: (nothing, setting(name, value))
         for name, value in {
             "slurm_cluster_name": "atlas",
+            "slurm_domains": ["example.org"],
             "slurm_version": "25.05",
             "slurm_auth_type": "slurm",
             "slurm_conf": {"KillWait": 61},

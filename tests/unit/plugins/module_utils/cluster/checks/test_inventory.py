@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from .cases import (
     Case,
     assert_refused,
@@ -17,6 +19,14 @@ from .cases import (
     setting,
     unanswered,
 )
+
+
+def claimed(hostname: str) -> t.Any:
+    """Return the inputs in which c1 calls itself as the recorded c3 did."""
+    given = recorded(hostname=hostname)
+    given["facts"]["c1"]["hostname"] = hostname
+    return given
+
 
 CASES: list[Case] = [
     # the inventory
@@ -49,6 +59,20 @@ CASES: list[Case] = [
      "hostnamectl"),
     ("same node name", node("c1", name="c2"), "c1, c2", "slurm_node.name", "node name c2", "its own"),
     ("same host name", fact("c1", hostname="c2"), "c1, c2", "hostname", "host name c2", "hostnamectl"),
+    ("name of the controller", fact("c1", hostname="CTL"), "c1", "hostname", "a name of ctl",
+     "who changed it, then: hostnamectl set-hostname c1"),
+    ("name of a recorded node", claimed("ip-10-0-0-6"), "c1", "hostname", "a name of c3", "hostnamectl"),
+    ("lines as a host name", fact("c1", hostname="x\nPrologSlurmctld=/tmp/x"), "c1", "hostname",
+     "'x\\nPrologSlurmctld=/tmp/x', which is not a host name", "hostnamectl set-hostname c1"),
+    ("options as a host name", fact("c1", hostname="x Gres=gpu:9"), "c1", "hostname", "not a host name", "hostnamectl"),
+    ("inventory of addresses", renamed("c1", "10.0.0.4"), "10.0.0.4", "slurm_node.name", "is an address",
+     "set slurm_node"),
+    ("domain", setting("slurm_domains", ["example.org."]), "cluster", "slurm_domains", "'example.org.'",
+     "cluster.example.org"),
+    ("certificates without end", setting("slurm_auth_certificate_days", 0), "cluster", "slurm_auth_certificate_days",
+     "is 0", "from 1 to"),
+    ("revoked key", changed("record", {"revoked_keys": {"ssh-ed25519 c1": "c9"}}), "c1", "SSH host key",
+     "revoked when c9", "ssh-keygen -A"),
     ("same address", fact("c1", addresses=["10.0.0.5"]), "c1, c2", "slurm_node.address", "10.0.0.5",
      "correct ansible_host"),
     ("address of a recorded node", recorded(address="10.0.0.4"), "c1, c3", "slurm_node.address",
