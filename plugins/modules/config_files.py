@@ -98,6 +98,8 @@ attributes:
     description: One diff for each path.
     support: full
 notes:
+  - Root does not follow a symbolic link on the way to a path unless the link belongs to root, and nobody else can write
+    to the directories above it. The task fails and names the link.
   - Content is not hidden in the invocation; set C(no_log) on a task with secrets.
 author:
   - The trainwright team (@trainwright)

@@ -82,6 +82,7 @@ options:
     description:
       - How many lines of the end of the job's output are returned, read from its files on the host of
         the task; V(0) reads none. At most 64 KiB are read.
+      - Root reads them with the rights of the job's owner, and not at all if the host does not have that account.
     type: int
     default: 20
   accounting:

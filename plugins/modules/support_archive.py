@@ -54,6 +54,9 @@ import os
 import tarfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.safe_path import (
+    UnsafePathError,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import join
 
 
@@ -77,9 +80,8 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=True, path=path, size=0, missing=[])
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         result = join(parts, module.params["hosts"], path)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, UnsafePathError) as error:
         module.fail_json(
             msg=f"{path}: cannot be written: {error} -> set support_bundle_directory to a directory "
             "with room that you may write to"

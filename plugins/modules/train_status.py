@@ -14,8 +14,9 @@ description:
   - Reads the job from Slurm, the steps from its log, its checkpoints from their directory, and the use of its
     GPUs from the files C(gpu-NODE-JOB.csv) beside the log. C(docs/training_status.md) lists the known forms
     of logs and of checkpoints.
-  - Runs on a host with the same mounts as the nodes, as the user of the job. Changes nothing; a report is
-    only written on request.
+  - Runs on a host with the same mounts as the nodes. Changes nothing; a report is only written on request.
+  - The job's owner chooses the paths of its files, so root reads the logs and checkpoints, and writes the report,
+    with the rights of that user. Fails if the owner that Slurm has for the job does not have an account on the host.
   - With O(wait) it polls every few seconds until the job has ended, and prints news. The action plugin of
     the same name does this. In a task with O(ignore:async) the module waits by itself and shows nothing
     before the end.
@@ -47,7 +48,9 @@ options:
     type: float
     default: 15
   report:
-    description: File for a report as one HTML page, with the curves of loss and speed. Without it, none is written.
+    description:
+      - File for a report as one HTML page, with the curves of loss and speed. Without it, none is written.
+      - The job's owner must be able to write to its directory.
     type: path
   wait:
     description: Whether to wait until the job has ended.

@@ -74,7 +74,8 @@ def run_plays(
         )
     start = done.stdout.find("{\n")
     assert start >= 0, f"{done.returncode}:\n{tail(done.stdout + done.stderr, 60)}"
-    return done, json.loads(done.stdout[start:])["plays"]
+    # A run that fails prints more after it.
+    return done, json.JSONDecoder().raw_decode(done.stdout[start:])[0]["plays"]
 
 
 def run_tasks(

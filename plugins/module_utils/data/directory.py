@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import typing as t
 from concurrent.futures import Executor
 
+from ..node import safe_path
 from . import manifest
 from .journal import Sent
 from .manifest import ASIDE, BLOCK, ChangedError, DatasetError, Entry, There
@@ -81,29 +83,37 @@ class Directory:
             DatasetError: a file cannot be read or written.
         """
         there = self._at(path)
-        aside, directory = f"{there}{ASIDE}", os.path.dirname(there)
-        try:
-            os.makedirs(directory, exist_ok=True)
+        with _failures(f"{there}{ASIDE}"), safe_path.parent(there, make=0o777) as (place, name):
             try:
-                sha256 = self._copy(local, entry, aside, sent)
-                os.replace(aside, there)
+                sha256 = self._copy(local, entry, place, f"{name}{ASIDE}", sent)
+                place.rename(f"{name}{ASIDE}", name)
             except BaseException:
-                if os.path.lexists(aside):
-                    os.unlink(aside)
+                place.unlink(f"{name}{ASIDE}")
                 raise
-            _sync_directory(directory)
-            return Sent(entry, sha256, str(os.stat(there).st_mtime_ns))
-        except OSError as error:
-            raise manifest.said(error, str(error.filename or aside)) from error
+            info = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
+            _sync_directory(place)
+            return Sent(entry, sha256, str(info.st_mtime_ns))
 
     @staticmethod
-    def _copy(local: str, entry: Entry, aside: str, sent: t.Callable[[int], None]) -> str:
+    def _copy(
+        local: str,
+        entry: Entry,
+        place: safe_path.Directory,
+        aside: str,
+        sent: t.Callable[[int], None],
+    ) -> str:
         """Write a copy, see that the disk has it, read it back. Returns its checksum."""
         digest, read_back = hashlib.sha256(), hashlib.sha256()
-        if os.path.lexists(aside):
-            os.unlink(aside)
+        place.unlink(aside)
+
+        def created(name: str, flags: int) -> int:
+            return place.open(name, flags, 0o666)
+
         # "x" follows no link that somebody put there.
-        with manifest.opened(local, entry) as source, open(aside, "xb+", buffering=0) as copy:
+        with (
+            manifest.opened(local, entry) as source,
+            open(aside, "xb+", buffering=0, opener=created) as copy,
+        ):
             while block := manifest.read(source, BLOCK):
                 digest.update(block)
                 sent(len(block))
@@ -120,30 +130,41 @@ class Directory:
                 read_back.update(block)
             os.utime(copy.fileno(), ns=(entry.mtime_ns, entry.mtime_ns))
         if digest.digest() != read_back.digest():
-            raise DamagedError(aside)
+            raise DamagedError(place.at(aside))
         return digest.hexdigest()
 
     def remove(self, path: str) -> None:
         """Remove a file, and directories that become empty by that. Raises DatasetError."""
         there = self._at(path)
-        try:
-            os.unlink(there)
-        except OSError as error:
-            raise manifest.said(error, there) from error
+        with _failures(there), safe_path.parent(there) as (place, name):
+            os.unlink(name, dir_fd=place.fd)
         directory = os.path.dirname(there)
         while directory != self.path:
-            try:
-                os.rmdir(directory)
-            except OSError as error:
-                # Not empty yet, or another thread was faster.
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-                    raise manifest.said(error, directory) from error
-                break
+            with _failures(directory), safe_path.parent(directory) as (place, name):
+                try:
+                    os.rmdir(name, dir_fd=place.fd)
+                except OSError as error:
+                    # Not empty yet, or another thread was faster.
+                    if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                        return
+                    raise
             directory = os.path.dirname(directory)
 
 
-def _sync_directory(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+@contextlib.contextmanager
+def _failures(path: str) -> t.Iterator[None]:
+    """Raise DatasetError for what the system refuses; path: where, unless the system names another."""
+    try:
+        yield
+    except safe_path.UnsafePathError as error:
+        raise DatasetError(str(error)) from None
+    except OSError as error:
+        named = str(error.filename or "")
+        raise manifest.said(error, named if os.path.isabs(named) else path) from error
+
+
+def _sync_directory(place: safe_path.Directory) -> None:
+    handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.fd)
     try:
         os.fsync(handle)
     finally:

@@ -16,6 +16,7 @@ import threading
 import time
 import typing as t
 
+from ..node import safe_path
 from .manifest import DatasetError, Entry, said
 
 #: At most so many lines, and so many seconds, until the disk has them.
@@ -60,14 +61,17 @@ class Journal:
     def __enter__(self) -> Journal:
         """Open, lock and read it. Raises DatasetError."""
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # The directory beside the source may be another user's.
+            with safe_path.parent(os.path.abspath(self.path), make=0o777) as (place, name):
+                self._file = place.open_to_change(name, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
             raise DatasetError(
                 f"{self.path}: another task sends the same to the same place now -> wait for it, and run again"
             ) from None
+        except safe_path.UnsafePathError as error:
+            raise DatasetError(str(error)) from None
         except OSError as error:
             problem = said(error, os.path.dirname(self.path))
             raise DatasetError(f"{problem}, or name another directory in `state_dir`") from error

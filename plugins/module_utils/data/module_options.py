@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 
 from ..aws.errors import RETRIES
+from ..node import safe_path
 from .directory import Directory
 from .manifest import DatasetError
 from .s3 import Bucket
@@ -57,15 +58,16 @@ def teller(path: str) -> t.Callable[[str], None]:
     """Keeps the last line of progress in a file, and silently stops if the file cannot be written."""
 
     def tell(line: str) -> None:
-        with contextlib.suppress(OSError):
-            with open(f"{path}.new", "w", encoding="utf-8") as stream:
-                stream.write(f"{line}\n")
-            os.replace(f"{path}.new", path)
+        with contextlib.suppress(OSError, safe_path.UnsafePathError):
+            safe_path.write(os.path.abspath(path), f"{line}\n".encode())
 
     return tell
 
 
 def finished(path: str) -> None:
     """Remove the file of progress."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+    try:
+        with safe_path.parent(os.path.abspath(path)) as (place, name):
+            place.unlink(name)
+    except (OSError, safe_path.UnsafePathError):
+        pass  # a line of progress that stays is harmless

@@ -390,7 +390,7 @@ def _apply_directory(change: Change) -> bool:
             _set_attributes(change, handle)
         finally:
             os.close(handle)
-        return place.firm
+        return place.above_firm
 
 
 def _apply_file(change: Change, place: safe_path.Directory, name: str) -> None:
@@ -408,7 +408,8 @@ def _apply_file(change: Change, place: safe_path.Directory, name: str) -> None:
             if error.errno not in (errno.EBUSY, errno.EXDEV):
                 raise
             # A mount point of its own (/etc/hosts in a container): can only be written in place.
-            with os.fdopen(place.open(name, os.O_WRONLY | os.O_TRUNC), "wb") as stream:
+            with os.fdopen(place.open_to_change(name, os.O_WRONLY), "wb") as stream:
+                stream.truncate()
                 stream.write(change.data)
                 stream.flush()
                 _set_attributes(change, stream.fileno())
@@ -451,14 +452,8 @@ def _apply_absent(_change: Change, place: safe_path.Directory, name: str) -> Non
 
 
 def _apply_attributes(change: Change, place: safe_path.Directory, name: str) -> None:
-    handle = place.open(name, os.O_RDONLY)
+    handle = place.open_to_change(name, os.O_RDONLY)
     try:
-        info = os.fstat(handle)
-        if not stat.S_ISREG(info.st_mode) or (info.st_nlink > 1 and not place.firm):
-            raise FilesError(
-                "%s: is not a regular file, or has several names (hard links) in a directory that "
-                "others can change. Remedy: remove it, or give its content too" % change.path
-            )
         _set_attributes(change, handle)
     finally:
         os.close(handle)

@@ -33,12 +33,13 @@ class Directory:
     """An open directory.
 
     path: its path without links. firm: whether it belongs to root and so does everything above it, and
-    nobody else can replace what root has put there.
+    nobody else can replace what root has put there. above_firm: whether that is so for those above it.
     """
 
     def __init__(self, fd: int, path: str, above_firm: bool) -> None:
         self.fd = fd
         self.path = path
+        self.above_firm = above_firm
         info = os.fstat(fd)
         self.writable = bool(info.st_mode & 0o002 or (info.st_mode & 0o020 and info.st_gid))
         sticky = bool(info.st_mode & stat.S_ISVTX)
@@ -59,6 +60,19 @@ class Directory:
         """Open a file that is not a link; a pipe does not block."""
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(name, flags, mode, dir_fd=self.fd)
+
+    def open_to_change(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open a regular file that stays the same file. Raises UnsafePathError where it may be another one too."""
+        handle = self.open(name, flags, mode)
+        info = os.fstat(handle)
+        hard_link = info.st_nlink > 1 and not self.firm and not os.geteuid()
+        if stat.S_ISREG(info.st_mode) and not hard_link:
+            return handle
+        os.close(handle)
+        raise UnsafePathError(
+            f"{self.at(name)}: is not a regular file, or has several names (hard links) in a directory that "
+            "others can change. Remedy: remove it"
+        )
 
     def read(self, name: str) -> bytes:
         """Return the content of a regular file. Raises OSError."""
@@ -126,7 +140,9 @@ def _names(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
-    """Open a directory. make: create it with this mode where it is missing, and its parents with 0755.
+    """Open a directory.
+
+    make: create it with this mode where it is missing, and its parents so that all can pass.
 
     Raises UnsafePathError for a link that root does not follow or that leads nowhere, OSError with the
     part of the path that is missing or not a directory.
@@ -152,7 +168,7 @@ def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
                     "(is its disk mounted?), or remove the link"
                 )
             if info is None or not stat.S_ISLNK(info.st_mode):
-                wanted = make if make is None or not left else 0o755
+                wanted = make if make is None or not left else make | 0o755
                 stack.append(_open(here, name, wanted if info is None else None))
                 continue
             _refuse_link(here, name, info)
@@ -192,14 +208,24 @@ def parent(
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
-def write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Write a file whole or not at all; a link of that name is replaced. Raises UnsafePathError, OSError."""
-    with parent(path) as (place, name):
+@contextlib.contextmanager
+def replacing(path: str, mode: int = 0o644, make: int | None = None) -> t.Iterator[t.BinaryIO]:
+    """Write a file that takes its place when the block has ended well; a link of that name is replaced.
+
+    Raises as :func:`directory`.
+    """
+    with parent(path, make) as (place, name):
         work, handle = place.temporary()
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+                yield stream
                 os.fchmod(stream.fileno(), mode)
             place.rename(work, name)
         finally:
             place.unlink(work)
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a file whole or not at all. Raises as :func:`directory`."""
+    with replacing(path) as stream:
+        stream.write(data)

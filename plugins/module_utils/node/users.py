@@ -10,26 +10,21 @@ under a name of its own and put in place by one atomic step that only the first 
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
 import grp
 import json
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from typing import Any, Callable
 
-HOME_MODE = 0o700
+from .homes import UsersError, is_missing, make_home
+
 KEY_MARKER = "trainwright: key of this cluster"
 DECLARED_MARKER = "trainwright: declared keys"
-
-
-class UsersError(Exception):
-    """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -316,38 +311,6 @@ def _useradd(spec: dict, primary: str | None, groups: list[str] | None) -> Step:
     return Step("make user %s" % spec["name"], (*argv, spec["name"]))
 
 
-def make_home(home: str, uid: int, gid: int, skeleton: str = "/etc/skel") -> bool:
-    """Make a home with the skeleton's files; True if this call made it, False if it was there."""
-    if os.path.lexists(home):
-        return False
-    parent = os.path.dirname(home.rstrip("/"))
-    os.makedirs(parent, mode=0o755, exist_ok=True)
-    temporary = tempfile.mkdtemp(prefix=".trainwright-", dir=parent)
-    try:
-        if os.path.isdir(skeleton):
-            shutil.copytree(skeleton, temporary, symlinks=True, dirs_exist_ok=True)
-        for where, directories, names in os.walk(temporary):
-            for name in [*directories, *names]:
-                os.chown(os.path.join(where, name), uid, gid, follow_symlinks=False)
-        os.chown(temporary, uid, gid)
-        os.chmod(temporary, HOME_MODE)
-        try:
-            os.rename(temporary, home)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                raise
-            return False  # another node was faster
-        return True
-    except PermissionError as error:
-        raise UsersError(
-            "%s: %s. Remedy: export this file system with no_root_squash to this node, or make the "
-            "home on the file server" % (home, error.strerror)
-        ) from error
-    finally:
-        if os.path.isdir(temporary):
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
 def with_block(text: str, marker: str, lines: list[str]) -> str:
     """Text with the lines in a separate marked block; without lines, the block is left out."""
     begin, end = "# BEGIN %s" % marker, "# END %s" % marker
@@ -526,15 +489,11 @@ def ensure(groups: list[dict], users: list[dict], check: bool) -> list[str]:
 def _ensure_home(spec: dict, have: Account | None, check: bool) -> list[str]:
     name, home, done = spec["name"], home_of(spec, have), []
     create = spec["create_home"] if spec["create_home"] is not None else not spec["system"]
+    missing = create and is_missing(home)
     if check and have is None:
-        missing = create and not os.path.lexists(home)
         return ["make home %s" % home] if missing else []
     entry = pwd.getpwnam(name)
-    if (
-        create
-        and not os.path.lexists(home)
-        and (check or make_home(home, entry.pw_uid, entry.pw_gid))
-    ):
+    if missing and (check or make_home(home, entry.pw_uid, entry.pw_gid)):
         done.append("make home %s" % home)
     if spec["ssh_key"] or spec["ssh_authorized_keys"] is not None:
         declared = spec["ssh_authorized_keys"]

@@ -17,6 +17,7 @@ import tempfile
 import time
 import typing as t
 
+from .. import safe_path
 from . import contents
 
 _COMMAND_TIMEOUT = 20  # seconds; a controller that hangs must not hang the bundle
@@ -31,7 +32,7 @@ class Bundle:
     def __init__(self, path: str, secrets: t.Iterable[str]) -> None:
         self.secrets = list(secrets)
         self.members: list[str] = []
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._stream = os.fdopen(descriptor, "wb")
         self._tar = tarfile.open(  # noqa: SIM115  (closed by close)
             fileobj=self._stream, mode="w:gz", compresslevel=6
@@ -183,9 +184,10 @@ def join(parts: t.Mapping[str, str], hosts: t.Sequence[str], path: str) -> dict[
     """Join the nodes' bundles into one .tar.gz at path, each below its host's name."""
     top = os.path.basename(path)[: -len(".tar.gz")]
     missing = [host for host in hosts if host not in parts]
-    draft = f"{path}.part"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as tar:
+    with (
+        safe_path.replacing(path, mode=0o600, make=0o755) as stream,
+        tarfile.open(fileobj=stream, mode="w:gz") as tar,
+    ):
         index = json.dumps({"hosts": sorted(parts), "missing": missing}, indent=1).encode() + b"\n"
         info = tarfile.TarInfo(f"{top}/index.json")
         info.size, info.mode, info.mtime = len(index), 0o600, int(time.time())
@@ -199,5 +201,4 @@ def join(parts: t.Mapping[str, str], hosts: t.Sequence[str], path: str) -> dict[
                     content = source.extractfile(member)
                     member.name = f"{top}/{host}/{member.name.lstrip('/')}"
                     tar.addfile(member, content)
-    os.replace(draft, path)
     return {"path": path, "size": os.path.getsize(path), "missing": missing}

@@ -10,10 +10,10 @@ control node.
 from __future__ import annotations
 
 import os
-import stat
 import time
 import typing as t
 
+from ...node import acting
 from ..errors import SlurmError
 from ..records import ENDED, Job
 from . import job_messages, job_options
@@ -120,20 +120,16 @@ def queue_position(job: Job, jobs: t.Iterable[Job]) -> int:
     )
 
 
-def tail(path: str, lines: int) -> str:
-    """Return the last lines of a regular file, "" where it cannot be read."""
+def tail(path: str, lines: int, owner: str) -> str:
+    """Return the last lines of a regular file that the owner of a job can read, otherwise ""."""
     if not lines or not os.path.isabs(path):
         return ""
     try:
-        # The owner may put anything there: a pipe must not block this process.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                return ""
-            file.seek(max(0, status.st_size - _TAIL_BYTES))
+        # The owner chose the path: root would read any file for them.
+        with acting.as_user(owner), open(path, "rb", opener=acting.regular) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, acting.UnknownUserError):
         return ""
     return "\n".join(text.splitlines()[-lines:])
 
@@ -158,8 +154,10 @@ def look(session: Session, job_id: int, lines: int) -> View:
         "forgotten": forgotten,
         "queue_position": None,
         "failed_task": job.array_task if is_array and ended and not good else "",
-        "output_tail": tail(job.stdout, lines),
-        "stderr_tail": tail(job.stderr or job.stdout, lines) if ended and not good else "",
+        "output_tail": tail(job.stdout, lines, job.user),
+        "stderr_tail": tail(job.stderr or job.stdout, lines, job.user)
+        if ended and not good
+        else "",
     }
     if is_array:
         view["tasks"] = [{name: getattr(item, name) for name in _OF_TASKS} for item in found]

@@ -17,6 +17,8 @@ import stat
 import typing as t
 import zipfile
 
+from ...node.acting import regular
+
 _TEMPORARY = re.compile(
     r"\A(?:tmp[-_].*|.*\.(?:tmp|temp|partial|part|incomplete)(?:[.-].*)?|\..*\.tmp)\Z", re.I
 )
@@ -133,7 +135,7 @@ def _distributed(path: str, sizes: t.Mapping[str, int]) -> str:
     """torch.distributed.checkpoint: .metadata is written last and names the other files."""
     if ".metadata" not in sizes:
         return ".metadata is missing: its save did not end"
-    with open(os.path.join(path, ".metadata"), "rb") as file:
+    with open(os.path.join(path, ".metadata"), "rb", opener=regular) as file:
         data = file.read()
     if not data.endswith(b"."):  # the STOP of a pickle
         return ".metadata is cut off"
@@ -145,7 +147,7 @@ def _distributed(path: str, sizes: t.Mapping[str, int]) -> str:
         if not sizes[name]:
             return f"{name} is empty"
         # Each is a row of torch's archives; a file that ends before the last one's end is truncated.
-        with open(os.path.join(path, name), "rb") as file:
+        with open(os.path.join(path, name), "rb", opener=regular) as file:
             zipped = file.read(4) == b"PK\x03\x04"
         if zipped and not _ends(os.path.join(path, name)):
             return f"{name} is cut off"
@@ -188,7 +190,9 @@ def _trainer(path: str, sizes: t.Mapping[str, int]) -> str:
     if "trainer_state.json" not in sizes:
         return "trainer_state.json is missing: its save did not end"
     try:
-        with open(os.path.join(path, "trainer_state.json"), encoding="utf-8") as file:
+        with open(
+            os.path.join(path, "trainer_state.json"), encoding="utf-8", opener=regular
+        ) as file:
             json.load(file)
     except ValueError:
         return "trainer_state.json is cut off"
@@ -255,7 +259,7 @@ def _file(path: str) -> str:
     size = os.path.getsize(path)
     if not size:
         return "is empty"
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular) as file:
         if file.read(4) != b"PK\x03\x04":
             return "is not an archive: damaged, or of torch before 1.6, which shows no end"
     return "" if _ends(path) else "is cut off"
@@ -273,7 +277,7 @@ def _ends(path: str) -> bool:
 def _safetensors(path: str) -> str:
     """8 bytes with the length of the header, the header as JSON, the tensors at its offsets."""
     size = os.path.getsize(path)
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular) as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
             return "is empty" if not size else "is cut off in its header"
@@ -295,7 +299,7 @@ def _safetensors(path: str) -> str:
 def _index(path: str) -> str:
     """An index names the shards beside it."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=regular) as file:
             shards = sorted({str(name) for name in json.load(file)["weight_map"].values()})
     except (ValueError, TypeError, KeyError, AttributeError):
         return "is cut off"
@@ -365,7 +369,7 @@ def _one_file(path: str) -> tuple[dict[str, int], float]:
 
 def _first_line(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=regular) as file:
             return file.readline(200).strip()
     except OSError:
         return ""

@@ -2,17 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Puts together what a training job does: the job, its log, its checkpoints, its GPUs. Only reads, but for a report.
 
+The owner of a job chooses its paths, so the files of a job are read and written with the owner's rights.
+
 Runs on nodes: Python 3.9; the action plugin uses watched() and ending() on the control node.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-import stat
 import time
 import typing as t
 
+from ...node import acting, safe_path
 from ...report import page as report
 from ...slurm import values
 from ...slurm.client import job_messages, jobs
@@ -49,7 +52,7 @@ def work(session: Session) -> View:
     if params["report"]:
         result = {**result, "changed": True, "report": params["report"]}
         if not session.check:
-            _write(params["report"], page())
+            _write(params["report"], page(), result["job"])
     return {**result, **said}
 
 
@@ -83,9 +86,11 @@ def look(session: Session) -> tuple[View, Page]:
         job["time_left"] = max(0, job["time_limit"] - job["elapsed"])
     now = time.time()
     paths = [params["log"]] if params["log"] else _logs(job)
-    logs = [_Log(path, LOG_BYTES) for path in paths]
+    with _owner_of(job):
+        logs = [_Log(path, LOG_BYTES) for path in paths]
+        uses = _gpus(paths, job["id"])
+        found = _checkpoints(params["checkpoints"], now)
     read = _progress(logs, patterns)
-    uses = _gpus(paths, job["id"])
     result: View = {
         "changed": False,
         "job": job,
@@ -94,13 +99,23 @@ def look(session: Session) -> tuple[View, Page]:
         "log_skipped": max((log.skipped for log in logs), default=0),
         "progress": _shown(read, job, logs, now),
         **_standstill(read, job, logs, now, params["stalled_after"]),
-        "checkpoints": _checkpoints(params["checkpoints"], now),
+        "checkpoints": found,
         "gpus": [use.as_dict() for use in uses],
         "failure": _failure(job, logs, read),
     }
     result["summary"] = _summary(result)
     result["lines"] = _lines(result)
     return result, lambda: _page(result, read, uses, now)
+
+
+@contextlib.contextmanager
+def _owner_of(job: View) -> t.Iterator[None]:
+    """Act as the owner of a job, whom Slurm names. Raises SlurmError."""
+    try:
+        with acting.as_user(job["user"]):
+            yield
+    except acting.UnknownUserError as error:
+        raise SlurmError("invalid", f"{job_messages.called(job)}: {error}") from None
 
 
 class _Log:
@@ -112,19 +127,13 @@ class _Log:
         self.modified: float | None = None
         self.skipped = 0
         try:
-            # The owner of the file may put anything there: a pipe must not block us.
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-            with os.fdopen(handle, "rb") as file:
-                status = os.fstat(handle)
-                if not stat.S_ISREG(status.st_mode):
-                    raise OSError(0, "is not a regular file")
+            with open(path, "rb", opener=acting.regular) as file:
+                status = os.fstat(file.fileno())
                 self.skipped = max(0, status.st_size - most)
                 file.seek(self.skipped)
                 text = file.read(most).decode("utf-8", "replace")
         except OSError as error:
-            self.problem = (
-                f"{path}: {error.strerror} -> set log to a file that this host and user can read"
-            )
+            self.problem = f"{path}: {error.strerror} -> set log to a file that the job's owner can read on this host"
             return
         self.modified = status.st_mtime
         # Not splitlines(): that takes the \r of a progress bar for the end of a line.
@@ -239,7 +248,7 @@ def _checkpoints(directory: str | None, now: float) -> list[View]:
     except OSError as error:
         raise SlurmError(
             "invalid",
-            f"checkpoints: {directory}: {error.strerror} -> give a directory that this host and user can read",
+            f"checkpoints: {directory}: {error.strerror} -> give a directory that the job's owner can read here",
         ) from None
 
 
@@ -432,15 +441,16 @@ def _page(
     return report.render(report.Report(title, summary, sections, footer))
 
 
-def _write(path: str, text: str) -> None:
-    """Write the report whole or not at all. Raises SlurmError."""
-    beside = f"{path}.tmp"
+def _write(path: str, text: str, job: View) -> None:
+    """Write the report whole or not at all, as the owner of the job. Raises SlurmError."""
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
+        with _owner_of(job):
+            safe_path.write(os.path.abspath(path), text.encode("utf-8", "replace"))
+    except safe_path.UnsafePathError as error:
+        raise SlurmError("invalid", f"report: {error}") from None
     except OSError as error:
         raise SlurmError(
             "invalid",
-            f"report: {path}: {error.strerror} -> give a file in a directory that this user may write",
+            f"report: {path}: {error.strerror} -> give a file in a directory that {job['user']}, the owner "
+            "of the job, can write to",
         ) from None

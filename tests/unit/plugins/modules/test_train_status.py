@@ -18,6 +18,8 @@ from ansible_collections.trainwright.slurm.plugins.modules import train_status
 
 from ..module_utils.slurm.client.fake_cluster import FakeCluster
 
+pytestmark = pytest.mark.usefixtures("alice")
+
 OPTIONS = yaml.safe_load(train_status.DOCUMENTATION)["options"]
 EXAMPLES = yaml.safe_load(train_status.EXAMPLES)
 RETURN = yaml.safe_load(train_status.RETURN)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import tempfile
 import typing as t
 
 import pytest
@@ -18,6 +19,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
 
 from .fake_cluster import DOWN, OFF, Clock, FakeCluster, FakeSession
+
+pytestmark = pytest.mark.usefixtures("alice")
 
 RUNNING = {"state": "RUNNING", "reason": "", "nodes": "c[1-2]", "node_count": 2, "elapsed": 5}
 COMPLETED = {"state": "COMPLETED", "exit_code": 0, "elapsed": 9}
@@ -497,11 +500,26 @@ def test_no_record_where_accounting_is_off(cluster: FakeCluster) -> None:
 def test_the_tail_of_a_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 70000 + b"\nend \xff\n")
-    assert jobs.tail(str(path), 1) == "end \ufffd" and jobs.tail(str(path), 0) == ""
+    assert (
+        jobs.tail(str(path), 1, "alice") == "end \ufffd" and jobs.tail(str(path), 0, "alice") == ""
+    )
     os.mkfifo(tmp_path / "pipe")
     for other in ("pipe", "absent", "."):
-        assert jobs.tail(str(tmp_path / other), 5) == ""
-    assert jobs.tail("relative", 5) == "" and jobs.tail("", 5) == ""
+        assert jobs.tail(str(tmp_path / other), 5, "alice") == ""
+    assert jobs.tail("relative", 5, "alice") == "" and jobs.tail("", 5, "alice") == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+def test_the_tail_is_what_the_owner_can_read() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        path = pathlib.Path(name) / "log"
+        path.write_text("line\n")
+        assert jobs.tail(str(path), 5, "nobody") == "line"
+        assert jobs.tail(str(path), 5, "nobody-of-that-name") == jobs.tail(str(path), 5, "") == ""
+        path.chmod(0o600)
+        assert jobs.tail(str(path), 5, "nobody") == ""
+        assert jobs.tail(str(path), 5, "root") == "line"
 
 
 # -- refusals --------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -17,6 +19,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch i
 )
 
 from ...slurm.client.fake_cluster import FakeCluster, FakeSession
+
+pytestmark = pytest.mark.usefixtures("alice")
 
 OPTIONS: dict[str, t.Any] = {
     "job": "100",
@@ -281,3 +285,65 @@ def test_the_time_of_a_step_where_the_log_begins_late(world: World) -> None:
     world.write(*(f"step {n}/2000 loss 2.5" for n in range(1002, 1011, 2)))
     assert world.look()["progress"]["seconds_per_step"] == pytest.approx(60, rel=0.01)
     assert progress.read(["step 1002 loss 2"]).seconds_per_step is None
+
+
+# -- as the owner of the job -----------------------------------------------------------------------
+@pytest.fixture
+def open_world() -> t.Iterator[World]:
+    """A world in a directory that all can enter, whose job is nobody's."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        world = World(Path(name))
+        world.job["user"] = "nobody"
+        yield world
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
+
+
+@needs_root
+def test_root_reads_nothing_that_the_owner_cannot(open_world: World) -> None:
+    secret = open_world.log.parent / "shadow"
+    secret.write_text("Traceback\nroot:$y$hash\nstep 1 loss 2\n")
+    secret.chmod(0o600)
+    checkpoints = open_world.log.parent / "checkpoints"
+    checkpoints.mkdir(mode=0o700)
+    mine = open_world.log.parent / "mine"
+    mine.mkdir()
+    os.chown(mine, pwd.getpwnam("nobody").pw_uid, -1)
+    report = str(mine / "report.html")
+    seen = open_world.look({"report": report}, stdout=str(secret), stderr=str(secret))
+    assert "Permission denied -> set log to a file that the job's owner" in seen["log_problem"]
+    assert seen["progress"] is None and "$y$" not in str(seen) + Path(report).read_text()
+    assert os.stat(report).st_uid == os.stat(mine).st_uid
+    with pytest.raises(SlurmError, match="Permission denied -> give a directory that the job's"):
+        open_world.look({"checkpoints": str(checkpoints)})
+    assert os.geteuid() == 0
+
+
+@needs_root
+def test_the_report_is_written_by_the_owner_and_through_no_link(open_world: World) -> None:
+    open_world.write("step 1 loss 2")
+    directory = open_world.log.parent
+    victim = directory / "victim"
+    victim.write_text("root's")
+    (directory / "mine").mkdir()
+    os.chown(directory / "mine", pwd.getpwnam("nobody").pw_uid, -1)
+    report = directory / "mine" / "report.html"
+    for name in ("report.html.tmp", "report.html"):
+        (directory / "mine" / name).symlink_to(victim)
+    open_world.look({"report": str(report)})
+    assert victim.read_text() == "root's"
+    assert not report.is_symlink() and "Training" in report.read_text()
+    with pytest.raises(SlurmError, match="can write to") as caught:
+        open_world.look({"report": str(directory / "report.html")})
+    assert "nobody, the owner of the job" in str(caught.value)
+    assert not (directory / "report.html").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("user", ["", "nobody-of-that-name"])
+def test_root_does_not_act_for_an_unknown_owner(open_world: World, user: str) -> None:
+    open_world.write("step 1 loss 2")
+    with pytest.raises(SlurmError, match="is not a user of this host"):
+        open_world.look(user=user)

@@ -1,0 +1,75 @@
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes home directories, which may be below a directory of another user. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+from . import safe_path
+
+HOME_MODE = 0o700
+
+
+class UsersError(Exception):
+    """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
+
+
+def is_missing(home: str) -> bool:
+    """Whether there is nothing at the path of a home yet. Raises UsersError if root cannot use it."""
+    try:
+        with safe_path.parent(home) as (place, name):
+            return place.lstat(name) is None
+    except FileNotFoundError:
+        return True
+    except safe_path.UnsafePathError as error:
+        raise UsersError(str(error)) from None
+
+
+def make_home(home: str, uid: int, gid: int, skeleton: str = "/etc/skel") -> bool:
+    """Make a home with the skeleton's files; True if this call made it, False if it was there."""
+    try:
+        with safe_path.parent(home, make=0o755) as (place, name):
+            return place.lstat(name) is None and _made(place, name, uid, gid, skeleton)
+    except safe_path.UnsafePathError as error:
+        raise UsersError(str(error)) from None
+    except PermissionError as error:
+        raise UsersError(
+            "%s: %s. Remedy: export this file system with no_root_squash to this node, or make the "
+            "home on the file server" % (home, error.strerror)
+        ) from error
+
+
+def _made(place: safe_path.Directory, name: str, uid: int, gid: int, skeleton: str) -> bool:
+    """Make a home beside its name and rename it; False if another node was faster."""
+    work = safe_path.unused_name()
+    os.mkdir(work, 0o700, dir_fd=place.fd)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(work, flags, dir_fd=place.fd)
+    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            # The server made root somebody else, or the owner of the directory above put another one here.
+            raise PermissionError(errno.EPERM, "is not owned by root after it was made")
+        inside = "/proc/self/fd/%d/" % handle
+        if os.path.isdir(skeleton):
+            shutil.copytree(skeleton, inside, symlinks=True, dirs_exist_ok=True)
+        # Nobody may get in while it is handed over: they could put links into it.
+        os.fchmod(handle, 0o700)
+        for where, directories, names in os.walk(inside):
+            for entry in [*directories, *names]:
+                os.chown(os.path.join(where, entry), uid, gid, follow_symlinks=False)
+        os.fchmod(handle, HOME_MODE)
+        os.fchown(handle, uid, gid)
+        place.rename(work, name)
+        return True
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        return False  # another node was faster
+    finally:
+        os.close(handle)
+        if place.lstat(work) is not None:
+            shutil.rmtree(place.pinned(work), ignore_errors=True)

@@ -1,0 +1,113 @@
+"""Attacks of an ordinary user on root: links where root writes, and names of root's files where root reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import Converged
+from .modules import run_plays, run_tasks
+
+pytestmark = pytest.mark.systems("debian12")
+
+TEAM = "/shared/security-team"
+MINE = "/shared/security-alice"
+
+
+@pytest.fixture
+def places(quiet_site: Converged) -> Iterator[Converged]:
+    """The cluster with a directory of alice's on shared storage, and the files of root's that she is after."""
+    site = quiet_site
+    site.run(
+        "ctl1",
+        f"install -d -o alice -g alice -m 0755 {TEAM} {MINE} && install -d -o alice {TEAM}/checkpoints",
+    )
+    site.run("login1", "echo precious > /root/victim")
+    yield site
+    site.run("ctl1", f"rm -rf {TEAM} {MINE}")
+    site.run("login1", "rm -f /root/victim")
+
+
+def test_a_directory_that_becomes_a_link_gives_a_user_nothing(places: Converged) -> None:
+    directories = [
+        {"path": TEAM, "owner": "alice", "group": "alice", "mode": "0750"},
+        {"path": f"{TEAM}/checkpoints", "owner": "alice", "group": "alice", "mode": "0770"},
+    ]
+    # The call of role shared_storage for a cluster_mounts with these directories.
+    make = {"trainwright.slurm.config_files": {"directories": directories}}
+    swap = f"cd {TEAM} && stat -c '%U %a' checkpoints && rmdir checkpoints && ln -s /etc/security checkpoints"
+    play = {
+        "hosts": "ctl1",
+        "gather_facts": False,
+        "become": True,
+        "tasks": [
+            {"name": "make", **make},
+            {"name": "swap", "ansible.builtin.command": {"argv": ["su", "alice", "-c", swap]}},
+            {"name": "check", **make, "check_mode": True, "ignore_errors": True},
+            {"name": "again", **make},
+        ],
+    }
+    look = "stat -c '%U:%G %a %Z' /etc/security"
+    before = places.run("ctl1", look)
+    done, (played,) = run_plays(places, [play])
+    found = {task["task"]["name"]: task["hosts"]["ctl1"] for task in played["tasks"]}
+    assert done.returncode != 0 and found["swap"]["stdout"] == "alice 770"
+    for name in ("check", "again"):
+        assert f"{TEAM}/checkpoints: is a symbolic link of alice" in found[name]["msg"]
+    # Also the time of its last change: nothing touched it.
+    assert places.run("ctl1", look) == before
+
+
+def test_root_reads_and_writes_as_the_owner_of_a_job(places: Converged) -> None:
+    reads = places.sbatch("id", "-J readroot -o /etc/shadow")
+    writes = places.sbatch("echo step 1/2 loss 2.5", f"-J writeroot -o {MINE}/log")
+    places.wait_job(writes)
+    places.wait_job(reads, ("FAILED",))
+    places.as_user(
+        "alice", f"cd {MINE} && ln -s /root/victim r.html.tmp && ln -s /root/victim r.html"
+    )
+    found = run_tasks(
+        places,
+        [
+            {
+                "name": "read",
+                "trainwright.slurm.train_status": {
+                    "job": reads,
+                    "report": f"{MINE}/shadow.html",
+                },
+            },
+            {
+                "name": "tail",
+                "trainwright.slurm.slurm_job": {
+                    "id": int(reads),
+                    "state": "completed",
+                    "timeout": 0,
+                    "fail_on_error": False,
+                },
+            },
+            {
+                "name": "write",
+                "trainwright.slurm.train_status": {"job": writes, "report": f"{MINE}/r.html"},
+            },
+            {
+                "name": "elsewhere",
+                "trainwright.slurm.train_status": {"job": writes, "report": "/root/r.html"},
+            },
+        ],
+        host="login1",
+    )
+    secret = places.run("login1", "grep -o '^root:[^:]*:[0-9]*' /etc/shadow")
+    assert secret not in str(found)
+    assert "Permission denied" in found["read"]["log_problem"]
+    assert found["tail"]["id"] == int(reads) and found["tail"]["output_tail"] == ""
+    assert found["write"]["progress"]["step"] == 1
+    assert (
+        found["elsewhere"]["failed"] and "alice, the owner of the job" in found["elsewhere"]["msg"]
+    )
+    seen = places.run(
+        "login1",
+        f"grep -c {secret!r} {MINE}/shadow.html; cat /root/victim; test ! -e /root/r.html;"
+        f" stat -c '%U %F' {MINE}/r.html {MINE}/shadow.html",
+    )
+    assert seen.splitlines() == ["0", "precious", "alice regular file", "alice regular file"]
