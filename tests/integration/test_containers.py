@@ -40,9 +40,9 @@ def test_plugstack_names_the_link_and_calls_it_optional(site: Converged) -> None
 
 
 @pytest.mark.systems("debian12")
-def test_directories_are_there_before_slurmd_and_open_to_all(site: Converged) -> None:
-    for path in ("/run/enroot", "/var/lib/enroot/data", "/var/lib/enroot/cache"):
-        assert site.run("c1", f"stat -c %a {path}") == "1777"
+def test_directories_are_there_before_slurmd(site: Converged) -> None:
+    for path in ("/run/enroot", *(f"/var/lib/enroot/{kind}" for kind in ("data", "cache", "tmp"))):
+        assert site.run("c1", f"stat -c '%U %a' {path}") == "root 755"
     order = site.run("c1", "systemctl show -P After slurmd")
     assert "enroot-directories.service" in order
     wants = site.run("c1", "systemctl show -P RequiresMountsFor enroot-directories")

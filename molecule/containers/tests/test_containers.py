@@ -15,10 +15,11 @@ def test_srun_has_the_options_of_pyxis(host: Host) -> None:
 
 def test_enroot_and_its_directories_are_there(host: Host) -> None:
     assert host.package("enroot").is_installed
-    assert host.service("enroot-directories").is_enabled
-    assert host.file("/run/enroot").is_directory
+    service = host.service("enroot-directories")
+    assert service.is_enabled and service.is_running
+    assert host.file("/run/enroot").mode == 0o755
 
 
 def test_store_of_images_is_shared(host: Host) -> None:
-    assert host.file("/shared/images/users").mode == 0o1777
+    assert host.file("/shared/images/users").mode == 0o755
     assert host.exists("image-import")

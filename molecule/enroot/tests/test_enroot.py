@@ -19,5 +19,19 @@ def test_configuration_has_ours_and_the_sites(host: Host) -> None:
 
 
 def test_directories_are_made_at_each_start(host: Host) -> None:
-    assert host.service("enroot-directories").is_enabled
+    service = host.service("enroot-directories")
+    assert service.is_enabled and service.is_running
     assert host.file("/run/enroot").is_directory
+
+
+def test_a_user_gets_a_directory_and_makes_none(host: Host) -> None:
+    """The role alone, so with any user that the host has."""
+    directory = "/usr/lib/trainwright/enroot-directory"
+    with host.sudo("nobody"):
+        uid = host.check_output("id -u")
+        path = f"/var/lib/enroot/data/user-{uid}"
+        assert host.check_output(f"{directory} /var/lib/enroot/data /nowhere") == path
+        assert host.run(f"umask 077 && mkdir -p {path}").rc == 0, "as Enroot does"
+        assert host.run("umask 077 && mkdir -p /var/lib/enroot/data/user-4711").rc == 1
+    assert host.file(path).user == "nobody" and host.file(path).mode == 0o700
+    assert not host.file("/var/lib/enroot/data/user-4711").exists

@@ -51,7 +51,7 @@ def prepare_user_store(shared: str) -> Store:
     store = user_store(shared)
     try:
         owned = os.path.isdir(store.path) and os.lstat(store.path).st_uid == os.geteuid()
-        # A site's own directory may be 1777, for storage where root has no rights.
+        # A site's own directory may be 1777, for storage where root lacks rights.
         fault = "" if owned or os.access(users, os.W_OK) else ask(IMAGES)
         if fault:
             raise ImageError("denied", fault)

@@ -122,18 +122,31 @@ def put_away_foreign(parent: str) -> None:
         log(str(error))
 
 
+def _answer(connection: socket.socket, make_for: Make) -> None:
+    # Nothing is read, and an answer fits into the socket's buffer: nobody can make the others wait.
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    _pid, uid, gid = struct.unpack("3i", peer)
+    connection.setblocking(False)
+    fault = make_for(uid % 2**32, gid % 2**32)
+    if fault:
+        log(fault)
+    connection.sendall(fault.encode("utf-8", "replace")[:4096])
+
+
 def _serve(listener: socket.socket, make_for: Make) -> None:
     while True:
         connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError):
-            # Nothing is read, and an answer fits into the socket's buffer: nobody can make the others wait.
-            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            _pid, uid, gid = struct.unpack("3i", peer)
-            connection.setblocking(False)
-            fault = make_for(uid % 2**32, gid % 2**32)
-            if fault:
-                log(fault)
-            connection.sendall(fault.encode()[:4096])
+        with connection:
+            try:
+                _answer(connection, make_for)
+            except Exception as error:
+                log(f"a request failed: {error!r}")  # those of other users are still served
+
+
+def _end(what: threading.ExceptHookArgs) -> None:
+    """End the service with the thread that failed; systemd starts it again."""
+    log(f"ended: {what.exc_value!r}")
+    os._exit(1)
 
 
 def _listen(path: str) -> socket.socket:
@@ -153,6 +166,7 @@ def serve(
 
     parents: directories of Enroot on this node. users: the directory of users' images, on shared storage.
     """
+    threading.excepthook = _end
     for parent in parents:
         put_away_foreign(parent)
     kinds: tuple[Make, Make] = (

@@ -48,7 +48,7 @@ def fault_of_directory(place: Directory, sticky: bool = False) -> str:
 def fault_of_tree(path: str) -> str:
     """Return why a directory, an entry in it, or a directory above it is not root's alone, "" if all are.
 
-    Parts that do not exist yet are no fault: root makes them. Raises OSError.
+    A part that does not exist yet is not a fault: root makes it. Raises OSError.
     """
     missing = False
     while not os.path.lexists(path):
