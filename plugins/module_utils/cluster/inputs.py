@@ -43,6 +43,7 @@ FROM_OTHER_ROLES = (
     "pyxis_options",
     "pyxis_version",
     "slurm_repository",
+    "slurmdbd_conf",
 )
 # The host of a problem that does not belong to one host.
 INVENTORY = "inventory"
