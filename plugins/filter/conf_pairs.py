@@ -13,6 +13,8 @@ description:
   - Merges a role's defaults, the settings that the cluster model computes, and a site's own settings. A site's own
     setting replaces a computed one, and both replace a default.
   - Names are not case-sensitive, as in Slurm.
+  - Values are returned as the file has them, quoted and escaped so that Slurm reads exactly the value that was given,
+    also one with blanks, C(#) or a backslash.
 positional: computed, own
 options:
   _input:
@@ -41,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: All settings as C([Key, value]), the computed ones first.
+  description: All settings as C([Key, value]), the computed ones first, each value as it is written.
   type: list
   elements: list
 """
@@ -51,6 +53,7 @@ from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import pairs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.syntax import ConfError
 
 
 def conf_pairs(
@@ -60,7 +63,11 @@ def conf_pairs(
     for name, value in (("the input", defaults), ("own", own or {})):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"conf_pairs: {name} is {value!r} -> write {{Key: value}}")
-    return pairs.merge(defaults, computed or [], own or {})
+    merged = pairs.merge(defaults, computed or [], own or {})
+    try:
+        return [[key, pairs.written(value)] for key, value in merged]
+    except ConfError as error:
+        raise AnsibleFilterError(f"conf_pairs: {error}") from None
 
 
 class FilterModule:

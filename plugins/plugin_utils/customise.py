@@ -105,14 +105,20 @@ def files_stamp(files: Iterable[Mapping[str, t.Any]]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=dict).encode()).hexdigest()
 
 
-def conf_lines(settings: t.Any, separator: str = "=") -> str:
+def conf_lines(settings: t.Any, separator: str = "=", own: t.Any = None) -> str:
     """Return a line for each setting: {"MaxStartups": 10} as "MaxStartups=10". Null leaves one out.
 
-    A list gives a line for each value, true and false are yes and no. Raises CustomiseError for a name
-    or value that would be read as something else.
+    A list gives a line for each value, true and false are yes and no. own: settings that replace those of
+    the same name, in any case of letters. Raises CustomiseError for a name or value that would be read as
+    something else.
     """
-    if not isinstance(settings, Mapping):
-        raise CustomiseError(f"{settings!r} is not a set of settings -> write {{Key: value}}")
+    for given in (settings, own or {}):
+        if not isinstance(given, Mapping):
+            raise CustomiseError(f"{given!r} is not a set of settings -> write {{Key: value}}")
+    if own:
+        replaced = {str(key).lower() for key in own}
+        kept = {key: value for key, value in settings.items() if str(key).lower() not in replaced}
+        settings = {**kept, **own}
     lines = []
     for key, value in settings.items():
         if not isinstance(key, str) or not _KEY.fullmatch(key):

@@ -49,6 +49,7 @@ FROM_OTHER_ROLES = (
     "pyxis_version",
     "slurm_auth_certificate_days",
     "slurm_repository",
+    "slurmdbd_conf",
 )
 # Names that mean the local machine on every host.
 LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")

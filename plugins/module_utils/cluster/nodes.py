@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..slurm.conf.pairs import text_of
+from ..slurm.conf.pairs import text_of, written
 from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
 from . import topology_parts
 from .inputs import Inputs, name_of, node_address, short_name
@@ -123,7 +123,9 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
         "features": [str(feature) for feature in declared.get("features") or []],
         "weight": declared.get("weight"),
         "options": {
-            str(key): text_of(value) for key, value in (declared.get("options") or {}).items()
+            str(key): text_of(value)
+            for key, value in (declared.get("options") or {}).items()
+            if value is not None
         },
         "client": client,
         "network_path": list(topology_parts.path_of(host_vars.get("slurm_network_path"))),
@@ -242,7 +244,7 @@ def node_lines(nodes: Sequence[Mapping[str, t.Any]]) -> list[str]:
             words.append(f"Features={','.join(node['features'])}")
         if node["weight"] is not None:
             words.append(f"Weight={node['weight']}")
-        words.extend(f"{key}={value}" for key, value in node["options"].items())
+        words.extend(f"{key}={written(value)}" for key, value in node["options"].items())
         return " ".join(words)
 
     def key(node: Mapping[str, t.Any]) -> tuple[str, bool, bool]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..slurm.conf.pairs import text_of
+from ..slurm.conf.pairs import text_of, written
 from ..slurm.hostlist import expand, fold
 from .inputs import Settings, partition_specs
 
@@ -40,7 +40,9 @@ def partitions_of(
                 ),
                 "default": bool(spec.get("default", False)),
                 "options": {
-                    str(key): text_of(value) for key, value in (spec.get("options") or {}).items()
+                    str(key): text_of(value)
+                    for key, value in (spec.get("options") or {}).items()
+                    if value is not None
                 },
             }
         )
@@ -59,7 +61,7 @@ def partition_lines(partitions: Sequence[Mapping[str, t.Any]]) -> list[str]:
             words.append("MaxTime=INFINITE")
         if "state" not in given:
             words.append("State=UP")
-        words.extend(f"{key}={value}" for key, value in partition["options"].items())
+        words.extend(f"{key}={written(value)}" for key, value in partition["options"].items())
         lines.append(" ".join(words))
     return lines
 

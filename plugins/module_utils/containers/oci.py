@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
+
+from ..node.terminal import CONTROL
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,8 +85,8 @@ def problems(version: tuple[int, int], options: dict[str, t.Any]) -> Iterator[tu
                 f"came with Slurm {since}, and {have} runs here",
                 "remove it",
             )
-        elif '"' in str(value) or "\n" in str(value):
-            yield f"oci_conf.{option}", "holds a quote or a line's end", "take that out"
+        elif re.search(f'["{CONTROL}]', str(value)):
+            yield f"oci_conf.{option}", "has a double quote or a control character", "remove it"
 
 
 def pairs(version: tuple[int, int], options: dict[str, t.Any]) -> list[list[str]]:

@@ -26,6 +26,7 @@ from . import (
     slurm,
     storage,
     users,
+    values,
 )
 
 if t.TYPE_CHECKING:
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     *partitions.CHECKS,
     *network.CHECKS,
     *slurm.CHECKS,
+    *values.CHECKS,
     *containers.CHECKS,
     *installation.CHECKS,
     *hosts.CHECKS,

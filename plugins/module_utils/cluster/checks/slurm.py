@@ -48,6 +48,14 @@ OWNED = {
 }
 
 
+#: Variables with settings of a whole file.
+FILES = {
+    "slurm_conf": "slurm.conf",
+    "slurm_cgroup_conf": "cgroup.conf",
+    "slurmdbd_conf": "slurmdbd.conf",
+}
+
+
 OWNED_OF_NODES = {
     "nodename": "name",
     "nodeaddr": "address",
@@ -75,20 +83,13 @@ OWNED_OF_PARTITIONS = {
 def options(inputs: Inputs) -> Iterator[Problem]:
     """Options exist in this Slurm, and do not have a variable."""
     settings, version = inputs["settings"], cluster_version(inputs)
-    for variable, file in (("slurm_conf", "slurm.conf"), ("slurm_cgroup_conf", "cgroup.conf")):
+    for variable, file in FILES.items():
         given = settings.get(variable) or {}
-        for name, value in given.items():
+        for name in given:
             where = f"{variable}.{name}"
             if file == "slurm.conf" and str(name).lower() in OWNED:
                 yield Problem(
                     CLUSTER, where, "is set by this collection", f"use {OWNED[str(name).lower()]}"
-                )
-            if isinstance(value, dict) or (isinstance(value, str) and re.search(r"[\n#]", value)):
-                yield Problem(
-                    CLUSTER,
-                    where,
-                    f"{value!r} does not fit on one line",
-                    "write text without # and line breaks",
                 )
         for name, reason in unknown_options(map(str, given), version, file):
             if parse_version(version) != (0, 0):

@@ -69,7 +69,7 @@ Change = t.Union[Setting, Entry]
 
 # Options of a partition whose plain number is minutes; those of all other times are seconds, which is
 # what YAML makes of an unquoted 1:30:00 as well.
-_MINUTES = frozenset(("DefaultTime", "MaxTime"))
+MINUTES = frozenset(("DefaultTime", "MaxTime"))
 
 
 def invalid(message: str) -> SlurmError:
@@ -96,7 +96,7 @@ def as_text(name: str, value: object) -> str | None:
         return ",".join(as_text(name, item) or "" for item in value) or None
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name in _MINUTES:
+    if name in MINUTES:
         try:
             value = None if value is None else values.given_length(value)
         except ValueError as error:

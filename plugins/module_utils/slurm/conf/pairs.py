@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .syntax import render_value
+
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,6 +23,17 @@ def text_of(value: t.Any) -> str:
     return str(value)
 
 
+def written(value: t.Any) -> str:
+    """Return a value as its line has it, which Slurm reads as exactly this value. Raises ConfError.
+
+    Quotes around a value are those of the file, not a part of it.
+    """
+    text = text_of(value)
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    made = render_value(text[1:-1] if quoted else text)
+    return f'"{made}"' if quoted and not made.startswith('"') else made
+
+
 def override(pairs: Sequence[Sequence[str]], own: Mapping[str, t.Any]) -> Pairs:
     """Return the pairs with a site's own values; names compare without case, null removes one."""
     wanted = {str(key).lower(): (str(key), value) for key, value in own.items()}
@@ -29,9 +42,11 @@ def override(pairs: Sequence[Sequence[str]], own: Mapping[str, t.Any]) -> Pairs:
         if key.lower() not in wanted:
             result.append([key, value])
             continue
-        name, new = wanted.pop(key.lower())
+        # One line takes the place of all that a name has, such as SlurmctldHost; null of none.
+        name, new = wanted[key.lower()]
         if new is not None:
             result.append([name, text_of(new)])
+            wanted[key.lower()] = (name, None)
     result.extend([key, text_of(value)] for key, value in wanted.values() if value is not None)
     return result
 

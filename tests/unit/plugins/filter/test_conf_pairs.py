@@ -76,6 +76,29 @@ def test_slurm_conf_has_the_defaults_the_computed_and_the_sites_lines(cluster: s
     )
 
 
+def test_a_password_is_read_as_it_is() -> None:
+    password = r"a#b\\c d\\"
+    text = "\n".join(slurmdbd(__slurmdbd_password=password))
+    read = syntax.parse(text, "slurmdbd.conf")
+    assert read.get("StoragePass") == password and read.get("PurgeJobAfter") == "24months"
+
+
+def test_options_that_no_line_can_have_are_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="line end or a double quote"):
+        conf_pairs({}, [["A", "b\nPluginDir=/tmp"]])
+
+
+def test_options_of_partitions_and_nodes_stay_one_value() -> None:
+    given = inputs(1)
+    given["settings"]["slurm_partitions"] = [
+        {"name": "batch", "groups": ["slurm_compute"], "default": True,
+         "options": {"AllowGroups": "a b#c", "MaxTime": None}}
+    ]  # fmt: skip
+    text = render("slurmctld", "slurm.conf.j2", slurm_model=build_model(given))
+    (line,) = syntax.parse(text).of("PartitionName")
+    assert line["AllowGroups"] == "a b#c" and line["MaxTime"] == "INFINITE"
+
+
 def test_what_is_no_mapping_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="own is .*'PurgeJobAfter=1'.* -> write"):
         conf_pairs({}, [], ["PurgeJobAfter=1"])

@@ -15,7 +15,7 @@ CASES: list[Case] = [
     ("unknown cgroup option", setting("slurm_cgroup_conf", {"ConstrainRAM": "yes"}), "cluster",
      "slurm_cgroup_conf.ConstrainRAM", "is not an option", "correct or remove"),
     ("two lines in a value", setting("slurm_conf", {"KillWait": "60\nPrologFlags=x"}), "cluster",
-     "slurm_conf.KillWait", "does not fit on one line", "without #"),
+     "slurm_conf.KillWait", "does not fit on one line", "without line breaks"),
     ("node option of ours", node(options={"RealMemory": 1}), "c1", "slurm_node.options",
      "has its own key", "use memory_mb"),
     ("unknown node option", node(options={"Colour": 1}), "c1", "slurm_node.options", "Colour is not an option",

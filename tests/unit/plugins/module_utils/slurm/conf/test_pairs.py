@@ -7,10 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.pairs import (
     merge,
     override,
     text_of,
+    written,
 )
 
 
@@ -51,3 +53,38 @@ def test_nothing_that_is_given_is_changed() -> None:
     defaults, computed, own = {"A": 1}, [["B", "2"]], {"c": 3, "a": None}
     merge(defaults, computed, own)
     assert (defaults, computed, own) == ({"A": 1}, [["B", "2"]], {"c": 3, "a": None})
+
+
+def test_null_removes_all_lines_of_a_name_and_a_value_replaces_them() -> None:
+    hosts = [["SlurmctldHost", "a"], ["SlurmctldHost", "b"], ["X", "1"]]
+    assert override(hosts, {"slurmctldhost": None}) == [["X", "1"]]
+    assert override(hosts, {"SlurmctldHost": "c"}) == [["SlurmctldHost", "c"], ["X", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("a", "a"),
+        ("a b", '"a b"'),
+        ('"a b"', '"a b"'),
+        ('"/srv"', '"/srv"'),
+        ("a#b", r"a\#b"),
+        ("a #b", r'"a \#b"'),
+        (r"^a\.b", r"^a\\.b"),
+        ("a\\", "a\\\\"),
+        ("", '""'),
+        (["a", "b c"], '"a,b c"'),
+    ],
+)
+def test_a_value_is_read_as_it_was_given(value: t.Any, line: str) -> None:
+    assert written(value) == line
+    text = text_of(value)
+    read = syntax.parse(f"SchedulerParameters={line}\nKillWait=1\n")
+    assert read.get("SchedulerParameters") == (text[1:-1] if text[:1] == '"' else text)
+    assert read.get("KillWait") == "1"
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', '"a"b"'])
+def test_what_no_line_can_have_is_refused(value: str) -> None:
+    with pytest.raises(syntax.ConfError):
+        written(value)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Values in Slurm's configuration files: each is read as exactly one value."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...node.terminal import CONTROL
+from ...slurm.conf import pairs
+from ...slurm.conf.edit import MINUTES
+from ...slurm.values import given_length
+from ..inputs import CLUSTER, Problem, declared_nodes, label_of
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..inputs import Check, Inputs
+
+_CONTROL = re.compile(f"[{CONTROL}]")
+_WORD = re.compile(rf"[{CONTROL}\s\"#\\]")
+_SECRET = re.compile("pass", re.IGNORECASE)
+
+
+def _of(host: str, label: str, given: t.Any) -> Iterator[Problem]:
+    """Yield the problems of settings by name, which become Key=Value."""
+    for name, value in given.items() if isinstance(given, dict) else ():
+        where, shown = f"{label}.{name}", "the value" if _SECRET.search(str(name)) else repr(value)
+        text = pairs.text_of(value)
+        inner = text[1:-1] if text[:1] == text[-1:] == '"' else text
+        if not re.fullmatch(r"[A-Za-z0-9_.]+", str(name)):
+            yield Problem(host, where, f"{name!r} is not a name of an option", "write one word")
+        if isinstance(value, dict) or _CONTROL.search(text) or '"' in inner:
+            yield Problem(
+                host,
+                where,
+                f"{shown} does not fit on one line",
+                "write text without line breaks, control characters and double quotes",
+            )
+        elif str(name).lower() in {one.lower() for one in MINUTES}:
+            try:
+                given_length(value)
+            except ValueError as error:
+                yield Problem(host, where, *str(error).split(" -> ", 1))
+
+
+def _words(host: str, label: str, given: Mapping[str, t.Any], keys: str) -> Iterator[Problem]:
+    """Yield the problems of values that are one word of a line, or a list of such words."""
+    for key in keys.split():
+        value = given.get(key)
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and _WORD.search(text):
+                yield Problem(
+                    host,
+                    f"{label}.{key}",
+                    f"{text!r} is not one word",
+                    "write it without blanks, quotes, # and backslashes",
+                )
+
+
+def values(inputs: Inputs) -> Iterator[Problem]:
+    """What a site writes stays one value, and a time is one that YAML has not counted."""
+    settings = inputs["settings"]
+    yield from _of(CLUSTER, "slurm_conf", settings.get("slurm_conf"))
+    yield from _of(CLUSTER, "slurm_cgroup_conf", settings.get("slurm_cgroup_conf"))
+    yield from _of(CLUSTER, "slurmdbd_conf", settings.get("slurmdbd_conf"))
+    for index, spec in enumerate(settings.get("slurm_partitions") or []):
+        label = label_of("slurm_partitions", index, spec)
+        yield from _of(CLUSTER, f"{label}.options", spec.get("options"))
+        yield from _words(CLUSTER, label, spec, "nodes node_sets")
+    for index, spec in enumerate(settings.get("slurm_node_sets") or []):
+        yield from _words(
+            CLUSTER, label_of("slurm_node_sets", index, spec), spec, "name nodes feature"
+        )
+    for host, declared in declared_nodes(inputs):
+        yield from _of(host, "slurm_node.options", declared.get("options"))
+        for index, gres in enumerate(declared.get("gres") or []):
+            yield from _words(host, f"slurm_node.gres[{index}]", gres, "name type file cores links")
+    for index, line in enumerate(settings.get("slurm_plugstack") or []):
+        if _CONTROL.search(str(line)):
+            yield Problem(
+                CLUSTER,
+                f"slurm_plugstack[{index}]",
+                f"{line!r} does not fit on one line",
+                "write each line as an entry of its own, without control characters",
+            )
+    password = str((settings.get("mariadb_external") or {}).get("password") or "")
+    if _CONTROL.search(password) or '"' in password:
+        yield Problem(
+            CLUSTER,
+            "mariadb_external.password",
+            "contains a control character or a double quote, which slurmdbd.conf cannot have",
+            "choose another password",
+        )
+
+
+CHECKS: tuple[Check, ...] = (values,)
