@@ -63,7 +63,10 @@ def capped(lines: Sequence[str], kind: str) -> list[str]:
     more = len(lines) - _LINES
     if more <= 0:
         return list(lines)
-    return [*lines[:_LINES], f"{more} more {kind} like these -> repair the tags above and run again"]
+    return [
+        *lines[:_LINES],
+        f"{more} more {kind} like these -> repair the tags above and run again",
+    ]
 
 
 def check_hostnames(preferences: Sequence[str]) -> str:
@@ -151,8 +154,8 @@ def names_of(
         moved = some(claim.raw["id"] for claim in losers)
         becomes = f", as {losers[0].name}" if len(losers) == 1 else ""
         lines.append(
-            f"{keeper.raw['id']} and {moved} share the name {keeper.name}: {keeper.raw['id']}, which was started first, "
-            f"keeps it, and the host {moved} gets its next name in hostnames{becomes} -> give each a Name tag of its "
+            f"{keeper.raw['id']} and {moved} share the name {keeper.name}: {keeper.raw['id']}, which was started "
+            f"first, keeps it, and the host {moved} gets its next name in hostnames{becomes} -> give each a Name tag of its "
             "own, end the one that was replaced, or begin hostnames with private-dns-name"
         )
     return [claim.name for claim in claims], warnings + capped(lines, "names")

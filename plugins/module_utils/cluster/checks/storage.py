@@ -33,7 +33,12 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
         for directory in mount.get("directories") or []:
             wrong = shape_problem(directory["path"])
             if wrong:
-                yield Problem(CLUSTER, f"{label}.directories", f"{directory['path']!a} {wrong.what}", wrong.remedy)
+                yield Problem(
+                    CLUSTER,
+                    f"{label}.directories",
+                    f"{directory['path']!a} {wrong.what}",
+                    wrong.remedy,
+                )
             elif not is_under(str(directory["path"]), path):
                 yield Problem(
                     CLUSTER,
