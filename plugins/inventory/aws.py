@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - ansible.builtin.inventory_cache
   - trainwright.slurm.aws.plugins
 requirements:
-  - boto3 >= 1.40.0 on the control node
+  - boto3 >= 1.34.0 on the control node
   - the collection amazon.aws >= 10.0.0
 options:
   plugin:

@@ -113,7 +113,7 @@ def test_volumes_of_ontap_need_the_name_of_their_server() -> None:
     ("systems", "said"),
     [
         ([lustre(1), lustre(2)], "nothing says where -> tag it trainwright:mount=/path"),
-        ([lustre(tags=at("fsx"))], "its tag trainwright:mount is 'fsx', which is not an absolute path below / -> begin"),
+        ([lustre(tags=at("fsx"))], "its tag trainwright:mount is 'fsx', which is not an absolute path below / ->"),
         ([lustre(tags=at("/my data"))], "its tag trainwright:mount is '/my data'"),
         ([lustre(tags=at("/{{ x }}"))], "use letters, digits"),
         ([lustre(tags=at("/"))], "its tag trainwright:mount is '/', which is the root of the system"),
