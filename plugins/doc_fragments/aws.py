@@ -71,8 +71,8 @@ options:
     type: bool
     default: false
 requirements:
-  - boto3 >= 1.40.0
-  - botocore >= 1.40.0
+  - boto3 >= 1.34.0
+  - botocore >= 1.34.0
 notes:
   - Credentials and settings that are not given come from the environment and from AWS' configuration files of the
     host on which the task runs.

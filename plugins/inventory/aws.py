@@ -22,7 +22,7 @@ extends_documentation_fragment:
   - ansible.builtin.inventory_cache
   - trainwright.slurm.aws.plugins
 requirements:
-  - boto3 >= 1.40.0 on the control node
+  - boto3 >= 1.34.0 on the control node
   - the collection amazon.aws >= 10.0.0
 options:
   plugin:
@@ -118,8 +118,8 @@ options:
   timeout:
     description:
       - Seconds to wait for the answer of a call. The connection itself is waited for at most 5 seconds.
-      - A call that nobody answers is tried 3 times, so a region that is down takes about a minute at most. A region that
-        has not answered within 10 seconds is reported meanwhile.
+      - A call that nobody answers is tried 3 times, so a region that is down takes about a minute at most. A region
+        that has not answered within 10 seconds is reported meanwhile.
     type: float
     default: 20
   topology:
@@ -165,13 +165,11 @@ notes:
   - >-
     Hosts are in the order of their names. If C(slurm_controller) has two, the first is the primary.
   - >-
-    If an inventory source fails, Ansible itself continues without its hosts, with a warning. This collection's playbooks
-    fail then, by the variable C(aws_inventory_failure) of all hosts. For others, set C(any_unparsed_is_failed = true) in
-    the section C([inventory]) of C(ansible.cfg).
+    If an inventory source fails, Ansible itself continues without its hosts, with a warning. The playbooks of this
+    collection fail then, by the variable C(aws_inventory_failure) of all hosts. For others, set
+    C(any_unparsed_is_failed = true) in the section C([inventory]) of C(ansible.cfg).
   - >-
     SageMaker HyperPod is out of scope. Its instances are not in the customer's account and EC2 does not list them.
-  - >-
-    The guide C(docs/aws.md) describes the tags and permissions, and has an inventory to copy.
 """
 
 EXAMPLES = r"""
@@ -194,9 +192,7 @@ strict_regions: false
 # Stopped ones too, named by their ids, without asking for topology and file systems
 plugin: trainwright.slurm.aws
 regions: [eu-west-1]
-filters:
-  tag:team: [vision, speech]
-  instance-type: p5*
+filters: {tag:team: [vision, speech], instance-type: p5*}
 states: [pending, running, stopped]
 hostnames: [instance-id]
 topology: false
@@ -403,7 +399,6 @@ cluster_data_repositories:
   sample: [{path: /fsx/data, s3: "s3://bucket/data"}]
 """
 
-import hashlib
 import json
 import typing as t
 from collections.abc import Mapping
@@ -414,27 +409,31 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import fleet
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_cache import private_files, write
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_cache import (
+    key_of,
+    private_files,
+    read,
+    write,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_groups import (
     CLUSTER,
     SERVICES,
     collision,
     own_name,
 )
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import misspelt, problem_of
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.aws_options import (
+    misspelt,
+    problem_of,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.garbage import without_collection
 
 if t.TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
     from ansible.parsing.dataloader import DataLoader
 
-#: Changes when what is cached changes its form.
-_FORMAT = 2
 #: The variable of all hosts that keeps why the inventory failed.
 FAILURE = "aws_inventory_failure"
-_KEPT = {"hosts", "variables", "warnings", "own"}
 _EXPRESSIONS = ("compose", "groups", "keyed_groups")
-_OF_THE_CACHE = ("cache", "cache_plugin", "cache_timeout", "cache_connection", "cache_prefix")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -468,9 +467,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if wrong:
             raise AnsibleParserError(wrong)
         with without_collection():
-            found = self._cached(path, options) if cache else None
+            key = key_of(self.get_cache_key(path), options)
+            found = read(self._cache, key) if cache and options["cache"] else None
             if found is None:
-                found = self._ask(path, options)
+                found = self._ask(key, options)
             for line in found["warnings"]:
                 self.display.warning(printable(line))
             self._populate(found, options)
@@ -483,24 +483,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for name, value in options.items()
         }
 
-    # -- the cache -------------------------------------------------------------------------------------------
-    def _key(self, path: str, options: dict[str, t.Any]) -> str:
-        """Core's key, of plugin and path, with a digest of all that changes what is found."""
-        asked = {name: value for name, value in options.items() if name not in _OF_THE_CACHE}
-        text = json.dumps([_FORMAT, asked], sort_keys=True, default=str)
-        return f"{self.get_cache_key(path)}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-
-    def _cached(self, path: str, options: dict[str, t.Any]) -> dict[str, t.Any] | None:
-        if not options["cache"]:
-            return None
-        try:
-            found: dict[str, t.Any] = json.loads(self._cache[self._key(path, options)]["fleet"])
-        except (KeyError, TypeError, ValueError):
-            return None
-        return found if set(found) == _KEPT else None
-
-    # -- AWS -------------------------------------------------------------------------------------------------
-    def _ask(self, path: str, options: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _ask(self, key: str, options: dict[str, t.Any]) -> dict[str, t.Any]:
         # Here and not above: with a cached answer nobody needs boto3.
         try:
             from ..plugin_utils.aws_fleet import Asker
@@ -521,14 +504,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if options["cache"] and found.hosts and not found.failures:
             # An empty one is asked for again: it is a mistake, or about to change.
             # One text: a cache looks at each value that it is given, again when it hands it out.
-            self._cache[self._key(path, options)] = {"fleet": json.dumps(result)}
+            self._cache[key] = {"fleet": json.dumps(result)}
         return result
 
     def update_cache_if_changed(self) -> None:
         """Write the cache, for its owner only: it has all tags and addresses."""
         write(self._cache)
 
-    # -- the inventory ---------------------------------------------------------------------------------------
     def _populate(self, found: dict[str, t.Any], options: dict[str, t.Any]) -> None:
         inventory = self.inventory
         for name in SERVICES:

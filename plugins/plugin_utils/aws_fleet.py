@@ -272,7 +272,7 @@ class Asker:
             timer.cancel()
 
     def _empty(self, targets: Sequence[_Target]) -> None:
-        """Count a region or role that the options name, and that has no instance, as one that did not answer.
+        """Count a region or role that is named in the options and lacks instances as one that did not answer.
 
         An answer without instances is a good one, also where it is a mistake: of AWS, of a proxy, or of a tag. With
         none at all, the inventory is empty, which the playbooks refuse.
@@ -288,7 +288,7 @@ class Asker:
             for name, there in answered.items():
                 if name and filled and not there and (named or kind == "role"):
                     self._found.failures.append(
-                        f"ec2:DescribeInstances: the {kind} {name} has no instance of the cluster -> check the tags "
+                        f"ec2:DescribeInstances: the {kind} {name} lacks instances of the cluster -> check the tags "
                         f"and the states there, or remove it from {option}"
                     )
 

@@ -11,9 +11,7 @@ from ..module_utils.aws.names import check_hostnames
 from ..module_utils.hardware.machine_types import MachineTypeError, site_types
 
 
-def misspelt(
-    given: t.Mapping[str, t.Any], definitions: t.Mapping[str, t.Any], plugin: str
-) -> str:
+def misspelt(given: t.Mapping[str, t.Any], definitions: t.Mapping[str, t.Any], plugin: str) -> str:
     """Return what is wrong with the names of the options: Ansible itself passes over those it does not know."""
     known = set(definitions)
     for definition in definitions.values():

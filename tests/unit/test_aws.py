@@ -220,7 +220,7 @@ def test_a_policy_is_in_iam_s_form_and_bounded(name: str) -> None:
 
 
 def test_links_can_be_limited_to_one_cluster() -> None:
-    """A link that is being made has no tag yet: its own tag is in the request, that of its file system on the resource."""
+    """A link that is being made is not tagged yet: its tag is in the request, that of its file system is there."""
     (whole,) = [one for one in policy("ansible") if one["Sid"] == "LinkFileSystemsToS3"]
     statements = policy("links_of_one_cluster")
     assert {one for statement in statements for one in actions(statement)} == set(actions(whole))
@@ -228,9 +228,9 @@ def test_links_can_be_limited_to_one_cluster() -> None:
         ((key, value),) = statement["Condition"]["StringEquals"].items()
         assert value == "training" and key.endswith("/trainwright:cluster")
         named = statement["Resource"]
-        on_new = any(action.startswith("fsx:Create") for action in actions(statement)) and named != (
-            "arn:aws:fsx:*:*:file-system/*"
-        )
+        on_new = any(
+            action.startswith("fsx:Create") for action in actions(statement)
+        ) and named != ("arn:aws:fsx:*:*:file-system/*")
         assert key.startswith("aws:RequestTag/" if on_new else "aws:ResourceTag/"), statement["Sid"]
 
 

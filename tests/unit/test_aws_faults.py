@@ -181,7 +181,11 @@ def test_a_dead_region_is_named_while_it_is_waited_for_and_ends_soon(
     said: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(Display, "warning", lambda _self, text, **_more: said.append(text))
-        patch.setattr(inventory.mock.patch, "object", lambda *_args, **_more: inventory.contextlib.nullcontext())
+        patch.setattr(
+            inventory.mock.patch,
+            "object",
+            lambda *_args, **_more: inventory.contextlib.nullcontext(),
+        )
         began = time.monotonic()
         with pytest.raises(AnsibleParserError, match="in us-west-1: no connection"):
             parse(regions=[REGION, "us-west-1"], cluster="train", fsx=False, topology=False)

@@ -83,7 +83,7 @@ def refuse(response_dict: Json, answer: Json, why: str) -> None:
         response_dict, answer: the event's response_dict and customized_response_dict.
         why: the reason, which ends the message.
     """
-    # Of an error without a body, botocore's parsers do not read anything.
+    # botocore's parsers do not read anything in an error without a body.
     response_dict.update(status_code=503, body=b"")
     answer["Error"] = {"Code": INCOMPLETE, "Message": why}
 

@@ -132,7 +132,7 @@ def _meaning(error: BaseException, code: str, said: str, action: str, region: st
             f"AWS still refused after {RETRIES['total_max_attempts']} tries because of too many calls ({code}) -> "
             "wait and run again, or ask for fewer things at once"
         )
-    # botocore's names of errors that have no code of AWS.
+    # botocore's names of errors without a code of AWS.
     if (code in ("", "Unknown") or code.isdigit()) and isinstance(response, dict):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", code)
         said, code = f"HTTP status {status} without an error of AWS", INCOMPLETE

@@ -205,9 +205,9 @@ def _without_role(nodes: Sequence[Node], tags: Tags) -> list[str]:
         return []
     forgotten = [node for node in nodes if not node.roles and not node.manager and node.cluster]
     lines = [
-        f"{node.instance_id} ({node.name}): its tag {tags.role} {'names no role' if tags.role in node.tags else 'is missing'}"
-        f", so it is a host, and nothing is set up on it -> tag it with {', '.join(ROLES)}, or remove its tag "
-        f"{tags.cluster}"
+        f"{node.instance_id} ({node.name}): its tag {tags.role} "
+        f"{'does not name a role' if tags.role in node.tags else 'is missing'}, so it is a host, and nothing is "
+        f"set up on it -> tag it with {', '.join(ROLES)}, or remove its tag {tags.cluster}"
         for node in sorted(forgotten, key=lambda node: natural(node.name))
     ]
     return capped(lines, "instances")

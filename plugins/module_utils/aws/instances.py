@@ -72,7 +72,8 @@ def read(body: bytes) -> tuple[list[Raw], str]:
 
     Elements that nobody asked for cost one call at their beginning and one at their end.
 
-    Raises xml.parsers.expat.ExpatError when the body is not well-formed XML, and ValueError when it is not EC2's answer.
+    Raises xml.parsers.expat.ExpatError when the body is not well-formed XML, and ValueError when it is not
+    EC2's answer.
     """
     found: list[Raw] = []
     token = ""
@@ -180,7 +181,8 @@ def instances(client: t.Any, filters: t.Mapping[str, t.Sequence[str]]) -> t.Iter
     """Yield the instances that match all filters, in EC2's order.
 
     Args:
-        client: boto3's client of EC2, as answers.checked makes it; from here on its describe_instances returns no reservations.
+        client: boto3's client of EC2, as answers.checked makes it; from here on its describe_instances returns no
+            reservations.
         filters: values by the name of a filter of DescribeInstances; any of the values matches.
 
     Raises botocore's errors, see errors.explained; that an answer is not EC2's is one of them, after some tries.

@@ -101,7 +101,7 @@ def refusal(name: str, groups: Collection[str] = ()) -> str:
 
 @dataclass
 class _Claim:
-    """An instance and its possible names, of which it has the one at `level`."""
+    """An instance and its possible names; it has the one at `level`."""
 
     raw: Raw
     names: list[str]
@@ -121,7 +121,7 @@ def names_of(
 ) -> tuple[list[str], list[str]]:
     """Return a name for each instance, all different, and messages about names that were refused or shared.
 
-    Each takes the first of its preferred names that may be a host's. Of those that share one, the one that was started
+    Each takes the first of its preferred names that may be a host's. If several share one, the one that was started
     first keeps it, so a node that is replaced while it runs keeps its name; the others take their next one, finally
     their id. A region that is named later never changes a name in an earlier one. EC2's own names of another
     instance, and ids, are never taken from a tag. The order of an answer does not matter.
@@ -154,9 +154,9 @@ def names_of(
         moved = some(claim.raw["id"] for claim in losers)
         becomes = f", as {losers[0].name}" if len(losers) == 1 else ""
         lines.append(
-            f"{keeper.raw['id']} and {moved} share the name {keeper.name}: {keeper.raw['id']}, which was started first, "
-            f"keeps it, and the host {moved} gets its next name in hostnames{becomes} -> give each a Name tag of its "
-            "own, end the one that was replaced, or begin hostnames with private-dns-name"
+            f"{keeper.raw['id']} and {moved} share the name {keeper.name}: {keeper.raw['id']}, which was started "
+            f"first, keeps it, and the host {moved} gets its next name in hostnames{becomes} -> give each a Name tag "
+            "of its own, end the one that was replaced, or begin hostnames with private-dns-name"
         )
     return [claim.name for claim in claims], warnings + capped(lines, "names")
 

@@ -32,7 +32,7 @@ def cluster(client: t.Any, name: str) -> PcsCluster:
     if not listed:
         # Only the queues tell a compute node from a login node.
         raise AwsProblem(
-            f"pcs:ListQueues in {region}: {name} has no queue, so its compute nodes cannot be told from its login nodes "
+            f"pcs:ListQueues in {region}: {name} lists no queue, so compute nodes look like login nodes "
             "-> make a queue for each group of compute nodes, or tag the instances with trainwright:role",
             "pcs:ListQueues",
             region,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-#: What a mount can be for, as in the argument specification of cluster_mounts.
+#: Purposes of a mount, as in the argument specification of cluster_mounts.
 PURPOSES = ("home", "shared", "scratch", "containers", "data", "checkpoints", "logs")
 
 # Accepted by fstab, systemd and shells without quoting.

@@ -11,6 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleParserError
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.inventory import (
+    host_names,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import garbage
 
 from tests.fixtures.aws.instances import instance, reservation
@@ -311,9 +314,9 @@ def test_a_region_or_role_that_is_named_and_empty_counts_as_one_that_failed(
 ) -> None:
     have(aws, eu_west_1=[instance(1)], us_east_2=[])
     both = ["eu-west-1", "us-east-2"]
-    assert "the region us-east-2 has no instance of the cluster -> " in refused(parse, regions=both)
+    assert "the region us-east-2 lacks instances of the cluster -> " in refused(parse, regions=both)
     found = parse(regions=both, strict_regions=False)
-    assert found.hosts == ["gpu-1"] and "us-east-2 has no instance" in found.warnings[0]
+    assert found.hosts == ["gpu-1"] and "us-east-2 lacks instances" in found.warnings[0]
     named = [{"RegionName": name} for name in both]
     aws.on("ec2", "DescribeRegions", {"Regions": named})
     assert not parse(regions=["all"]).warnings
@@ -342,7 +345,7 @@ def named(*pairs: tuple[str, str]) -> list[Json]:
 #: As names.py has them, and those that only Ansible reads as something else.
 ODD = [
     (name, reason)
-    for reason, listed in {**REFUSED, "the name of a group": ["all", "ungrouped", *GROUPS, "account_123456789012"]}.items()
+    for reason, listed in {**REFUSED, "the name of a group": ["all", "ungrouped", *GROUPS]}.items()
     for name in listed
 ]  # fmt: skip
 
@@ -351,7 +354,11 @@ ODD = [
 def test_an_odd_name_is_never_another_host_or_a_group(aws: Aws, parse: Parse, start: int) -> None:
     """Twenty instances with odd names each, and one whose own names they want."""
     chosen = [name for name, _reason in ODD[start : start + 20] if name.isprintable()]
-    pairs = [("ctl1", "controller"), ("i-00000002", "login"), *((name, "compute") for name in chosen)]
+    pairs = [
+        ("ctl1", "controller"),
+        ("i-00000002", "login"),
+        *((name, "compute") for name in chosen),
+    ]
     have(aws, *named(*pairs))
     found = parse()
     groups = {"all", "ungrouped", *found.data.groups}
@@ -359,11 +366,16 @@ def test_an_odd_name_is_never_another_host_or_a_group(aws: Aws, parse: Parse, st
     assert len(found.hosts) == len(pairs)
     assert found.group("slurm_controller") == ["ctl1"] and len(found.group("slurm_login")) == 1
     assert len(found.group("slurm_compute")) == len(chosen)
-    # The model refuses none of the names that are left.
-    numbered = {found.vars(host)["ec2_instance_id"]: host for host in found.hosts}
+    # EC2's own names are long; their first label is what Slurm calls a node.
     inputs = cluster.inputs()
-    inputs["groups"] = {"slurm_compute": list(numbered.values())}
-    assert len(numbered) == len(pairs)
+    inputs["groups"] = {
+        **inputs["groups"],
+        "slurm_cluster": found.hosts,
+        "slurm_compute": found.hosts,
+    }
+    inputs["host_vars"] = {host: {} for host in found.hosts}
+    # What is not a group here is a name that preflight refuses.
+    assert {problem.host for problem in host_names(inputs)} <= GROUPS
     assert sum("its tag Name is " in line for line in found.warnings) <= 10
 
 
@@ -373,8 +385,16 @@ def test_a_group_of_another_source_or_an_expression(aws: Aws, parse: Parse) -> N
          instance(3, {**tags, "Name": "gpu-3"}))  # fmt: skip
     found = parse(groups={"many": "true"})
     assert found.group("many") == found.hosts and "many" not in found.hosts
-    with pytest.raises(AnsibleParserError, match="team_vision is a host and a group"):
-        parse(keyed_groups=[{"prefix": "team", "key": "ec2_tags.team"}])
+    # The group is made before the host, or after it.
+    found = parse(keyed_groups=[{"prefix": "team", "key": "ec2_tags.team"}])
+    assert "team_vision" not in found.hosts and ident(1) in found.group("team_vision")
+    assert any(
+        line.startswith(f"{ident(1)}: its name team_vision is the name of")
+        for line in found.warnings
+    )
+    have(aws, instance(1, {**tags, "Name": "a_vision"}))
+    with pytest.raises(AnsibleParserError, match="a_vision is a host and a group"):
+        parse(keyed_groups=[{"prefix": "a", "key": "ec2_tags.team"}])
 
 
 # -- hardware and places -------------------------------------------------------------------------------------------
@@ -515,7 +535,10 @@ def test_parallelcluster(aws: Aws, parse: Parse) -> None:
     assert "slurm_cluster" not in found.data.groups
     assert "share the name Compute" in found.warnings[0]
     # For containers.yml.
-    assert set(found.group("slurm_pyxis")) == {*found.group("slurm_login"), *found.group("slurm_compute")}
+    assert set(found.group("slurm_pyxis")) == {
+        *found.group("slurm_login"),
+        *found.group("slurm_compute"),
+    }
 
 
 def test_a_mixture_is_said(aws: Aws, parse: Parse) -> None:

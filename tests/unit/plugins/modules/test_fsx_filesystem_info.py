@@ -43,7 +43,9 @@ def test_all_pages_are_read_and_each_has_its_mount(run: Run, aws: Aws, world: Wo
     assert aws.actions == {"fsx:DescribeFileSystems"}
 
 
-@pytest.mark.parametrize("path", ["{{ 7*7 }}", "/", "/bad path; rm -rf ", "/etc", "/fsx/../etc", "/fsx\n/x"])
+@pytest.mark.parametrize(
+    "path", ["{{ 7*7 }}", "/", "/bad path; rm -rf ", "/etc", "/fsx/../etc", "/fsx\n/x"]
+)
 def test_a_path_that_nothing_may_be_mounted_on_is_left_out_with_a_warning(
     run: Run, world: World, path: str
 ) -> None:

@@ -137,7 +137,7 @@ def test_an_instance_without_a_role_is_said_while_others_have_one() -> None:
     _found, warnings = nodes(member, forgotten, odd, bastion)
     assert len(warnings) == 2 and all(" -> tag it with controller, " in one for one in warnings)
     assert warnings[0].startswith("i-00000002 (gpu-2): its tag trainwright:role is missing, so ")
-    assert "its tag trainwright:role names no role" in warnings[1]
+    assert "its tag trainwright:role does not name a role" in warnings[1]
     _found, warnings = nodes(member, *(raw(number, tags=cluster) for number in range(10, 1000)))
     assert len(warnings) == 11 and warnings[-1].startswith("980 more instances like these")
 

@@ -78,7 +78,9 @@ def test_a_name_that_could_be_another_thing_is_refused_with_one_warning(
     (warning,) = warnings
     assert warning.startswith("i-00000001: its tag Name is ") and warning.isprintable()
     assert reason in warning
-    assert "in the inventory as ip-10-0-0-1.ec2.internal -> tag it" in warning and len(warning) < 350
+    assert (
+        "in the inventory as ip-10-0-0-1.ec2.internal -> tag it" in warning and len(warning) < 350
+    )
 
 
 @pytest.mark.parametrize("name", KEPT)
