@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from .conftest import Converged
+from .modules import run_tasks
+from .site import SOAK
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
@@ -123,3 +125,66 @@ def test_tokens_of_users_end(site: Converged) -> None:
     body = token.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     assert (claims["sun"], claims["exp"] - claims["iat"]) == ("alice", week)
+
+
+@pytest.fixture
+def private(quiet_site: Converged) -> Iterator[Converged]:
+    """The site with PrivateData, in slurmctld alone."""
+    path = "/etc/slurm/slurm.conf"
+    hosts = controllers(quiet_site)
+    for host in hosts:
+        line = "PrivateData=jobs,usage,users,accounts,events"
+        quiet_site.run(host, f"cp -p {path} {path}.kept && echo {line} >>{path}")
+    quiet_site.run("ctl1", "scontrol reconfigure")
+    yield quiet_site
+    for host in hosts:
+        quiet_site.run(host, f"mv {path}.kept {path}")
+    quiet_site.run("ctl1", "scontrol reconfigure")
+
+
+@pytest.mark.systems("debian13")
+def test_private_data_hides_jobs_from_users_and_not_from_modules(private: Converged) -> None:
+    jobs = {user: private.sbatch("true", "--hold", user) for user in ("alice", "bob")}
+    assert private.as_user("alice", "squeue -h -o %i").split() == [jobs["alice"]]
+    assert jobs["bob"] not in private.as_user("alice", f"scontrol show job {jobs['bob']}", check=False)  # fmt: skip
+    task = {"trainwright.slurm.slurm_info": {"gather": ["jobs", "nodes", "partitions"]}}
+    for user, hidden_jobs in (("root", set()), ("alice", {jobs["bob"]})):
+        become = {"become": True, "become_user": user}
+        found = run_tasks(private, [{"name": "read", **task, **become}], host="login1")["read"]
+        seen = {str(job["id"]) for job in found["jobs"]}
+        assert set(jobs.values()) - seen == hidden_jobs
+        assert found["nodes"] and found["partitions"]
+
+
+@pytest.fixture
+def hidden(site: Converged) -> Iterator[Converged]:
+    """The site with hidepid on c1 and the controllers, which each run needs."""
+    arguments = ("site.yml", "--limit", "c1,slurm_controller", "--tags", "node_base")
+    checked = site.play(*arguments, "--check", node_base_hidepid=True)
+    changed = site.play(*arguments, node_base_hidepid=True).changed
+    assert changed and changed == checked.changed
+    yield site
+    site.play(*arguments)
+    for host in ("c1", *controllers(site)):
+        # What the next boot does.
+        site.run(
+            host,
+            "systemctl stop trainwright-hidepid; systemctl daemon-reload; mount -o remount,hidepid=0,gid=0 /proc",
+        )
+        assert not site.run(host, "find /etc/systemd -name '*hidepid*'")
+
+
+@pytest.mark.skipif(not SOAK, reason="three runs of site.yml; run by `make soak`")
+@pytest.mark.systems("debian13")
+def test_hidepid_hides_processes_and_jobs_still_run(hidden: Converged) -> None:
+    site = hidden
+    secret = "bash -c 'sleep 60; : --token=ARGSECRET'"
+    job = site.sbatch(secret, "-w c1", "bob")
+    site.wait_job(job, ("RUNNING",))
+    see = 'srun -Q -w c1 sh -c \'cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " "\''
+    seen = site.as_user("alice", see)
+    assert "cat /proc" in seen and "ARGSECRET" not in seen
+    assert "slurmd" not in seen
+    assert "ARGSECRET" in site.run("c1", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert site.run("c1", "systemctl is-enabled trainwright-hidepid") == "enabled"
+    site.run("ctl1", f"scancel {job}")

@@ -113,6 +113,10 @@ def test_effective_configuration(site: Converged) -> None:
     assert shown["PriorityType"] == "priority/multifactor"
     assert "Contain" in shown["PrologFlags"]
     assert shown["SrunPortRange"] == "60001-63000"
+    assert shown["DisableRootJobs"].lower() == "yes"
+    assert "max_token_lifespan=604800" in shown["AuthAltParameters"].split(",")
+    limited = "rl_enable" in shown["SlurmctldParameters"].split(",")
+    assert limited is (site.os == "debian13")  # from Slurm 23.02
 
 
 @pytest.mark.systems("debian12")

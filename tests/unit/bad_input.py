@@ -300,6 +300,8 @@ CASES = [
     Case("munge-with-another-uid", "c2", "user munge", r"64031 on c1,ctl1,login1; 1234 on c2|1234 on c2; 64031 on",
          "usermod -u 64031 munge",
          facts=user("c2", "munge", 1234)),
+    Case("own-login", "ctl1", "login_access_allow_users", "logs in as deploy, who could not log in again",
+         r"login_access_allow_users: \[deploy\]", facts=found("ctl1", login={"user": "deploy", "groups": ["deploy"]})),
     Case("port-taken", "c2", "slurm_ports.slurmd", "python3 listens on port 7818", "stop it .*7818",
          {"slurm_ports": {"slurmctld": 6817, "slurmd": 7818, "slurmdbd": 6819}},
          facts=found("c2", ports={"7818": "python3"})),

@@ -1,7 +1,7 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who administers a host: the user who is logged in for this run, and those whom sudoers allows everything."""
+"""The administrators of a host, from sudoers, and the user who logged in for this run."""
 
 from __future__ import annotations
 
