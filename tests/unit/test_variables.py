@@ -136,6 +136,11 @@ def nothing(_given: t.Any) -> None:
     """Leave the inputs alone."""
 
 
+def removing_c2(given: t.Any) -> None:
+    remove_c2(given)
+    given["remove"].append("c2")
+
+
 def remove_c2(given: t.Any) -> None:
     given["record"] = build_model(inputs(2))["record"]
     given["groups"]["slurm_compute"] = ["c1"]
@@ -219,6 +224,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         setting("slurm_topology", {"plugin": "tree"}),
     ),
     "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
+    "slurm_revoke_removed": (removing_c2, setting("slurm_revoke_removed", False)),
     "slurm_remove_nodes": (remove_c2, lambda given: given["remove"].append("c2")),
 }
 # Variable -> the same; only preflight's answer differs.

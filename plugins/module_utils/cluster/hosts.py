@@ -18,6 +18,7 @@ from .inputs import (
     given_addresses,
     is_address,
     is_host_name,
+    is_true,
     members,
     name_of,
     node_address,
@@ -122,6 +123,8 @@ def revoke(model: Model, inputs: Inputs) -> None:
     """Add the host keys that nobody may accept any more: those of removed nodes, for ever."""
     record = inputs["record"]
     model["revoked_keys"] = dict(record.get("revoked_keys") or {})
+    if not is_true(inputs["settings"]["slurm_revoke_removed"]):
+        return
     recorded = record.get("nodes") or {}
     others = set(members(inputs, *(group for group in SERVICE_GROUPS if group != "slurm_compute")))
     # Images may give several hosts one key, and a host may report the key of another.

@@ -193,8 +193,9 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
     """A machine does not call itself by a name that Slurm could not read, or that belongs to another host."""
     hosts = members(inputs, "slurm_cluster")
     owners: dict[str, str] = {}
-    recorded = inputs["record"].get("nodes") or {}
-    for name, node in recorded.items():
+    for host, entry in (inputs["record"].get("hosts") or {}).items():
+        owners[entry["name"]] = host
+    for name, node in (inputs["record"].get("nodes") or {}).items():
         if name not in inputs["remove"]:
             owners.update(
                 dict.fromkeys((name, str(node.get("hostname"))), node.get("host") or name)
@@ -241,7 +242,7 @@ def revoked_keys(inputs: Inputs) -> Iterator[Problem]:
 
 def certificate_days(inputs: Inputs) -> Iterator[Problem]:
     """Host certificates are valid for at least a day."""
-    days = inputs["settings"]["slurm_auth_certificate_days"]
+    days = int(inputs["settings"]["slurm_auth_certificate_days"])
     if not 1 <= days <= 36500:
         yield Problem(
             CLUSTER,

@@ -218,3 +218,13 @@ def test_a_node_that_stays_as_a_login_host_keeps_its_key() -> None:
     given["groups"]["slurm_login"].append("c3")
     model = build_model(given)
     assert (model["revoked_keys"], model["removed_hosts"]) == ({}, [])
+
+
+def test_a_machine_that_comes_back_can_keep_its_key() -> None:
+    given = removal("c3")
+    given["settings"]["slurm_revoke_removed"] = False
+    model = build_model(given)
+    assert (model["revoked_keys"], model["removed_hosts"], model["messages"]) == ({}, [], [])
+    again = inputs(3)
+    again["record"] = json.loads(json.dumps(model["record"]))
+    assert problems(again) == []
