@@ -60,7 +60,7 @@ def _words(host: str, label: str, given: Mapping[str, t.Any], keys: str) -> Iter
 
 
 def values(inputs: Inputs) -> Iterator[Problem]:
-    """What a site writes stays one value, and a time is one that YAML has not counted."""
+    """Each value that a site writes stays one value, and times are text."""
     settings = inputs["settings"]
     yield from _of(CLUSTER, "slurm_conf", settings.get("slurm_conf"))
     yield from _of(CLUSTER, "slurm_cgroup_conf", settings.get("slurm_cgroup_conf"))
