@@ -28,10 +28,9 @@ def _of(host: str, label: str, given: t.Any) -> Iterator[Problem]:
     for name, value in given.items() if isinstance(given, dict) else ():
         where, shown = f"{label}.{name}", "the value" if _SECRET.search(str(name)) else repr(value)
         text = pairs.text_of(value)
-        inner = text[1:-1] if text[:1] == text[-1:] == '"' else text
         if not re.fullmatch(r"[A-Za-z0-9_.]+", str(name)):
             yield Problem(host, where, f"{name!r} is not a name of an option", "write one word")
-        if isinstance(value, dict) or _CONTROL.search(text) or '"' in inner:
+        if isinstance(value, dict) or _CONTROL.search(text) or '"' in pairs.unquoted(text):
             yield Problem(
                 host,
                 where,
