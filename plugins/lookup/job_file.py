@@ -47,7 +47,7 @@ import yaml
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-#: What a file may have, and its type.
+#: Variable that a file may set -> its type.
 KEYS: dict[str, type] = {
     "train_job": dict,
     "train_jobs": list,

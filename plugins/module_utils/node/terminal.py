@@ -12,7 +12,7 @@ import re
 
 #: Control characters (C0, DEL, C1) and the separators of lines and paragraphs, for a class of a regular expression.
 CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-#: Characters that change the direction of text, and bytes that were no UTF-8, which may be of C1.
+# Characters that change the direction of text, and bytes outside UTF-8, which may be of C1.
 _INVISIBLE = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNPRINTABLE = re.compile(rf"(?![\n\t])[{CONTROL}{_INVISIBLE}]")
 

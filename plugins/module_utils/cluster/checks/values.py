@@ -28,10 +28,9 @@ def _of(host: str, label: str, given: t.Any) -> Iterator[Problem]:
     for name, value in given.items() if isinstance(given, dict) else ():
         where, shown = f"{label}.{name}", "the value" if _SECRET.search(str(name)) else repr(value)
         text = pairs.text_of(value)
-        inner = text[1:-1] if text[:1] == text[-1:] == '"' else text
         if not re.fullmatch(r"[A-Za-z0-9_.]+", str(name)):
             yield Problem(host, where, f"{name!r} is not a name of an option", "write one word")
-        if isinstance(value, dict) or _CONTROL.search(text) or '"' in inner:
+        if isinstance(value, dict) or _CONTROL.search(text) or '"' in pairs.unquoted(text):
             yield Problem(
                 host,
                 where,
@@ -60,7 +59,7 @@ def _words(host: str, label: str, given: Mapping[str, t.Any], keys: str) -> Iter
 
 
 def values(inputs: Inputs) -> Iterator[Problem]:
-    """What a site writes stays one value, and a time is one that YAML has not counted."""
+    """Each value that a site writes stays one value, and times are text."""
     settings = inputs["settings"]
     yield from _of(CLUSTER, "slurm_conf", settings.get("slurm_conf"))
     yield from _of(CLUSTER, "slurm_cgroup_conf", settings.get("slurm_cgroup_conf"))

@@ -29,9 +29,13 @@ def written(value: t.Any) -> str:
     Quotes around a value are those of the file, not a part of it.
     """
     text = text_of(value)
-    quoted = len(text) > 1 and text[0] == text[-1] == '"'
-    made = render_value(text[1:-1] if quoted else text)
-    return f'"{made}"' if quoted and not made.startswith('"') else made
+    made = render_value(unquoted(text))
+    return f'"{made}"' if unquoted(text) != text and not made.startswith('"') else made
+
+
+def unquoted(text: str) -> str:
+    """Return a value without the quotes around it."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def override(pairs: Sequence[Sequence[str]], own: Mapping[str, t.Any]) -> Pairs:

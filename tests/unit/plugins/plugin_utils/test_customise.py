@@ -99,6 +99,11 @@ def test_settings_become_lines() -> None:
     assert customise.conf_lines(settings) == "A=1\nC=yes\nD=no\nE=x\nE=y\nF=\n"
     assert customise.conf_lines({"MaxStartups": "1:2:3"}, " ") == "MaxStartups 1:2:3\n"
     assert customise.conf_lines({}) == ""
+    own = {"maxstartups": "1", "B": None}
+    assert (
+        customise.conf_lines({"MaxStartups": "2", "A": 1, "B": 1}, " ", own)
+        == "A 1\nmaxstartups 1\n"
+    )
 
 
 @pytest.mark.parametrize(

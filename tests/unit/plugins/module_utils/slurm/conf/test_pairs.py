@@ -14,6 +14,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.pairs
     text_of,
     written,
 )
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,16 @@ def test_a_value_is_read_as_it_was_given(value: t.Any, line: str) -> None:
     assert read.get("KillWait") == "1"
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', '"a"b"'])
+@example("a\\#b \\")
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters='"'), max_size=12))
+def test_any_text_is_one_value(value: str) -> None:
+    read = syntax.parse(f"SchedulerParameters={written(value)}\nKillWait=1\n")
+    assert read.scalars == {"SchedulerParameters": [value], "KillWait": ["1"]}
+    line = syntax.parse(f"PartitionName=a AllowGroups={written(value)} State=UP\n")
+    assert line.of("PartitionName") == [{"PartitionName": "a", "AllowGroups": value, "State": "UP"}]
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", 'a"b', '"a"b"', '"'])
 def test_what_no_line_can_have_is_refused(value: str) -> None:
     with pytest.raises(syntax.ConfError):
         written(value)
