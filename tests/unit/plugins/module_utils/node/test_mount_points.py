@@ -18,8 +18,9 @@ REFUSED: list[t.Any] = [
     "/lib64", "/lib64/x", "/boot/efi", "/dev/shm", "/proc", "/proc/1/root", "/sys/fs/cgroup", "/run", "/run/user",
     "/root", "/root/.ssh", "/tmp", "/tmp/x", "/var", "/var/", "/var/run/munge", "/var/lib", "/var/lib/dpkg/info",
     "/var/log", "/var/tmp", "/opt", "/opt/aws/bin", "etc", "", None, 7, ["/data"], "~", "/a/../etc", "/..",
-    "/data/.", "/./etc", "//etc", "/data//x", "/data/x y", "/data\n/etc", "/data\t", "/data\0", "/data\x1b[2J", "/{{ x }}", "/$HOME",
-    "/$(id)", "/`id`", "/a;b", "/a|b", "/a'b", '/a"b', "/a\\b", "/a*", "/a?", "/a#b", "/a,b", "/a\u202e", "/a\u200b",
+    "/data/.", "/./etc", "//etc", "/data//x", "/data/x y", "/data\n/etc", "/data\t", "/data\0", "/data\x1b[2J",
+    "/{{ x }}", "/$HOME", "/$(id)", "/`id`", "/a;b", "/a|b", "/a'b", '/a"b', "/a\\b", "/a*", "/a?", "/a#b", "/a,b",
+    "/a\u202e", "/a\u200b",
 ]  # fmt: skip
 KEPT = [
     "/home", "/home/", "/home/alice", "/data", "/fsx", "/fsx1", "/srv", "/srv/nfs", "/mnt", "/mnt/data", "/media",
