@@ -43,11 +43,10 @@ WRITABLE = [
     (r"/run/slurm-oci", BOTH, "sticky; a directory for each job"),
     (r"/shared/data", BOTH, "sticky; the test clusters' inventory declares it"),
     (
-        r"/shared/images/users",
+        r"/run/trainwright-enroot/\S+",
         BOTH,
-        "sticky; a directory for each user, of which the owner is checked",
+        "makes the directories of who asks, by the caller's own uid",
     ),
-    (r"/run/enroot|/var/lib/enroot/(cache|data|tmp)", BOTH, "sticky; a directory for each user"),
 ]
 # The system's own, in containers: a server's /run is not writable.
 SYSTEMS_WRITABLE = re.compile(
