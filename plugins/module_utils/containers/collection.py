@@ -10,6 +10,7 @@ import re
 import time
 import typing as t
 
+from ..node import acting
 from .image_errors import ImageError, from_os
 from .image_file import Image, Record, unlink
 from .store import Store
@@ -27,16 +28,8 @@ def _as_owner(path: str) -> t.Iterator[bool]:
     elif os.geteuid():
         yield False
     else:
-        groups, group = os.getgroups(), os.getegid()
-        os.setgroups([])
-        os.setegid(owner.st_gid)
-        os.seteuid(owner.st_uid)
-        try:
+        with acting.as_ids(owner.st_uid, owner.st_gid):
             yield True
-        finally:
-            os.seteuid(0)
-            os.setegid(group)
-            os.setgroups(groups)
 
 
 def stores(path: str) -> list[Store]:

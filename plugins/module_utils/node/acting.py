@@ -36,16 +36,23 @@ def as_user(name: str) -> t.Iterator[None]:
             f"{name or 'its owner'}: is not a user of this host, and root does not act in place of an unknown "
             "user -> run the task on a host that has the account"
         ) from None
-    groups, group = os.getgroups(), os.getegid()
+    with as_ids(entry.pw_uid, entry.pw_gid, os.getgrouplist(name, entry.pw_gid)):
+        yield
+
+
+@contextlib.contextmanager
+def as_ids(uid: int, gid: int, groups: t.Sequence[int] = ()) -> t.Iterator[None]:
+    """Act with these ids within the block; for root alone."""
+    own_groups, own_group = os.getgroups(), os.getegid()
     try:
-        os.setgroups(os.getgrouplist(name, entry.pw_gid))
-        os.setegid(entry.pw_gid)
-        os.seteuid(entry.pw_uid)
+        os.setgroups(groups)
+        os.setegid(gid)
+        os.seteuid(uid)
         yield
     finally:
         os.seteuid(0)
-        os.setegid(group)
-        os.setgroups(groups)
+        os.setegid(own_group)
+        os.setgroups(own_groups)
 
 
 def regular(path: str, flags: int) -> int:

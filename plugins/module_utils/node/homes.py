@@ -23,8 +23,8 @@ def is_missing(home: str) -> bool:
     try:
         with safe_path.parent(home) as (place, name):
             return place.lstat(name) is None
-    except FileNotFoundError:
-        return True
+    except (FileNotFoundError, PermissionError):
+        return True  # make_home reports what it may not do
     except safe_path.UnsafePathError as error:
         raise UsersError(str(error)) from None
 

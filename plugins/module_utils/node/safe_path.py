@@ -6,7 +6,7 @@ Root writes below directories that belong to users: homes, directories of a shar
 replace anything there at any moment, also between a check and the change. So each directory is opened
 from the one above it, and all changes are made relative to the open directory. A symbolic link is
 followed only where it is root's and nobody else can write to a directory above it (/var/run, /bin, a link
-that the site made in /). A process that is not root follows links as the kernel does: it has no rights
+that the site made in /). A process that is not root follows links as the kernel does: it lacks rights
 that the maker of a link could borrow.
 
 Runs on nodes: Python 3.9.
@@ -192,7 +192,7 @@ def parent(
 ) -> t.Iterator[tuple[Directory, str]]:
     """Open the directory of a path; yield it and the name in it. Raises as :func:`directory`.
 
-    make: as of :func:`directory`. follow: go on where the path itself is a link that root may follow.
+    make: as of :func:`directory`. follow: follow the path itself, too, where it is a link that root may follow.
     """
     for _link in range(_MOST_LINKS):
         above, name = os.path.split(path.rstrip("/"))
