@@ -523,7 +523,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for name, variables, groups, tags in found["hosts"]:
             name, warning = own_name(inventory, name, variables)
             if warning:
-                self.display.warning(warning)
+                self.display.warning(printable(warning))
             inventory.add_host(name)
             for key, value in variables.items():
                 inventory.set_variable(name, key, value)
