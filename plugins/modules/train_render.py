@@ -99,9 +99,12 @@ images:
   type: list
   elements: dict
   sample: [{name: pytorch, reference: "nvcr.io/nvidia/pytorch:25.06-py3"}]
+user: {description: "User who runs the module, and would own the jobs.", returned: always, type: str, sample: alice}
 error: {description: Kind of the error., returned: failure, type: str, sample: invalid}
 """
 
+import os
+import pwd
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
@@ -153,6 +156,15 @@ def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
     return [{"name": name, "reference": source} for name, source in found.items()]
 
 
+def user() -> str:
+    """Return the name of the user who runs this, or the uid of one without an entry."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def work(slurm: session.Session) -> dict[str, t.Any]:
     """Return the module's result."""
     params = slurm.params
@@ -174,6 +186,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             },
             "directories": sorted({path for job in planned for path in directories(job)}),
             "images": images(planned),
+            "user": user(),
         }
     except jobs.JobError as error:
         raise SlurmError("invalid", str(error)) from error
