@@ -53,7 +53,9 @@ def test_values_cannot_become_directives_or_commands(site: Converged) -> None:
 
 def test_jobs_of_root_are_refused_before_root_writes(site: Converged) -> None:
     """This run connects as root and does not name an owner."""
-    job = described("ofroot", launcher="batch", command="true", tasks_per_node=None, logs=f"{PLACE}/new")
+    job = described(
+        "ofroot", launcher="batch", command="true", tasks_per_node=None, logs=f"{PLACE}/new"
+    )
     run = site.play("train.yml", rc=2, train_job=job)
     assert "the jobs would be root's" in run.output, run.output
     assert not site.as_user("alice", f"ls {PLACE}; squeue -h -n ofroot")
