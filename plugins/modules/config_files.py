@@ -78,7 +78,8 @@ options:
       block:
         description:
           - Manage only the lines between C(# BEGIN marker) and C(# END marker); the rest of the file is not
-            changed. An existing block stays where it is.
+            changed. An existing block stays where it is, unless that is after the first match of
+            O(files[].block.insertbefore), or before the last match of O(files[].block.insertafter).
         type: dict
         suboptions:
           marker: {description: Text that names the block., type: str, required: true}
