@@ -44,6 +44,10 @@ def test_users_and_groups_with_all_commands() -> None:
         rule({"username": "eve"}, commands=[{"command": "ALL", "negated": True}]),
         rule({"username": "eve"}, runas=[{"username": "postgres"}]),
         rule({"username": "eve"}, host="other"),
+        {
+            **rule({"username": "eve"}),
+            "Host_List": [{"hostname": "ALL"}, {"hostname": "ctl1", "negated": True}],
+        },
         rule({"username": "eve", "negated": True}),
         rule({"username": "ALL"}),
         # Each would change what the line of pam_access means.
