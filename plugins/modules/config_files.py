@@ -172,7 +172,12 @@ FILE = {
 def refuse_others(paths: list[str]) -> None:
     """Raise FilesError where somebody other than root could change one of the directories."""
     for path in paths:
-        fault = trusted_path.fault_of_tree(path)
+        try:
+            fault = trusted_path.fault_of_tree(path)
+        except OSError as error:
+            raise files.FilesError(
+                f"{path}: {error.filename or path}: {error.strerror}. Remedy: check the storage and its rights for root"
+            ) from error
         if fault:
             raise files.FilesError(
                 f"{path}: {fault}, and root would install what is in it. Remedy: find out who wrote there, move it "
