@@ -19,9 +19,10 @@ import threading
 import time
 import typing as t
 
+from ..node.acting import user_name
 from ..node.safe_path import Directory, UnsafePathError, directory
 from ..node.trusted_path import fault_of_directory
-from .image_errors import ImageError, user_name
+from .image_errors import ImageError
 
 DIRECTORIES = "/run/trainwright-enroot/directories"
 IMAGES = "/run/trainwright-enroot/images"

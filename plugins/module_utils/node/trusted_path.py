@@ -5,18 +5,10 @@
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 
+from .acting import user_name
 from .safe_path import Directory, UnsafePathError, directory
-
-
-def user_name(uid: int) -> str:
-    """Return the name of a user, or its number where this host does not know it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _fault_of_entry(path: str, seen: os.stat_result) -> str:
