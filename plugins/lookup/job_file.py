@@ -108,7 +108,7 @@ def _check_values(found: t.Any) -> None:
         elif isinstance(value, list):
             waiting += [(one, depth + 1) for one in value]
         elif value is not None and not isinstance(value, (str, int, float)):
-            raise ValueError(f"{value!r} is a {type(value).__name__}, and belongs into quotes")
+            raise ValueError(f"{value!r} is a {type(value).__name__}: write it in quotes")
 
 
 def _file(path: str, name: t.Any) -> str:

@@ -78,7 +78,8 @@ options:
       block:
         description:
           - Manage only the lines between C(# BEGIN marker) and C(# END marker); the rest of the file is not
-            changed. An existing block stays where it is.
+            changed. An existing block stays where it is, unless that is after the first match of
+            O(files[].block.insertbefore), or before the last match of O(files[].block.insertafter).
         type: dict
         suboptions:
           marker: {description: Text that names the block., type: str, required: true}
@@ -171,7 +172,12 @@ FILE = {
 def refuse_others(paths: list[str]) -> None:
     """Raise FilesError where somebody other than root could change one of the directories."""
     for path in paths:
-        fault = trusted_path.fault_of_tree(path)
+        try:
+            fault = trusted_path.fault_of_tree(path)
+        except OSError as error:
+            raise files.FilesError(
+                f"{path}: {error.filename or path}: {error.strerror}. Remedy: check the storage and its rights for root"
+            ) from error
         if fault:
             raise files.FilesError(
                 f"{path}: {fault}, and root would install what is in it. Remedy: find out who wrote there, move it "

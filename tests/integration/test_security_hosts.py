@@ -27,7 +27,7 @@ def days_left(site: Converged, host: str) -> int:
 
 @pytest.mark.systems("debian13")
 def test_a_node_that_calls_itself_a_mirror_is_that_for_nobody(site: Converged) -> None:
-    """Two runs; by the way, certificates get another validity and get the old one back."""
+    """Two runs, which also change the validity of the certificates and change it back."""
     assert days_left(site, LIAR) > 300
     site.run(LIAR, "cp -p /etc/hosts /root/hosts.kept; hostname mirror.example")
     try:

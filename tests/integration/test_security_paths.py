@@ -107,7 +107,7 @@ def test_root_reads_and_writes_as_the_owner_of_a_job(places: Converged) -> None:
     )
     seen = places.run(
         "login1",
-        f"grep -c {secret!r} {MINE}/shadow.html; cat /root/victim; test ! -e /root/r.html;"
+        f"grep -cF -- {secret!r} {MINE}/shadow.html; cat /root/victim; test ! -e /root/r.html;"
         f" stat -c '%U %F' {MINE}/r.html {MINE}/shadow.html",
     )
     assert seen.splitlines() == ["0", "precious", "alice regular file", "alice regular file"]

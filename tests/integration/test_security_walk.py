@@ -118,7 +118,7 @@ def secret_files() -> dict[str, Rights]:
 
 
 def needles(secrets: dict[str, bytes]) -> list[tuple[str, str]]:
-    """Texts that betray a secret: its first bytes as they are, in base64 and in hexadecimal, and its digest."""
+    """Texts that betray a secret: its first bytes as they are, in base64 and in hexadecimal."""
     found = []
     for name, secret in secrets.items():
         # A key of OpenSSH begins with its public half.

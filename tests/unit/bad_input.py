@@ -207,6 +207,8 @@ CASES = [
          "control characters", {"slurm_cgroup_conf": {"CgroupPlugin": "autodetect\x1b"}}),
     Case("option-of-slurmdbd", "cluster", "slurmdbd_conf.PurgeJobsAfter", "did you mean PurgeJobAfter",
          "correct or remove", {"slurmdbd_conf": {"PurgeJobsAfter": "1month"}}),
+    Case("archive-in-tmp", "cluster", "slurmdbd_conf.ArchiveDir", "is /tmp: the daemon has a /tmp of its own",
+         "outside /tmp", {"slurmdbd_conf": {"ArchiveJobs": True}}),
     Case("quote-in-an-option", "cluster", "slurmdbd_conf.Parameters", "does not fit on one line", "double quotes",
          {"slurmdbd_conf": {"Parameters": 'a"b'}}),
     Case("plugstack-of-two-lines", "cluster", "slurm_plugstack[0]", "does not fit on one line", "entry of its own",

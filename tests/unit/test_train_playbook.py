@@ -59,7 +59,7 @@ def test_one_source_of_the_description(tmp_path: Path) -> None:
         ("train_jobs: {}", "train_jobs: is {} -> a list"),
         ("train_wait: 'no'", "train_wait: is 'no' -> a true or false"),
         ("train_job: !!python/object/apply:os.system [id]", "cannot be read as plain YAML"),
-        ("train_job: {time: 2026-01-01}", "belongs into quotes"),
+        ("train_job: {time: 2026-01-01}", "write it in quotes"),
         ("train_job: &a {b: *a}", "it is too deep"),
         ("train_job: {a: &a [1,1,1,1,1,1,1,1,1,1], b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,"
          "*b,*b,*b], d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c], e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]}", "too many values"),

@@ -3,8 +3,8 @@
 """Refuses answers that are not AWS' own, or not whole: a proxy's page with status 200, a body that was cut off.
 
 botocore reads such an answer as one without any item, so that a region, or a cluster's file systems, would vanish
-without an error. Here it becomes an error that botocore tries again like an error of the server. So does the number of
-tries end where nobody answers: a region that is down costs seconds, not minutes.
+without an error. Here it becomes an error that botocore tries again like an error of the server. A call
+that nobody answers is tried less often, so a region that is down costs about a minute.
 
 Source: the events before-parse and needs-retry of botocore's endpoint.py.
 """

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
-import pwd
 
+from ..node.acting import user_name
 from ..node.terminal import printable
 
 
@@ -30,14 +30,6 @@ def human(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def user_name(uid: int) -> str:
-    """Return the name of a user, or its number where this host does not know it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def from_os(error: OSError, path: str) -> ImageError:

@@ -12,7 +12,8 @@ import json
 import os
 import typing as t
 
-from .image_errors import ImageError, from_os, user_name
+from ..node.acting import user_name
+from .image_errors import ImageError, from_os
 from .image_file import IMAGE
 from .store import Store
 

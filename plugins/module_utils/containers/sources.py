@@ -16,7 +16,8 @@ import socket
 import subprocess
 import typing as t
 
-from .image_errors import ImageError, free_space, human, no_space, user_name
+from ..node.acting import user_name
+from .image_errors import ImageError, free_space, human, no_space
 from .image_file import CHUNK, IMAGE, Record, fault_of, read_record, sha256_of
 
 #: Kept images are read often and written once: zstd packs well and unpacks fast.

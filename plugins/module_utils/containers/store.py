@@ -29,7 +29,8 @@ import stat
 import time
 import typing as t
 
-from .image_errors import ImageError, from_os, user_name
+from ..node.acting import user_name
+from .image_errors import ImageError, from_os
 from .image_file import IMAGE, Image, Record, checked_name, fault_of, read_record, unlink
 from .sources import Say, Source, silent, source_of
 

@@ -19,9 +19,10 @@ import threading
 import time
 import typing as t
 
+from ..node.acting import user_name
 from ..node.safe_path import Directory, UnsafePathError, directory
 from ..node.trusted_path import fault_of_directory
-from .image_errors import ImageError, user_name
+from .image_errors import ImageError
 
 DIRECTORIES = "/run/trainwright-enroot/directories"
 IMAGES = "/run/trainwright-enroot/images"
@@ -77,10 +78,11 @@ def make(parent: str, name: str, uid: int, gid: int, mode: int = 0o700) -> str:
                     os.mkdir(name, 0o700, dir_fd=place.fd)
             own = place.open(name, os.O_RDONLY | os.O_DIRECTORY)
             try:
-                if os.fstat(own).st_uid != uid:
-                    os.fchown(own, uid, gid)
-                if not seen or mode == 0o700:
+                new = os.fstat(own).st_uid != uid
+                if new or mode == 0o700:
                     os.fchmod(own, mode)
+                if new:
+                    os.fchown(own, uid, gid)
             finally:
                 os.close(own)
     except ImageError as error:

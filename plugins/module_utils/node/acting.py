@@ -19,6 +19,14 @@ class UnknownUserError(Exception):
     """A user whose rights root cannot take on; the message has the cause and the remedy."""
 
 
+def user_name(uid: int) -> str:
+    """Return the name of a user, or its number where this host does not know it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 @contextlib.contextmanager
 def as_user(name: str) -> t.Iterator[None]:
     """Act as a user within the block; a process that is not root keeps its own rights.

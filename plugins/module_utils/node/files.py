@@ -98,7 +98,8 @@ def resolve_owner(name: str | None, database: str, path: str, check: bool) -> in
 def edit_block(text: str, block: str | None, spec: dict) -> str:
     """Text with the block between its markers replaced, added, or removed (block None).
 
-    spec: marker, insertbefore, insertafter. A block that is there stays where it is.
+    spec: marker, insertbefore, insertafter. A block that is there stays where it is, unless that is on the
+    wrong side of the line that the spec names: an older release, or another role, put it there.
     """
     begin, end = "# BEGIN %s" % spec["marker"], "# END %s" % spec["marker"]
     lines = text.splitlines(keepends=True)
@@ -118,25 +119,29 @@ def edit_block(text: str, block: str | None, spec: dict) -> str:
                 "has the line %r without %r. Remedy: restore the end line, or delete the block "
                 "by hand" % (begin, end)
             ) from None
-        return "".join(lines[:first] + wanted + lines[last + 1 :])
+        others = lines[:first] + lines[last + 1 :]
+        place = _place(others, spec)
+        wrong = place is not None and (first > place if spec.get("insertbefore") else first < place)
+        number = place if wrong else first
+        return "".join(others[:number] + wanted + others[number:])
     if block is None:
         return text
-    return "".join(_insert(lines, wanted, spec))
+    number = _place(lines, spec)
+    if number is None:
+        number = 0 if spec.get("insertbefore") == "BOF" else len(lines)
+    return "".join(lines[:number] + wanted + lines[number:])
 
 
-def _insert(lines: list[str], wanted: list[str], spec: dict) -> list[str]:
+def _place(lines: list[str], spec: dict) -> int | None:
+    """Return where the line that the spec names begins or ends, None without such a line."""
     before, after = spec.get("insertbefore"), spec.get("insertafter")
-    if before == "BOF":
-        return wanted + lines
-    if before:
-        for number, line in enumerate(lines):
-            if re.search(before, line):
-                return lines[:number] + wanted + lines[number:]
+    numbers = range(len(lines))
+    if before and before != "BOF":
+        return next((number for number in numbers if re.search(before, lines[number])), None)
     if after and after != "EOF":
-        for number in range(len(lines) - 1, -1, -1):
-            if re.search(after, lines[number]):
-                return lines[: number + 1] + wanted + lines[number + 1 :]
-    return lines + wanted
+        found = (number + 1 for number in reversed(numbers) if re.search(after, lines[number]))
+        return next(found, None)
+    return None
 
 
 def as_text(data: bytes | None, secret: bool) -> str:

@@ -32,7 +32,10 @@ def parse_sudoers(text: str, host: str) -> dict[str, list[str]]:
     except ValueError:
         return found
     for rule in rules:
-        if not any(item.get("hostname") in ("ALL", host) for item in rule.get("Host_List") or []):
+        places = [
+            one for one in rule.get("Host_List") or [] if one.get("hostname") in ("ALL", host)
+        ]
+        if not places or any(one.get("negated") for one in places):
             continue
         if not any(_allows_all(spec) for spec in rule.get("Cmnd_Specs") or []):
             continue

@@ -11,8 +11,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
-
+from . import keyed
 from .terminal import PrintableError
 
 STAMPS = "/var/lib/trainwright/stamps"

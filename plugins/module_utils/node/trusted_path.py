@@ -5,18 +5,10 @@
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 
+from .acting import user_name
 from .safe_path import Directory, UnsafePathError, directory
-
-
-def user_name(uid: int) -> str:
-    """Return the name of a user, or its number where this host does not know it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _fault_of_entry(path: str, seen: os.stat_result) -> str:
@@ -45,6 +37,11 @@ def fault_of_directory(place: Directory, sticky: bool = False) -> str:
     return f"{place.path} is open to others"
 
 
+def _fail(error: OSError) -> None:
+    """Do not pass over a directory that root cannot read, as os.walk does."""
+    raise error
+
+
 def fault_of_tree(path: str) -> str:
     """Return why a directory, an entry in it, or a directory above it is not root's alone, "" if all are.
 
@@ -58,7 +55,7 @@ def fault_of_tree(path: str) -> str:
             fault = fault_of_directory(place, sticky=missing)
     except UnsafePathError as error:
         return str(error)
-    for above, directories, files in os.walk(path) if not missing else ():
+    for above, directories, files in os.walk(path, onerror=_fail) if not missing else ():
         for name in (*directories, *files):
             here = os.path.join(above, name)
             fault = fault or _fault_of_entry(here, os.lstat(here))

@@ -196,10 +196,12 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
     for host, entry in (inputs["record"].get("hosts") or {}).items():
         owners[entry["name"]] = host
     for name, node in (inputs["record"].get("nodes") or {}).items():
+        host = node.get("host") or name
         if name not in inputs["remove"]:
-            owners.update(
-                dict.fromkeys((name, str(node.get("hostname"))), node.get("host") or name)
-            )
+            owners[name] = host
+            # One that answered may have another host name by now, and EC2 gives the old one to the next instance.
+            if host not in inputs["facts"]:
+                owners[str(node.get("hostname") or name)] = host
     for host in hosts:
         owners.update(dict.fromkeys((short_name(host), name_of(inputs, host)), host))
     owners = {name.lower(): host for name, host in owners.items()}
@@ -216,14 +218,12 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
         elif owner != host:
             why = f"{hostname}, which is a name of {owner}"
         if why:
-            yield Problem(
-                host,
-                "hostname",
-                f"the machine calls itself {why}",
-                f"find out who changed it, then: hostnamectl set-hostname {name_of(inputs, host)}"
-                if owner != host
-                else f"hostnamectl set-hostname {name_of(inputs, host)}",
-            )
+            remedy = f"hostnamectl set-hostname {name_of(inputs, host)}"
+            if owner != host:
+                remedy = f"find out who changed it, then: {remedy}"
+            if owner not in hosts:
+                remedy = f"if the node {owner} is gone, remove it first (remove_nodes); otherwise {remedy}"
+            yield Problem(host, "hostname", f"the machine calls itself {why}", remedy)
 
 
 def revoked_keys(inputs: Inputs) -> Iterator[Problem]:

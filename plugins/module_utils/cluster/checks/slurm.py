@@ -13,6 +13,7 @@ from ..inputs import (
     Problem,
     cluster_version,
     declared_nodes,
+    is_true,
     is_under,
     label_of,
     parse_version,
@@ -219,10 +220,31 @@ def paths(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def private_tmp(inputs: Inputs) -> Iterator[Problem]:
+    """Nothing that a daemon has to keep is in /tmp, where it has a directory of its own (PrivateTmp)."""
+    settings = inputs["settings"]
+    kept = {"slurm_state_save_location": str(settings["slurm_state_save_location"])}
+    given = settings.get("slurmdbd_conf") or {}
+    archive = {str(key).lower(): value for key, value in given.items()}
+    if any(key.startswith("archive") and is_true(value) for key, value in archive.items()):
+        kept["slurmdbd_conf.ArchiveDir"] = str(
+            archive.get("archivedir") or "/tmp"
+        )  # Slurm's default
+    for where, path in kept.items():
+        if is_under(path, "/tmp") or is_under(path, "/var/tmp"):
+            yield Problem(
+                CLUSTER,
+                where,
+                f"is {path}: the daemon has a /tmp of its own, which is deleted when the daemon stops",
+                "write a directory outside /tmp and /var/tmp, such as one below /var/spool",
+            )
+
+
 CHECKS: tuple[Check, ...] = (
     options,
     line_options,
     ports,
     numbers,
     paths,
+    private_tmp,
 )

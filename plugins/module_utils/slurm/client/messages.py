@@ -30,8 +30,8 @@ _DATABASE = (
 _ACCOUNTING = "set AccountingStorageType=accounting_storage/slurmdbd in slurm.conf and run slurmdbd"
 _MAY = (
     "only root, SlurmUser, or a user with AdminLevel operator or administrator in the "
-    "accounting may do this: run the task as one (become), or with a token of one (rest_token); jobs "
-    "are the other way round, root may not submit any (DisableRootJobs): become their owner"
+    "accounting may do this: run the task as one (become), or with a token of one (rest_token). "
+    "To submit a job, become its owner instead: root may not submit any (DisableRootJobs)"
 )
 _TOKEN = (
     "make a new token (scontrol token username=NAME lifespan=SECONDS) for the user in rest_user"

@@ -281,6 +281,10 @@ def test_a_users_images(open_directory: Path) -> None:
     (users / "nobody").chmod(0o700)
     assert user_directories.make_store(str(users), nobody, nobody) == ""
     assert _seen(users / "nobody") == (nobody, 0o700), "the user may close it"
+    (users / "nobody").rmdir()
+    (users / "nobody").mkdir(0o700)
+    assert user_directories.make_store(str(users), nobody, nobody) == ""
+    assert _seen(users / "nobody") == (nobody, 0o755), "an earlier call was interrupted"
     assert "does not exist" in user_directories.make_store(str(users), ALICE, ALICE)
     assert "cannot have" in user_directories.make_store(str(users), 0, 0)
     assert os.listdir(users) == ["nobody"]

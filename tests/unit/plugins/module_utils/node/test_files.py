@@ -192,6 +192,27 @@ class TestBlock:
         text = files.edit_block("a1\na2\nb\n", "x", {"marker": "tw", **place})
         assert text.replace("# BEGIN tw\nx\n# END tw", "BLOCK").split() == expected.split()
 
+    @pytest.mark.parametrize(
+        ("text", "place", "expected"),
+        [
+            ("BLOCK a1 a2 b", {"insertbefore": "^a"}, "BLOCK a1 a2 b"),
+            ("a1 BLOCK a2 b", {"insertbefore": "^a"}, "BLOCK a1 a2 b"),
+            ("BLOCK a1 a2 b", {"insertafter": "^a"}, "a1 a2 BLOCK b"),
+            ("a1 a2 b BLOCK", {"insertafter": "^a"}, "a1 a2 b BLOCK"),
+            ("a1 BLOCK a2 b", {"insertbefore": "^nothing"}, "a1 BLOCK a2 b"),
+            ("a1 BLOCK a2 b", {"insertbefore": "BOF"}, "a1 BLOCK a2 b"),
+            ("a1 BLOCK a2 b", {}, "a1 BLOCK a2 b"),
+        ],
+    )
+    def test_a_block_on_the_wrong_side_is_moved(self, text, place, expected):
+        def lines(words):
+            return words.replace(" ", "\n").replace("BLOCK", "# BEGIN tw\nx\n# END tw") + "\n"
+
+        spec = {"marker": "tw", **place}
+        assert files.edit_block(lines(text), "x", spec) == lines(expected)
+        assert files.edit_block(lines(expected), "x", spec) == lines(expected)
+        assert files.edit_block(lines(text), None, spec) == "a1\na2\nb\n"
+
     def test_a_link_is_followed(self, tmp_path):
         (tmp_path / "real").write_text("x\n")
         (tmp_path / "link").symlink_to("real")

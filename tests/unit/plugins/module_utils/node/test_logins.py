@@ -44,6 +44,10 @@ def test_users_and_groups_with_all_commands() -> None:
         rule({"username": "eve"}, commands=[{"command": "ALL", "negated": True}]),
         rule({"username": "eve"}, runas=[{"username": "postgres"}]),
         rule({"username": "eve"}, host="other"),
+        {
+            **rule({"username": "eve"}),
+            "Host_List": [{"hostname": "ALL"}, {"hostname": "ctl1", "negated": True}],
+        },
         rule({"username": "eve", "negated": True}),
         rule({"username": "ALL"}),
         # Each would change what the line of pam_access means.
@@ -105,3 +109,14 @@ def test_logins_are_judged_before_the_system_admits_local_users(text: str, syste
     assert once.index("pam_access.so") < once.index(system)
     assert files.edit_block(once, entry["content"], entry["block"]) == once
     assert files.edit_block(once, None, entry["block"]) == text
+
+
+def test_a_rule_behind_the_lines_of_the_system_moves_before_them() -> None:
+    path = ROOT / "roles/login_access/vars/main/files.yml"
+    entry = yaml.safe_load(path.read_text(encoding="utf-8"))["__login_access_block"]
+    behind = {"marker": entry["block"]["marker"], "insertafter": entry["block"]["insertbefore"]}
+    for text in (RHEL, DEBIAN):
+        older = files.edit_block(text, "account required pam_slurm_adopt.so\n", behind)
+        assert files.edit_block(older, entry["content"], entry["block"]) == files.edit_block(
+            text, entry["content"], entry["block"]
+        )

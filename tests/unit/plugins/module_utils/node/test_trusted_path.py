@@ -72,6 +72,24 @@ def test_what_does_not_exist_yet_is_made_by_root(published: Path, open_directory
     assert "has the mode 0777" in fault_of_tree(str(missing))
 
 
+def test_a_directory_that_cannot_be_read_is_not_trusted(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On storage with root_squash, root may not look into each directory."""
+    closed = published / "pool"
+    closed.mkdir()
+    scan = os.scandir
+
+    def refusing(path: t.Any) -> t.Any:
+        if str(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(config_files.files.FilesError, match=f"{closed}: Permission denied"):
+        config_files.refuse_others([str(published)])
+
+
 def test_the_module_writes_nothing_before(
     published: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -14,6 +14,7 @@ from .cases import (
     fact,
     limited,
     node,
+    problems,
     recorded,
     renamed,
     setting,
@@ -61,7 +62,8 @@ CASES: list[Case] = [
     ("same host name", fact("c1", hostname="c2"), "c1, c2", "hostname", "host name c2", "hostnamectl"),
     ("name of the controller", fact("c1", hostname="CTL"), "c1", "hostname", "a name of ctl",
      "who changed it, then: hostnamectl set-hostname c1"),
-    ("name of a recorded node", claimed("ip-10-0-0-6"), "c1", "hostname", "a name of c3", "hostnamectl"),
+    ("name of a recorded node", claimed("ip-10-0-0-6"), "c1", "hostname", "a name of c3",
+     "if the node c3 is gone, remove it first"),
     ("lines as a host name", fact("c1", hostname="x\nPrologSlurmctld=/tmp/x"), "c1", "hostname",
      "'x\\nPrologSlurmctld=/tmp/x', which is not a host name", "hostnamectl set-hostname c1"),
     ("options as a host name", fact("c1", hostname="x Gres=gpu:9"), "c1", "hostname", "not a host name", "hostnamectl"),
@@ -86,3 +88,14 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+def test_a_host_name_that_another_host_gave_up_is_free() -> None:
+    """Instances of EC2 are named after their addresses, which go to other instances later."""
+    given = recorded()
+    given["record"]["nodes"]["c2"]["hostname"] = "ip-10-0-0-4"
+    given["facts"]["c1"]["hostname"] = "ip-10-0-0-4"
+    given["facts"]["c2"]["hostname"] = "ip-10-0-0-9"
+    assert not [problem for problem in problems(given) if problem.variable == "hostname"]
+    del given["facts"]["c2"]
+    assert [problem.host for problem in problems(given) if problem.variable == "hostname"] == ["c1"]

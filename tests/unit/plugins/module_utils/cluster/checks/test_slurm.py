@@ -40,6 +40,10 @@ CASES: list[Case] = [
     ("job tmp in /tmp", setting("slurm_job_tmp", "/tmp/jobs"), "cluster", "slurm_job_tmp", "is in /tmp", "own disks"),
     ("relative job tmp", setting("slurm_job_tmp", "jobs"), "cluster", "slurm_job_tmp", "not an absolute path",
      "own disks"),
+    ("state in /tmp", setting("slurm_state_save_location", "/var/tmp/state"), "cluster", "slurm_state_save_location",
+     "deleted when the daemon stops", "below /var/spool"),
+    ("archive in /tmp", setting("slurmdbd_conf", {"ArchiveJobs": True}), "cluster", "slurmdbd_conf.ArchiveDir",
+     "is /tmp: ", "below /var/spool"),
     ("state is spool", setting("slurm_spool_dir", "/var/spool/slurmctld/"), "cluster", "slurm_spool_dir",
      "overwrite each other", "its own directory"),
 ]  # fmt: skip
