@@ -17,9 +17,9 @@ positional: group_names, groups, hostvars, hosts_in_run
 options:
   _input:
     description: >-
-      C(ports), the variable C(slurm_ports); C(rest_port), the variable C(slurm_rest_port); C(users), the variable
-      C(cluster_users); C(uid), the variable C(slurm_user_uid); C(groups), the variable C(cluster_groups);
-      C(slurm_conf) and C(plugstack), the variables C(slurm_conf) and C(slurm_plugstack).
+      Variables of the cluster: C(ports) is C(slurm_ports), C(rest_port) C(slurm_rest_port), C(uid) C(slurm_user_uid),
+      C(users) C(cluster_users), C(groups) C(cluster_groups), C(accounts) C(slurm_accounts), C(slurm_conf) itself,
+      C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts).
     type: dict
     required: true
   group_names:
@@ -61,6 +61,7 @@ _value:
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_files import (
+    mount_files,
     needed_files,
 )
 
@@ -88,15 +89,31 @@ def _addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Any]) -> list[
 
 def _mappings(value: t.Any) -> list[t.Mapping[str, t.Any]]:
     """Return the mappings of a list, none for anything else."""
-    return [item for item in value if isinstance(item, t.Mapping)] if isinstance(value, list) else []
+    return (
+        [item for item in value if isinstance(item, t.Mapping)] if isinstance(value, list) else []
+    )
 
 
 def _files(settings: t.Mapping[str, t.Any], group_names: t.Collection[str]) -> list[str]:
-    """Return the programs and plugins to look for on a host of these groups, and the users' shells."""
+    """Return the files to look for on a host: programs and plugins, users' shells, sources of mounts."""
     needed = needed_files(settings.get("slurm_conf"), settings.get("plugstack"))
     found = [path for item in needed if {*item.groups} & {*group_names} for path in item.paths]
     shells = (str(user.get("shell") or "") for user in _mappings(settings.get("users")))
-    return list(dict.fromkeys([*found, *(shell for shell in shells if shell.startswith("/"))]))
+    found += [shell for shell in shells if shell.startswith("/")]
+    found += [path for _index, _key, path in mount_files(settings.get("mounts"))]
+    return list(dict.fromkeys(found))
+
+
+def _account_users(accounts: t.Any) -> list[str]:
+    """Return the users of a tree of accounts."""
+    names = []
+    for account in _mappings(accounts):
+        listed = account.get("users")
+        for user in listed if isinstance(listed, list) else []:
+            name = user.get("name") if isinstance(user, t.Mapping) else user
+            names += [name] if isinstance(name, str) else []
+        names += _account_users(account.get("accounts"))
+    return names
 
 
 def node_probes(
@@ -128,6 +145,8 @@ def node_probes(
     names = [str(item["name"]) for item in (*users, *user_groups) if item.get("name")]
     others = [user["groups"] for user in users if isinstance(user.get("groups"), list)]
     names += [str(name) for listed in others for name in listed]
+    if users and "slurm_controller" in group_names:
+        names += _account_users(settings.get("accounts"))
     gids = [_number(item.get("gid")) for item in (*users, *user_groups)]
     # A user without a group gets one of its own, with its uid.
     gids += [_number(user.get("uid")) for user in users if not user.get("gid")]

@@ -25,6 +25,30 @@ _ON_CONTROLLERS = ("job_submit", "jobcomp", "mcs", "preempt", "priority", "sched
 _SCRIPTS = {"job_submit": "job_submit.lua"}
 
 
+#: File systems of a device.
+LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "iso9660", "squashfs", "vfat", "xfs")
+#: File systems of the kernel, and of storage whose packages bring mount.NAME; any other needs its mount.NAME before.
+FILE_SYSTEMS = (
+    *LOCAL,
+    *(
+        "9p",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "efs",
+        "glusterfs",
+        "gfs2",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "none",
+        "ocfs2",
+    ),
+    *("overlay", "tmpfs", "virtiofs", "wekafs", "zfs"),
+)
+
+
 class Needed(t.NamedTuple):
     """A file: its variable, the word that names it, the paths of which one must be there, and where.
 
@@ -49,9 +73,6 @@ def _plugins(name: str, value: object, directories: list[str], version: str) -> 
     for word, file, hint in valid.unknown_plugins(name, pairs.text_of(value), version):
         paths = (f"{file}.so", *(f"{place}/{file}.so" for place in directories)) if file else ()
         yield Needed(f"slurm_conf.{name}", word, paths, groups, hint)
-
-
-
 
 
 def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> list[Needed]:
@@ -85,4 +106,18 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
             file = words[1]
             places = () if file.startswith("/") else tuple(f"{at}/{file}" for at in directories)
             found.append(Needed(f"slurm_plugstack[{index}]", file, (file, *places), _SPANK))
+    return found
+
+
+def mount_files(mounts: object) -> list[tuple[int, str, str]]:
+    """Return (index, key, path) of what each mount needs on its host: its helper, a local source."""
+    found = []
+    for index, mount in enumerate(mounts if isinstance(mounts, (list, tuple)) else []):
+        if not isinstance(mount, dict):
+            continue
+        kind, source = str(mount.get("fstype") or "nfs"), str(mount.get("source") or "")
+        if kind not in FILE_SYSTEMS and re.fullmatch(r"[A-Za-z0-9_.-]+", kind):
+            found.append((index, "fstype", f"/sbin/mount.{kind}"))
+        if kind in (*LOCAL, "none") and re.fullmatch(r"/[^/].*", source):
+            found.append((index, "source", source))
     return found

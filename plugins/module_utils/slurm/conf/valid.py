@@ -11,6 +11,7 @@ import difflib
 import re
 import typing as t
 
+from . import parameters
 from . import value_tables as data
 from .syntax import version_key
 
@@ -43,6 +44,11 @@ def in_release(table: str, version: str) -> list[str]:
             continue
         words.append(word)
     return words
+
+
+def _newer(version: str) -> bool:
+    """Tell whether a Slurm is newer than the tables, and may have words and plugins that they lack."""
+    return version_key(version) > version_key(parameters.VERSIONS[-1])
 
 
 def _number(kind: str, text: str) -> Fault | None:
@@ -84,12 +90,14 @@ def _choice(file: str, name: str, text: str, version: str) -> Fault | None:
 def fault(file: str, name: str, text: str, version: str) -> Fault | None:
     """Return why Slurm cannot read the value of an option; None if it can. Plugins are for plugin_faults.
 
-    file: slurm.conf, cgroup.conf, PartitionName or NodeName.
+    file: slurm.conf, cgroup.conf, PartitionName or NodeName; the tables do not have slurmdbd.conf.
     """
     key = name.lower()
+    if file == "slurmdbd.conf":
+        return None
     if file == "PartitionName" and key in {item.lower() for item in data.TEXT_IN_PARTITIONS}:
         return None
-    if (file, key) in _CHOICES:
+    if (file, key) in _CHOICES and not _newer(version):
         return _choice(file, key, text, version)
     kind = _TYPE_OF.get(key)
     if kind == "boolean":
@@ -118,14 +126,17 @@ def unknown_plugins(name: str, text: str, version: str) -> Iterator[tuple[str, s
     """
     kind, several = plugin_of(name) or ("", False)
     known = in_release(data.PLUGINS[kind], version)
+    if _newer(version):
+        return
     for word in filter(None, (part.strip() for part in (text.split(",") if several else [text]))):
         given, _slash, plugin = word.rpartition("/")
+        if kind == "mpi":  # pmix_v4 is the plugin pmix, built for that version
+            plugin = re.sub(r"\Apmix_v\d+\Z", "pmix", plugin)
         if (given == kind or (not given and kind in data.SHORT)) and plugin in known:
             continue
         if not given and plugin == "none" and "none" in known:
             continue
         usable = given in (kind, "") and re.fullmatch(r"[A-Za-z0-9_]+", plugin)
-        # srun --mpi takes pmix_v4 and the like, of which each Slurm has those that it was built with.
         file = f"{kind}_{plugin}" if usable and (given or kind in data.SHORT) else ""
         spelt = plugin if kind in data.SHORT else f"{kind}/{plugin}"
         names = [item if kind in data.SHORT else f"{kind}/{item}" for item in known]

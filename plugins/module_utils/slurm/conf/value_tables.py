@@ -73,8 +73,9 @@ CHOICES: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("slurm.conf", "SelectTypeParameters"): (
         f"{_CONSUMABLE} CR_CPU CR_CPU_Memory CR_Memory CR_ONE_TASK_PER_CORE CR_CORE_DEFAULT_DIST_BLOCK CR_LLN"
-        " CR_PACK_NODES CR_ALLOCATE_FULL_SOCKET:-22.05 other_cons_res:-23.11 other_cons_tres:-23.11 LL_SHARED_GRES:23.11-"
-        " MULTIPLE_SHARING_GRES_PJ:23.11- ENFORCE_BINDING_GRES:23.11- ONE_TASK_PER_SHARING_GRES:23.11-"
+        " CR_PACK_NODES CR_ALLOCATE_FULL_SOCKET:-22.05 other_cons_res:-23.11 other_cons_tres:-23.11"
+        " LL_SHARED_GRES:23.11- MULTIPLE_SHARING_GRES_PJ:23.11- ENFORCE_BINDING_GRES:23.11-"
+        " ONE_TASK_PER_SHARING_GRES:23.11-"
         " CR_NO_DIST_TOPO_BLOCK:26.05-",
         "words",
     ),
@@ -119,7 +120,14 @@ PLUGIN_OPTIONS: dict[str, tuple[str, bool]] = {
 }
 #: Kinds whose options take the name without the kind.
 SHORT = (
-    *("acct_gather_energy", "acct_gather_interconnect", "auth", "burst_buffer", "cli_filter", "hash"),
+    *(
+        "acct_gather_energy",
+        "acct_gather_interconnect",
+        "auth",
+        "burst_buffer",
+        "cli_filter",
+        "hash",
+    ),
     *("job_container", "job_submit", "mpi", "namespace", "node_features", "prep", "task", "tls"),
 )
 
@@ -154,13 +162,20 @@ PLUGINS: dict[str, str] = {
     "switch": "hpe_slingshot none nvidia_imex:24.05- cray_aries:-23.11",
     "task": "affinity cgroup none cray_aries:-23.11",
     "tls": "none:24.05- s2n:24.05-",
-    "topology": "default flat:25.05- none tree 3d_torus:-24.11 hypercube:-23.02 block:23.11- ring:26.05- torus3d:26.05-",
+    "topology": "default flat:25.05- none tree 3d_torus:-24.11 hypercube:-23.02 block:23.11-"
+    " ring:26.05- torus3d:26.05-",
 }
 
 #: Options that are lists of words, in which a site's words join those of the collection; with a word that is Slurm's
 #: key=value, the site's value counts. NEEDED are those without which a part of the collection does not work.
 JOINED = (
-    *("AccountingStorageTRES", "AuthAltParameters", "AuthAltTypes", "GresTypes", "LaunchParameters"),
+    *(
+        "AccountingStorageTRES",
+        "AuthAltParameters",
+        "AuthAltTypes",
+        "GresTypes",
+        "LaunchParameters",
+    ),
     *("PrologFlags", "SlurmctldParameters", "SlurmdParameters"),
 )
 NEEDED = {
