@@ -138,7 +138,7 @@ def unknown_plugins(name: str, text: str, version: str) -> Iterator[tuple[str, s
             continue
         usable = given in (kind, "") and re.fullmatch(r"[A-Za-z0-9_]+", plugin)
         file = f"{kind}_{plugin}" if usable and (given or kind in data.SHORT) else ""
-        spelt = plugin if kind in data.SHORT else f"{kind}/{plugin}"
-        names = [item if kind in data.SHORT else f"{kind}/{item}" for item in known]
-        hint = f"; did you mean {spelt}?" if plugin in known else _nearest(word, names)
+        close = difflib.get_close_matches(plugin.lower(), known, 1, 0.6)
+        spelt = f"{kind}/" if kind not in data.SHORT else ""
+        hint = f"; did you mean {spelt}{close[0]}?" if close else ""
         yield word, file, hint
