@@ -10,15 +10,16 @@ short_description: Choose what node_facts probes on a host
 version_added: "1.0.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns the ports that a host will listen on, the addresses that it must reach, and the users and user ids that
-    must not belong to somebody else.
+  - Returns the ports that a host will listen on, the addresses that it must reach, the users, groups and user ids
+    that must not belong to somebody else, and the programs and plugins that the site's settings name.
   - Accepts values of any type, because types are checked after the facts are read; what cannot be used is left out.
 positional: group_names, groups, hostvars, hosts_in_run
 options:
   _input:
     description: >-
-      C(ports), the variable C(slurm_ports); C(rest_port), the variable C(slurm_rest_port); C(users), the variable
-      C(cluster_users); C(uid), the variable C(slurm_user_uid).
+      Variables of the cluster: C(ports) is C(slurm_ports), C(rest_port) C(slurm_rest_port), C(uid) C(slurm_user_uid),
+      C(users) C(cluster_users), C(groups) C(cluster_groups), C(accounts) C(slurm_accounts), C(slurm_conf) itself,
+      C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts).
     type: dict
     required: true
   group_names:
@@ -52,12 +53,17 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids), numbers. They are the
-    options of M(trainwright.slurm.node_facts) with these names.
+    C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids) and C(gids), numbers;
+    C(files), paths. They are the options of M(trainwright.slurm.node_facts) with these names.
   type: dict
 """
 
 import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_files import (
+    mount_files,
+    needed_files,
+)
 
 # Group, and the key of slurm_ports that its daemon listens on.
 _DAEMONS = {
@@ -81,6 +87,35 @@ def _addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Any]) -> list[
     return [address for address in found if address]
 
 
+def _mappings(value: t.Any) -> list[t.Mapping[str, t.Any]]:
+    """Return the mappings of a list, none for anything else."""
+    return (
+        [item for item in value if isinstance(item, t.Mapping)] if isinstance(value, list) else []
+    )
+
+
+def _files(settings: t.Mapping[str, t.Any], group_names: t.Collection[str]) -> list[str]:
+    """Return the files to look for on a host: programs and plugins, users' shells, sources of mounts."""
+    needed = needed_files(settings.get("slurm_conf"), settings.get("plugstack"))
+    found = [path for item in needed if {*item.groups} & {*group_names} for path in item.paths]
+    shells = (str(user.get("shell") or "") for user in _mappings(settings.get("users")))
+    found += [shell for shell in shells if shell.startswith("/")]
+    found += [path for _index, _key, path in mount_files(settings.get("mounts"))]
+    return list(dict.fromkeys(found))
+
+
+def _account_users(accounts: t.Any) -> list[str]:
+    """Return the users of a tree of accounts."""
+    names = []
+    for account in _mappings(accounts):
+        listed = account.get("users")
+        for user in listed if isinstance(listed, list) else []:
+            name = user.get("name") if isinstance(user, t.Mapping) else user
+            names += [name] if isinstance(name, str) else []
+        names += _account_users(account.get("accounts"))
+    return names
+
+
 def node_probes(
     settings: t.Mapping[str, t.Any],
     group_names: t.Collection[str],
@@ -88,7 +123,7 @@ def node_probes(
     hostvars: t.Mapping[str, t.Any],
     hosts_in_run: t.Collection[str],
 ) -> dict[str, list[t.Any]]:
-    """Return ports, reach, users and uids, the options of node_facts, for one host."""
+    """Return the options of node_facts for one host."""
     given = settings.get("ports")
     ports = given if isinstance(given, t.Mapping) else {}
     listens = [ports.get(daemon) for group, daemon in _DAEMONS.items() if group in group_names]
@@ -106,17 +141,23 @@ def node_probes(
             hosts = [host for host in hosts if host in in_run]
         port = ports.get(_DAEMONS[group], "")
         reach += [f"{address}:{port}" for address in _addresses(hosts, hostvars)]
-    listed = settings.get("users")
-    users = (
-        [user for user in listed if isinstance(user, t.Mapping)] if isinstance(listed, list) else []
-    )
-    names = [str(user["name"]) for user in users if user.get("name")]
+    users, user_groups = (_mappings(settings.get(key)) for key in ("users", "groups"))
+    names = [str(item["name"]) for item in (*users, *user_groups) if item.get("name")]
+    others = [user["groups"] for user in users if isinstance(user.get("groups"), list)]
+    names += [str(name) for listed in others for name in listed]
+    if users and "slurm_controller" in group_names:
+        names += _account_users(settings.get("accounts"))
+    gids = [_number(item.get("gid")) for item in (*users, *user_groups)]
+    # A user without a group gets one of its own, with its uid.
+    gids += [_number(user.get("uid")) for user in users if not user.get("gid")]
     uids = [_number(settings.get("uid")), *(_number(user.get("uid")) for user in users)]
     return {
         "ports": [port for port in map(_number, listens) if port],
         "reach": reach,
-        "users": [*_USERS, *names],
+        "users": list(dict.fromkeys([*_USERS, *names])),
         "uids": [uid for uid in uids if uid],
+        "gids": list(dict.fromkeys(gid for gid in gids if gid)),
+        "files": _files(settings, group_names),
     }
 
 

@@ -42,6 +42,20 @@ options:
     type: list
     elements: int
     default: []
+  gids:
+    description: Group IDs whose groups to find.
+    type: list
+    elements: int
+    default: []
+    version_added: "1.0.0"
+  files:
+    description:
+      - Files whose presence to find; an absolute path may be a pattern.
+      - A path that does not begin with C(/) is below Slurm's plugin directory.
+    type: list
+    elements: str
+    default: []
+    version_added: "1.0.0"
 attributes:
   check_mode:
     description: Changes nothing, so it does the same in check mode.
@@ -152,6 +166,11 @@ ansible_facts:
           type: dict
           returned: always
         uids: {description: User of each uid that is taken., type: dict, returned: always}
+        gids: {description: Group of each gid that is taken., type: dict, returned: always}
+        files:
+          description: By path whether it is there, null for a plugin where Slurm is not installed.
+          type: dict
+          returned: always
         ports:
           description: Process that listens on each port that is taken, C(?) if unknown.
           type: dict
@@ -203,6 +222,8 @@ def main() -> None:
             "paths": {"type": "list", "elements": "path", "default": []},
             "users": {"type": "list", "elements": "str", "default": []},
             "uids": {"type": "list", "elements": "int", "default": []},
+            "gids": {"type": "list", "elements": "int", "default": []},
+            "files": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

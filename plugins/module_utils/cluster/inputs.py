@@ -48,6 +48,7 @@ FROM_OTHER_ROLES = (
     "pyxis_options",
     "pyxis_version",
     "slurm_auth_certificate_days",
+    "slurm_extra_packages",
     "slurm_repository",
     "slurmdbd_conf",
 )

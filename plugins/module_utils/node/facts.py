@@ -48,8 +48,8 @@ COMMAND_ENV = {
 }
 
 
-def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
-    """Users and groups by name (None where there is none) and names by uid."""
+def accounts(names: list[str], uids: list[int], gids: list[int]) -> dict[str, dict]:
+    """Users and groups by name (None where there is none), names by uid and by gid."""
     users: dict[str, object] = {}
     groups: dict[str, object] = {}
     for name in names:
@@ -66,7 +66,11 @@ def accounts(names: list[str], uids: list[int]) -> dict[str, dict]:
     for uid in uids:
         with contextlib.suppress(KeyError):
             holders[str(uid)] = pwd.getpwuid(uid).pw_name
-    return {"users": users, "groups": groups, "uids": holders}
+    group_holders = {}
+    for gid in gids:
+        with contextlib.suppress(KeyError):
+            group_holders[str(gid)] = grp.getgrgid(gid).gr_name
+    return {"users": users, "groups": groups, "uids": holders, "gids": group_holders}
 
 
 def parse_apt_policy(text: str) -> tuple[str, str]:
@@ -142,6 +146,18 @@ def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
     """Values of `srun --mpi=` on this host: the MPI plugins in Slurm's plugin directory, such as ["pmi2"]."""
     pattern = os.path.join(root, plugin_dir.lstrip("/"), "mpi_*.so") if plugin_dir else ""
     return sorted(os.path.basename(path)[4:-3] for path in glob.glob(pattern))
+
+
+def present(paths: list[str], plugin_dir: str, root: str = "/") -> dict[str, bool | None]:
+    """Whether each file is there; None for one in a plugin directory that is not there yet."""
+    found: dict[str, bool | None] = {}
+    for path in paths:
+        absolute = path.startswith("/")
+        place = path if absolute else os.path.join(plugin_dir, path)
+        full = os.path.join(root, place.lstrip("/"))
+        known = absolute or bool(plugin_dir)
+        found[path] = (os.path.exists(full) or bool(glob.glob(full))) if known else None
+    return found
 
 
 def slurm_places(root: str = "/") -> dict[str, str]:
@@ -291,6 +307,8 @@ def gather(
     paths: list[str],
     users: list[str],
     uids: list[int],
+    gids: list[int] | None = None,
+    files: list[str] | None = None,
 ) -> dict[str, object]:
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
@@ -326,9 +344,10 @@ def gather(
         "efa": efa_devices(root),
         "nvme": nvme_disks(root),
         "cgroup": cgroup(root),
-        **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids),
+        **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids, gids or []),
         "ports": listeners(root, ports),
         "disks": {path: disk(path, mountinfo) for path in paths},
+        "files": present(files or [], places["plugin_dir"]),
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
         "slurmd_running_conf": slurm_conf_values(

@@ -83,6 +83,15 @@ def listeners(inputs: Inputs) -> Iterator[Problem]:
             running = (facts.get("services") or {}).get(daemon) == "active"
             if program != daemon and not (program in ("?", "systemd") and running):
                 holder = "another program" if program == "?" else program
+                if program == "sackd":
+                    yield Problem(
+                        host,
+                        "group slurm_compute",
+                        f"is a login host: its sackd listens on port {port}, which slurmd needs",
+                        "take it out of slurm_compute, or make it a compute node:"
+                        " systemctl disable --now sackd, and take it out of slurm_login",
+                    )
+                    continue
                 yield Problem(
                     host,
                     variable,

@@ -9,6 +9,7 @@ import ipaddress
 import re
 import typing as t
 
+from ...slurm.conf.pairs import text_of
 from ..inputs import (
     CLUSTER,
     INVENTORY,
@@ -276,14 +277,43 @@ def duplicate_names(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
+def _uses_ipv6(inputs: Inputs) -> bool:
+    given = inputs["settings"].get("slurm_conf") or {}
+    lower = {str(name).lower(): text_of(value) for name, value in given.items()}
+    return "enableipv6" in lower.get("communicationparameters", "").lower()
+
+
 def addresses(inputs: Inputs) -> Iterator[Problem]:
     """Each host has an address that others can reach, and no other host has it."""
     hosts_of: dict[str, list[str]] = {}
+    ipv6 = _uses_ipv6(inputs)
     for host in members(inputs, "slurm_cluster"):
         if host not in inputs["host_vars"]:
             continue
         address = node_address(inputs, host)
         hosts_of.setdefault(address, []).append(host)
+        known = ipaddress.ip_address(address) if is_address(address) else None
+        if not known and not is_host_name(address) and address != name_of(inputs, host):
+            yield Problem(
+                host,
+                "slurm_node.address",
+                f"{address!r} is neither an address nor a host name",
+                "write one address, without a port",
+            )
+        elif known and (known.is_multicast or address == "255.255.255.255"):
+            yield Problem(
+                host,
+                "slurm_node.address",
+                f"{address} is not the address of one host",
+                "write the address that other nodes reach this host at",
+            )
+        elif known and known.version == 6 and not known.is_loopback and not ipv6:
+            yield Problem(
+                host,
+                "slurm_node.address",
+                f"{address} is an IPv6 address, which Slurm does not use by itself",
+                "write an IPv4 address, or slurm_conf: {CommunicationParameters: EnableIPv6}",
+            )
         if is_address(address) and (
             ipaddress.ip_address(address).is_loopback
             or ipaddress.ip_address(address).is_unspecified

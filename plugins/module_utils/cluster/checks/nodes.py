@@ -13,7 +13,7 @@ from ..choices import cgroup_fault
 from ..inputs import Problem, cluster_version, declared_nodes, parse_version, seen
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ..inputs import Check, Inputs
 
@@ -57,6 +57,19 @@ def nodes(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
+def _gres_words(host: str, label: str, item: Mapping[str, t.Any]) -> Iterator[Problem]:
+    """Yield the names and types that Slurm reads as something else; blanks are the business of values.py."""
+    for key in ("name", "type"):
+        text = str(item.get(key) or "")
+        if re.search(r"[:,=()]", text):
+            yield Problem(
+                host,
+                f"{label}.{key}",
+                f"{text!r} has a character that separates names from counts",
+                "write letters, digits, _ . and -",
+            )
+
+
 def generic_resources(inputs: Inputs) -> Iterator[Problem]:
     """The machine has the declared GPUs, and their number is that of their files."""
     for host, declared in declared_nodes(inputs):
@@ -66,6 +79,10 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
         for index, item in enumerate(declared.get("gres") or []):
             label = f"slurm_node.gres[{index}]"
             name = item.get("name", "gpu")
+            yield from _gres_words(host, label, item)
+            if item.get("count") is not None and int(item["count"]) < 1:
+                yield Problem(host, f"{label}.count", f"is {item['count']}", "write 1 or more")
+                continue
             try:
                 files = expand(item["file"]) if item.get("file") else []
             except HostlistError as error:
@@ -92,7 +109,21 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
                     f"{fold(missing)} does not exist (found: {fold(found) or 'none'})",
                     "install the driver, or name the files that exist",
                 )
-        if facts and total > len(found) and found:
+        # Missing files are reported above. In containers a count without devices is for trying things out.
+        bare = any(
+            not item.get("file")
+            for item in declared.get("gres") or []
+            if item.get("name", "gpu") == "gpu"
+        )
+        real = facts and facts.get("virtualization") != "container"
+        if real and bare and not found:
+            yield Problem(
+                host,
+                "slurm_node.gres",
+                f"declares {total} GPUs, and the machine has none",
+                "install the driver first, name the device files of another vendor, or remove gres",
+            )
+        elif facts and total > len(found) and found:
             yield Problem(
                 host,
                 "slurm_node.gres",

@@ -22,6 +22,7 @@ from . import (
     network,
     nodes,
     partitions,
+    programs,
     shape,
     slurm,
     storage,
@@ -39,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     *network.CHECKS,
     *slurm.CHECKS,
     *values.CHECKS,
+    *programs.CHECKS,
     *containers.CHECKS,
     *installation.CHECKS,
     *hosts.CHECKS,
@@ -56,10 +58,13 @@ def problems(inputs: Inputs) -> list[Problem]:
     Raises HostlistError when ClusterShell is missing.
     """
     found = [problem for check in shape.CHECKS for problem in check(inputs)]
-    misshapen = bool(found)
+    misshapen = tuple(problem.variable for problem in found)
     for check in CHECKS:
         try:
-            found.extend(check(inputs))
+            # More about a variable of the wrong type is noise: text is read as a list of its letters.
+            found.extend(
+                problem for problem in check(inputs) if not problem.variable.startswith(misshapen)
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # A wrong type is among the problems already; a check that fails on it adds nothing.
             if not misshapen or isinstance(error, HostlistError):

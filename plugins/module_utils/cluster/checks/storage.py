@@ -7,7 +7,18 @@ from __future__ import annotations
 import typing as t
 
 from ...node.mount_points import problem_of, shape_problem
-from ..inputs import CLUSTER, INVENTORY, Problem, is_true, is_under, label_of, members, seen
+from ..inputs import (
+    CLUSTER,
+    INVENTORY,
+    Problem,
+    is_true,
+    is_under,
+    label_of,
+    members,
+    nearest,
+    seen,
+)
+from ..needed_files import FILE_SYSTEMS, mount_files
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,6 +56,39 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
                     f"{label}.directories",
                     f"{directory['path']} is not under {path}",
                     "name directories on this mount",
+                )
+
+
+def sources(inputs: Inputs) -> Iterator[Problem]:
+    """The type and the source of a mount can be mounted."""
+    given = inputs["settings"].get("cluster_mounts") or []
+    for index, mount in enumerate(given):
+        label, source = label_of("cluster_mounts", index, mount, "path"), str(mount.get("source"))
+        if str(mount.get("fstype") or "nfs") in ("nfs", "nfs4") and ":" not in source:
+            yield Problem(
+                CLUSTER,
+                f"{label}.source",
+                f"{source!r} does not name a server",
+                "write SERVER:/PATH, or fstype: none and options: bind for a directory of the host",
+            )
+    for index, key, path in mount_files(given):
+        label = f"{label_of('cluster_mounts', index, given[index], 'path')}.{key}"
+        for host, facts in seen(inputs):
+            there = (facts.get("files") or {}).get(path, True)
+            others = [str(mount["path"]) for at, mount in enumerate(given) if at != index]
+            if there or any(is_under(path, other.rstrip("/")) for other in others):
+                continue
+            if key == "source":
+                yield Problem(
+                    host, label, f"{path} is not on this host", "create it first, or correct it"
+                )
+            elif not inputs["settings"].get("slurm_extra_packages"):
+                kind = str(given[index]["fstype"])
+                yield Problem(
+                    host,
+                    label,
+                    f"{kind!r} is not a file system that this host can mount{nearest(kind, FILE_SYSTEMS)}",
+                    f"correct it, or install its {path} with slurm_extra_packages",
                 )
 
 
@@ -117,6 +161,7 @@ def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     mounts,
+    sources,
     shared_state,
     moves_of_a_live_cluster,
 )

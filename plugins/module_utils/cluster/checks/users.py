@@ -7,16 +7,35 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node.mount_points import problem_of, shape_problem
+from ...node.terminal import CONTROL
 from ...slurm.hostlist import fold
 from ..inputs import CLUSTER, Problem, is_true, label_of, members, seen
+from .programs import is_missing
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..inputs import Check, Inputs
 
 
-RESERVED_USERS = ("root", "slurm", "munge", "slurmrestd", "nobody", "mysql", "sshd", "daemon")
+#: Users of the services here, and those that every Debian (base-passwd) or Red Hat (setup) has.
+RESERVED_USERS = frozenset(
+    """
+    root slurm munge slurmrestd nobody mysql sshd
+    daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats _apt
+    adm shutdown halt operator ftp dbus messagebus polkitd chrony _chrony sssd tss rpc
+    systemd-network systemd-resolve systemd-timesync systemd-coredump
+    """.split()
+)
+
+
+_CONTROL = re.compile(f"[{CONTROL}]")
+#: The types of sshd(8), AUTHORIZED_KEYS FILE FORMAT; options of sshd may be before it.
+_PUBLIC_KEY = re.compile(
+    r"(\A|\s)(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256))"
+    r"(-cert-v01)?(@openssh\.com)?\s+AAAA[A-Za-z0-9+/]*={0,3}(\s|\Z)"
+)
 
 
 def users(inputs: Inputs) -> Iterator[Problem]:
@@ -65,6 +84,8 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                     f"{user[key]!r} is not an absolute path",
                     "begin it with /",
                 )
+        yield from _home(label, str(user.get("home") or ""))
+        yield from _keys(label, user.get("ssh_authorized_keys") or [])
     gids: dict[int, str] = {}
     for index, group in enumerate(settings.get("cluster_groups") or []):
         gid = int(group["gid"])
@@ -76,6 +97,82 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                 f"{gid} is also the gid of {gids[gid]}",
                 "give each group its own gid",
             )
+
+
+def _home(label: str, home: str) -> Iterator[Problem]:
+    """A home is a directory of the user's own: the role makes it, and gives it to the user."""
+    if home.startswith("/") and (home.rstrip("/") == "/home" or problem_of(home)):
+        shape = shape_problem(home)
+        yield Problem(
+            CLUSTER,
+            f"{label}.home",
+            f"{home!r} {shape.what if shape else 'is a directory of the system'}",
+            shape.remedy if shape else "write a directory of the user's own, such as /home/NAME",
+        )
+
+
+def _keys(label: str, keys: Sequence[t.Any]) -> Iterator[Problem]:
+    """Each key is one public key. A message never repeats what may be a private one."""
+    for index, key in enumerate(keys):
+        text = str(key).strip()
+        if "PRIVATE KEY" in text:
+            what = "is a private key, which nobody but its owner may have"
+            remedy = "write the public key (the file that ends in .pub), and make a new pair"
+        elif _CONTROL.search(text):
+            what, remedy = "has several lines", "write each key as an entry of its own"
+        elif not _PUBLIC_KEY.search(text):
+            what = "is not a public SSH key"
+            remedy = "write it as in its .pub file: ssh-ed25519 AAAA... NAME"
+        else:
+            continue
+        yield Problem(CLUSTER, f"{label}.ssh_authorized_keys[{index}]", what, remedy)
+
+
+def shells_and_groups(inputs: Inputs) -> Iterator[Problem]:
+    """The shells and groups of the users are there, and the ids of their groups are free."""
+    settings = inputs["settings"]
+    if settings.get("cluster_users_source", "local") != "local":
+        return
+    present = [
+        user for user in settings.get("cluster_users") or [] if user.get("state") != "absent"
+    ]
+    gids = {str(group["name"]): int(group["gid"]) for group in settings.get("cluster_groups") or []}
+    # A gid that is no group of the inventory's may be a group of the system's, such as 100.
+    own = {str(user["name"]): int(user["uid"]) for user in present if not user.get("gid")}
+    for host, facts in seen(inputs):
+        groups, holders = facts.get("groups") or {}, facts.get("gids") or {}
+        for name, gid in {**own, **gids}.items():
+            holder = holders.get(str(gid))
+            if holder and holder != name:
+                yield Problem(
+                    host,
+                    f"cluster_groups[{name}].gid" if name in gids else f"cluster_users[{name}].gid",
+                    f"{gid} of {name} belongs to the group {holder} on this host",
+                    f"choose another gid for {name}, or remove {holder} on the host",
+                )
+        for user in present:
+            label = f"cluster_users[{user['name']}]"
+            shell = str(user.get("shell") or "")
+            if shell.startswith("/") and is_missing(inputs, facts, shell):
+                yield Problem(
+                    host,
+                    f"{label}.shell",
+                    f"{shell} is not on this host",
+                    "correct it, or install it with slurm_extra_packages",
+                )
+            unknown = [
+                str(name)
+                for name in user.get("groups") or []
+                if str(name) not in {**own, **gids} and groups.get(str(name), True) is None
+            ]
+            # Packages bring groups as well.
+            if unknown and (facts.get("slurm") or {}).get("version"):
+                yield Problem(
+                    host,
+                    f"{label}.groups",
+                    f"there is no group {', '.join(unknown)}",
+                    "add it to cluster_groups, or leave it out",
+                )
 
 
 def ids_on_hosts(inputs: Inputs) -> Iterator[Problem]:
@@ -162,6 +259,7 @@ def own_login(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     users,
+    shells_and_groups,
     ids_on_hosts,
     munge_ids,
     own_login,

@@ -8,10 +8,11 @@ import re
 import typing as t
 
 from ...node.terminal import CONTROL
-from ...slurm.conf import pairs
+from ...slurm.conf import pairs, valid
 from ...slurm.conf.edit import MINUTES
+from ...slurm.conf.value_tables import NEEDED
 from ...slurm.values import given_length
-from ..inputs import CLUSTER, Problem, declared_nodes, label_of
+from ..inputs import CLUSTER, Problem, cluster_version, declared_nodes, label_of
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,8 +24,8 @@ _WORD = re.compile(rf"[{CONTROL}\s\"#\\]")
 _SECRET = re.compile("pass", re.IGNORECASE)
 
 
-def _of(host: str, label: str, given: t.Any) -> Iterator[Problem]:
-    """Yield the problems of settings by name, which become Key=Value."""
+def _of(host: str, label: str, given: t.Any, file: str, version: str) -> Iterator[Problem]:
+    """Yield the problems of settings by name, which become Key=Value in a file or on a kind of line."""
     for name, value in given.items() if isinstance(given, dict) else ():
         where, shown = f"{label}.{name}", "the value" if _SECRET.search(str(name)) else repr(value)
         text = pairs.text_of(value)
@@ -37,11 +38,29 @@ def _of(host: str, label: str, given: t.Any) -> Iterator[Problem]:
                 f"{shown} does not fit on one line",
                 "write text without line breaks, control characters and double quotes",
             )
-        elif str(name).lower() in {one.lower() for one in MINUTES}:
+            continue
+        if str(name).lower() in {one.lower() for one in MINUTES}:
             try:
                 given_length(value)
             except ValueError as error:
                 yield Problem(host, where, *str(error).split(" -> ", 1))
+                continue
+        fault = valid.fault(file, str(name), pairs.unquoted(text), version)
+        if value is not None and fault:
+            yield Problem(host, where, *fault)
+
+
+def _removed(given: t.Any) -> Iterator[Problem]:
+    """Yield the options of slurm.conf without which a part of the collection does not work, and that are null."""
+    needed = {name.lower(): why for name, why in NEEDED.items()}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        if value is None and str(name).lower() in needed:
+            yield Problem(
+                CLUSTER,
+                f"slurm_conf.{name}",
+                f"is null, and {needed[str(name).lower()]}",
+                "remove it; words of yours join those of the collection",
+            )
 
 
 def _words(host: str, label: str, given: Mapping[str, t.Any], keys: str) -> Iterator[Problem]:
@@ -60,20 +79,28 @@ def _words(host: str, label: str, given: Mapping[str, t.Any], keys: str) -> Iter
 
 def values(inputs: Inputs) -> Iterator[Problem]:
     """Each value that a site writes stays one value, and times are text."""
-    settings = inputs["settings"]
-    yield from _of(CLUSTER, "slurm_conf", settings.get("slurm_conf"))
-    yield from _of(CLUSTER, "slurm_cgroup_conf", settings.get("slurm_cgroup_conf"))
-    yield from _of(CLUSTER, "slurmdbd_conf", settings.get("slurmdbd_conf"))
+    settings, version = inputs["settings"], cluster_version(inputs)
+    given, cgroup, database = (
+        settings.get("slurm_conf"),
+        settings.get("slurm_cgroup_conf"),
+        settings.get("slurmdbd_conf"),
+    )
+    yield from _of(CLUSTER, "slurm_conf", given, "slurm.conf", version)
+    yield from _of(CLUSTER, "slurm_cgroup_conf", cgroup, "cgroup.conf", version)
+    yield from _of(CLUSTER, "slurmdbd_conf", database, "slurmdbd.conf", version)
+    yield from _removed(given)
     for index, spec in enumerate(settings.get("slurm_partitions") or []):
         label = label_of("slurm_partitions", index, spec)
-        yield from _of(CLUSTER, f"{label}.options", spec.get("options"))
+        options = spec.get("options")
+        yield from _of(CLUSTER, f"{label}.options", options, "PartitionName", version)
         yield from _words(CLUSTER, label, spec, "nodes node_sets")
     for index, spec in enumerate(settings.get("slurm_node_sets") or []):
         yield from _words(
             CLUSTER, label_of("slurm_node_sets", index, spec), spec, "name nodes feature"
         )
     for host, declared in declared_nodes(inputs):
-        yield from _of(host, "slurm_node.options", declared.get("options"))
+        options = declared.get("options")
+        yield from _of(host, "slurm_node.options", options, "NodeName", version)
         for index, gres in enumerate(declared.get("gres") or []):
             yield from _words(host, f"slurm_node.gres[{index}]", gres, "name type file cores links")
     for index, line in enumerate(settings.get("slurm_plugstack") or []):

@@ -7,11 +7,13 @@ from __future__ import annotations
 import typing as t
 
 from .syntax import render_value
+from .value_tables import JOINED
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Pairs = list[list[str]]
+_JOINED = {name.lower() for name in JOINED}
 
 
 def text_of(value: t.Any) -> str:
@@ -38,8 +40,24 @@ def unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
+def joined(ours: str, theirs: str) -> str:
+    """Return two lists of words as one, each word once; of key=value theirs, in its place.
+
+    Such lists hold what a part of the collection works by (SlurmctldParameters: enable_configless), so a
+    site adds to them.
+    """
+    words: dict[str, str] = {}
+    for text in (ours, theirs):
+        for word in filter(None, (part.strip() for part in unquoted(text).split(","))):
+            words[word.partition("=")[0].lower()] = word
+    return ",".join(words.values())
+
+
 def override(pairs: Sequence[Sequence[str]], own: Mapping[str, t.Any]) -> Pairs:
-    """Return the pairs with a site's own values; names compare without case, null removes one."""
+    """Return the pairs with a site's own values; names compare without case, null removes one.
+
+    A site's words join those of the options in JOINED.
+    """
     wanted = {str(key).lower(): (str(key), value) for key, value in own.items()}
     result: Pairs = []
     for key, value in pairs:
@@ -49,7 +67,8 @@ def override(pairs: Sequence[Sequence[str]], own: Mapping[str, t.Any]) -> Pairs:
         # One line takes the place of all that a name has, such as SlurmctldHost; null of none.
         name, new = wanted[key.lower()]
         if new is not None:
-            result.append([name, text_of(new)])
+            text = text_of(new)
+            result.append([name, joined(value, text) if key.lower() in _JOINED else text])
             wanted[key.lower()] = (name, None)
     result.extend([key, text_of(value)] for key, value in wanted.values() if value is not None)
     return result
@@ -64,5 +83,10 @@ def merge(
     may be there twice (SlurmctldHost).
     """
     known = {key.lower() for key, _value in computed}
+    base = {key.lower(): text_of(value) for key, value in defaults.items()}
+    first = [
+        [key, joined(base.get(key.lower(), ""), text) if key.lower() in _JOINED else text]
+        for key, text in ([key, text_of(value)] for key, value in computed)
+    ]
     rest = [[key, text_of(value)] for key, value in defaults.items() if key.lower() not in known]
-    return override([*([key, text_of(value)] for key, value in computed), *rest], own)
+    return override([*first, *rest], own)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bad_input import CASES, ELSEWHERE, Case
+from tests.unit.bad_values import VALUES
 from tests.unit.plugins.action.cluster_model_task import ROOT, Process
 
 RECORDED = ROOT / "tests" / "fixtures" / "cluster"
@@ -57,7 +58,9 @@ def test_what_is_right_is_not_refused(process: Process, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if case.id not in ELSEWHERE], ids=lambda case: case.id
+    "case",
+    [case for case in (*CASES, *VALUES) if case.id not in ELSEWHERE],
+    ids=lambda case: case.id,
 )
 def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> None:
     done = play(process, case, tmp_path)
@@ -65,8 +68,14 @@ def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> N
     assert len(case.lines(done["msg"].splitlines())) == 1, done["msg"]
 
 
+def test_text_instead_of_a_list_is_one_problem(process: Process, tmp_path: Path) -> None:
+    case = next(case for case in VALUES if case.id == "groups-as-text")
+    assert play(process, case, tmp_path)["msg"].startswith("1 problem found")
+
+
 def test_kinds_are_many() -> None:
     """Each case is another kind, by its name and by its message."""
-    assert len({case.id for case in CASES}) == len(CASES) >= 32
-    assert len({(case.variable, case.what) for case in CASES}) == len(CASES)
+    cases = [*CASES, *VALUES]
+    assert len({case.id for case in cases}) == len(cases) >= 120
+    assert len({(case.variable, case.what) for case in cases}) == len(cases)
     assert {case.id for case in CASES} >= ELSEWHERE

@@ -65,3 +65,39 @@ def test_users_and_their_ids() -> None:
 )
 def test_wrong_types_are_left_to_preflight(wrong: dict[str, t.Any]) -> None:
     probes("slurm_controller", "slurm_database", "slurm_compute", "slurm_rest", **wrong)
+
+
+def test_files_that_the_settings_name() -> None:
+    given = {
+        "slurm_conf": {
+            "Prolog": "/opt/prolog",
+            "PrologSlurmctld": "/opt/first",
+            "ProctrackType": "proctrack/site",
+            "TaskPlugin": "task/affinity",
+        },
+        "plugstack": ["required site.so a=b", "optional other.so"],
+        "mounts": [{"path": "/d", "source": "/srv/d", "fstype": "none"}, {"fstype": "odd"}],
+        "users": [{"name": "ada", "shell": "/bin/zsh"}],
+    }
+    found = ["proctrack_site.so", "/bin/zsh", "/srv/d", "/sbin/mount.odd"]
+    assert probes("slurm_compute", **given)["files"] == [
+        "/opt/prolog",
+        found[0],
+        "site.so",
+        *found[1:],
+    ]
+    assert probes("slurm_controller", **given)["files"] == ["/opt/first", *found]
+    assert probes(slurm_conf="text", plugstack="text", mounts=[1])["files"] == []
+
+
+def test_groups_and_users_of_accounts() -> None:
+    accounts = [{"name": "a", "users": ["bob", {"name": "eve"}], "accounts": [{"users": "x"}]}]
+    users = [
+        {"name": "ada", "uid": 2001, "groups": ["docker"]},
+        {"name": "zoe", "uid": 1, "gid": 3},
+    ]
+    given = {"users": users, "groups": [{"name": "lab", "gid": 3000}], "accounts": accounts}
+    found = probes("slurm_controller", **given)
+    assert found["users"][3:] == ["ada", "zoe", "lab", "docker", "bob", "eve"]
+    assert found["gids"] == [3, 3000, 2001]
+    assert "bob" not in probes("slurm_compute", **given)["users"]

@@ -236,6 +236,15 @@ def test_gather_here_is_complete_and_starts_few_commands(monkeypatch):
     assert set(node["services"]) == set(facts.SERVICES)
 
 
+def test_files_are_there_or_not_or_not_known(tmp_path):
+    put(tmp_path, "opt/prolog.d/a.sh", "")
+    put(tmp_path, "lib/slurm/proctrack_site.so", "")
+    paths = ["/opt/prolog.d/*", "/opt/none", "proctrack_site.so", "proctrack_none.so"]
+    found = facts.present(paths, "/lib/slurm", str(tmp_path))
+    assert found == dict(zip(paths, [True, False, True, False]))
+    assert facts.present(["proctrack_site.so"], "", str(tmp_path)) == {"proctrack_site.so": None}
+
+
 @pytest.mark.parametrize("true_offset", [0.0, 5.0, -120.0])
 def test_clock_offset_holds_the_true_one(true_offset):
     # Asked at 100, started at 100.4, ended at 100.9, answer at 101.0 of the control node's clock.

@@ -73,7 +73,8 @@ def test_a_good_cluster_has_none(compute: int) -> None:
         node(cpus=64),  # for tests: config_overrides
         node(cpus="16", memory_mb="4000"),
         node(facts={"gpus": gpus(4)}, gres=[GPU]),
-        node(facts={"gpus": []}, gres=[{"name": "gpu", "type": "h100", "count": 8}]),
+        # for tests: resources that are counted only
+        node(facts={"gpus": [], "virtualization": "container"}, gres=[{"name": "gpu", "type": "h100", "count": 8}]),
         setting("slurm_conf", {"KillWait": None, "SchedulerParameters": "bf_continue"}),
         setting("slurm_version", "24.11.5"),
         setting("cluster_mounts", [MOUNT]),

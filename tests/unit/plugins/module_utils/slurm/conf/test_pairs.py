@@ -99,3 +99,21 @@ def test_any_text_is_one_value(value: str) -> None:
 def test_what_no_line_can_have_is_refused(value: str) -> None:
     with pytest.raises(syntax.ConfError):
         written(value)
+
+
+def test_words_of_a_site_join_ours() -> None:
+    """A list that lost enable_configless left no slurmd able to start."""
+    computed = [["SlurmctldParameters", "enable_configless,rl_enable"]]
+    own = {"slurmctldparameters": ["idle_on_node_suspend", "rl_enable"], "PrologFlags": "x11,alloc"}
+    wanted = [
+        ["slurmctldparameters", "enable_configless,rl_enable,idle_on_node_suspend"],
+        ["PrologFlags", "alloc,Contain,x11"],
+    ]
+    once = merge({"PrologFlags": "Alloc,Contain"}, override(computed, own), own)
+    assert once == merge({"PrologFlags": "Alloc,Contain"}, computed, own) == wanted
+
+
+def test_a_value_of_the_site_counts_in_joined_words() -> None:
+    computed = [["AuthAltParameters", "jwt_key=/k,max_token_lifespan=60"]]
+    own = {"AuthAltParameters": "max_token_lifespan=90"}
+    assert override(computed, own) == [["AuthAltParameters", "jwt_key=/k,max_token_lifespan=90"]]

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Bad input that is well formed: values, names and files that Slurm or the hosts cannot work with.
+
+As the cases of bad_input.py. They once passed preflight, and some ended green with a cluster that could not run a job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.bad_input import DATA, Case, Facts, found, partitions
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJN6gxojK9sxz3PzNRmyU61mp5y dora@laptop"
+
+
+def conf(**settings: Any) -> dict[str, Any]:
+    return {"slurm_conf": settings}
+
+
+def option(**options: Any) -> dict[str, Any]:
+    return partitions(options=options)
+
+
+def dora(**keys: Any) -> dict[str, Any]:
+    return {"cluster_users": [{"name": "dora", "uid": 2050, **keys}]}
+
+
+def accounts(*listed: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"slurm_accounts": list(listed), **more}
+
+
+def gres(**item: Any) -> dict[str, dict[str, Any]]:
+    return {"c2": {"slurm_node": {"gres": [{"name": "gpu", **item}]}}}
+
+
+def address(text: str) -> dict[str, dict[str, Any]]:
+    return {"c2": {"slurm_node": {"address": text}}}
+
+
+def lacks(host: str, path: str) -> Any:
+    return found(host, files={path: False})
+
+
+def real_without_gpus(facts: Facts) -> None:
+    facts["c2"].update(virtualization="none", gpus=[])
+
+
+def taken_gid(facts: Facts) -> None:
+    facts["c2"]["gids"] = {"3000": "staff"}
+
+
+def no_such_user(facts: Facts) -> None:
+    facts["ctl1"]["users"]["zed"] = None
+
+
+def no_such_group(facts: Facts) -> None:
+    facts["c1"]["groups"]["docker"] = None
+
+
+VALUES = [
+    # what took a whole cluster down after a green run
+    Case("plugin-that-does-not-exist", "c[1-2],ctl1", "slurm_conf.ProctrackType",
+         "'proctrack/guess' is not a plugin of",
+         "must be in Slurm's plugin directory before, as proctrack_guess.so", conf(ProctrackType="proctrack/guess")),
+    Case("plugstack-without-its-plugin", "c2", "slurm_plugstack[0]", "^/nonexistent.so is not on this host",
+         "install it first", {"slurm_plugstack": ["required /nonexistent.so"]}, facts=lacks("c2", "/nonexistent.so")),
+    Case("plugstack-line", "cluster", "slurm_plugstack[0]", "'needed /a.so' is not a line", "required or optional",
+         {"slurm_plugstack": ["needed /a.so"]}),
+    Case("configless-taken-away", "cluster", "slurm_conf.SlurmctldParameters", "is null, and the nodes get",
+         "join those of the collection", conf(SlurmctldParameters=None)),
+    # plugins and words by release
+    Case("plugin-of-selection", "c[1-2],ctl1", "slurm_conf.SelectType", "'select/quantum' is not a plugin of",
+         "write one of",
+         conf(SelectType="select/quantum")),
+    Case("misspelt-plugin", "ctl1", "slurm_conf.PriorityType", "did you mean priority/multifactor", "write one of",
+         conf(PriorityType="priority/multifaktor")),
+    Case("plugin-without-its-kind", "cluster", "slurm_conf.PreemptType", "did you mean preempt/qos", "kind/name",
+         conf(PreemptType="qos")),
+    Case("plugin-of-a-newer-slurm", "c[1-2],ctl1", "slurm_conf.TopologyPlugin",
+         "topology/block' is not a plugin of Slurm 22.05",
+         "write one of", conf(TopologyPlugin="topology/block")),
+    Case("submit-plugin", "ctl1", "slurm_conf.JobSubmitPlugins", "'lau' is not a plugin.*did you mean lua",
+         "write one of",
+         conf(JobSubmitPlugins="lau")),
+    Case("cgroup-plugin", "cluster", "slurm_cgroup_conf.CgroupPlugin", "'cgroup/v3' is not one of",
+         "autodetect, cgroup/v1",
+         {"slurm_cgroup_conf": {"CgroupPlugin": "cgroup/v3"}}),
+    Case("cgroup-boolean", "cluster", "slurm_cgroup_conf.ConstrainCores", "'maybe' is neither yes nor no",
+         "write yes or no",
+         {"slurm_cgroup_conf": {"ConstrainCores": "maybe"}}),
+    Case("preempt-mode", "cluster", "slurm_conf.PreemptMode", "'KILL' is not one of Slurm's words",
+         "one of off, cluster",
+         conf(PreemptMode="KILL")),
+    Case("word-that-yaml-reads", "cluster", "slurm_partitions[batch].options.PreemptMode", "'NO' is not one of",
+         "in quotes",
+         option(PreemptMode=False)),
+    Case("log-level", "cluster", "slurm_conf.SlurmctldDebug", "'dbug' is not one of.*did you mean debug",
+         "one of quiet",
+         conf(SlurmctldDebug="dbug")),
+    # numbers and times
+    Case("number", "cluster", "slurm_conf.KillWait", "'soon' is not a whole number", "up to 65535",
+         conf(KillWait="soon")),
+    Case("number-too-large", "cluster", "slurm_conf.MessageTimeout", "70000 is more than 65535", "up to 65535",
+         conf(MessageTimeout=70000)),
+    Case("truth-as-a-number", "cluster", "slurm_conf.JobRequeue", "'YES' is not a whole number", "whole number",
+         conf(JobRequeue=True)),
+    Case("size-with-a-unit", "cluster", "slurm_conf.DefMemPerCPU", "'4G' is not a whole number", "whole number",
+         conf(DefMemPerCPU="4G")),
+    Case("time-in-words", "cluster", "slurm_partitions[batch].options.MaxTime", "'one week' is not a time",
+         "days-hours",
+         option(MaxTime="one week")),
+    Case("time-below-zero", "cluster", "slurm_partitions[batch].options.MaxTime", "'-5' is not a time", "UNLIMITED",
+         option(MaxTime=-5)),
+    Case("time-as-a-mapping", "cluster", "slurm_partitions[batch].options.MaxTime", "{'days': 1} does not fit",
+         "write text",
+         option(MaxTime={"days": 1})),
+    Case("partition-state", "cluster", "slurm_partitions[batch].options.State", "'HALF' is not one of", "UP, DOWN",
+         option(State="HALF")),
+    Case("partition-sharing", "cluster", "slurm_partitions[batch].options.OverSubscribe", "'SOME' is not one of",
+         "EXCLUSIVE",
+         option(OverSubscribe="SOME")),
+    # accounts, QoS and users
+    Case("partition-with-unknown-qos", "cluster", "slurm_partitions[batch].options.AllowQos",
+         "no QoS hihg; did you mean high",
+         "add it there", {**option(AllowQos="normal,hihg"), "slurm_qos": [{"name": "high"}]}),
+    Case("partition-with-unknown-account", "cluster", "slurm_partitions[batch].options.AllowAccounts",
+         "no account physik",
+         "add it there", {**option(AllowAccounts=["physik"]), **accounts({"name": "physics"})}),
+    Case("account-with-unknown-qos", "cluster", "slurm_accounts[lab].default_qos", "no QoS gold", "add it there",
+         accounts({"name": "lab", "default_qos": "gold"}, slurm_qos=[{"name": "high"}])),
+    Case("qos-that-preempts-itself", "cluster", "slurm_qos[high].preempt", "preempts itself", "leave it out",
+         {"slurm_qos": [{"name": "high", "preempt": ["high"]}]}),
+    Case("qos-that-preempts-nothing", "cluster", "slurm_qos[high].preempt", "preempts low, which is not a QoS",
+         "add it there",
+         {"slurm_qos": [{"name": "high", "preempt": ["low"]}]}),
+    Case("unknown-parent", "cluster", "slurm_accounts[lab].parent", "no account physik; did you mean physics",
+         "add it there",
+         accounts({"name": "physics"}, {"name": "lab", "parent": "physik"})),
+    Case("accounts-in-a-circle", "cluster", "slurm_accounts[a].parent", "a is below b is below a", "another parent",
+         accounts({"name": "a", "parent": "b"}, {"name": "b", "parent": "a"})),
+    Case("unknown-user-of-an-account", "ctl1", "slurm_accounts", "there is no user zed", "add the user",
+         {**dora(), **accounts({"name": "lab", "users": ["zed"]})}, facts=no_such_user),
+    Case("resource-of-a-limit", "cluster", "slurm_accounts[lab].options.GrpTRES", "'gpuu' is not a resource",
+         "gres/NAME",
+         accounts({"name": "lab", "options": {"GrpTRES": "gpuu=4"}})),
+    Case("key-that-is-none", "cluster", "cluster_users[dora].ssh_authorized_keys[0]", "is not a public SSH key",
+         "AAAA",
+         dora(ssh_authorized_keys=["not a key"])),
+    Case("private-key", "cluster", "cluster_users[dora].ssh_authorized_keys[0]", "^is a private key, which nobody",
+         "a new pair",
+         dora(ssh_authorized_keys=["-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn"])),
+    Case("key-of-two-lines", "cluster", "cluster_users[dora].ssh_authorized_keys[1]", "has several lines",
+         "entry of its own",
+         dora(ssh_authorized_keys=[KEY, f"{KEY}\n{KEY}"])),
+    Case("home-of-the-system", "cluster", "cluster_users[dora].home", "'/etc' is a directory of the system",
+         "such as /home",
+         dora(home="/etc")),
+    Case("system-user", "cluster", "cluster_users[backup]", "^is a system user", "choose another name",
+         {"cluster_users": [{"name": "backup", "uid": 2051}]}),
+    Case("shell-that-is-not-there", "c1", "cluster_users[dora].shell", "/usr/local/bin/zhs is not on this host",
+         "correct it",
+         dora(shell="/usr/local/bin/zhs"), facts=lacks("c1", "/usr/local/bin/zhs")),
+    Case("unknown-group-of-a-user", "c1", "cluster_users[dora].groups", "there is no group docker", "cluster_groups",
+         dora(groups=["docker"]), facts=no_such_group),
+    Case("gid-taken", "c2", "cluster_groups[lab].gid", "3000 of lab belongs to the group staff", "another gid",
+         {"cluster_groups": [{"name": "lab", "gid": 3000}]}, facts=taken_gid),
+    # resources and addresses
+    Case("gpus-below-zero", "c2", "slurm_node.gres[0].count", "^is -1", "1 or more", host_variables=gres(count=-1)),
+    Case("name-of-a-gpu", "c2", "slurm_node.gres[0].name", "is not one word", "without blanks",
+         host_variables=gres(name="gpu\nNodeName=evil", count=1)),
+    Case("type-with-a-count", "c2", "slurm_node.gres[0].type", "'h100:8' has a character", "letters, digits",
+         host_variables=gres(type="h100:8", count=8)),
+    Case("gpus-of-a-machine-without", "c2", "slurm_node.gres", "declares 8 GPUs, and the machine has none",
+         "the driver first",
+         host_variables=gres(count=8), facts=real_without_gpus),
+    Case("no-address", "c2", "slurm_node.address", "'10.89.300.1' is neither", "one address",
+         host_variables=address("10.89.300.1")),
+    Case("address-with-a-port", "c2", "slurm_node.address", "'c2:6818' is neither", "without a port",
+         host_variables=address("c2:6818")),
+    Case("two-addresses", "c2", "slurm_node.address", "'c2 c3' is neither", "one address",
+         host_variables=address("c2 c3")),
+    Case("multicast-address", "c2", "slurm_node.address", "224.0.0.1 is not the address of one host",
+         "reach this host",
+         host_variables=address("224.0.0.1")),
+    Case("ipv6-without-the-option", "c2", "slurm_node.address", "fd00::2 is an IPv6 address", "EnableIPv6",
+         host_variables=address("fd00::2")),
+    # mounts and programs
+    Case("mount-of-unknown-type", "c1", "cluster_mounts[/data].fstype",
+         "'nsf4' is not a file system.*did you mean nfs4", "mount.nsf4",
+         {"cluster_mounts": [{**DATA, "fstype": "nsf4"}]}, facts=lacks("c1", "/sbin/mount.nsf4")),
+    Case("mount-without-a-server", "cluster", "cluster_mounts[/data].source", "'/export' does not name a server",
+         "SERVER:/PATH",
+         {"cluster_mounts": [{**DATA, "source": "/export"}]}),
+    Case("mount-of-nothing", "c2", "cluster_mounts[/data].source", "/srv/data is not on this host", "create it first",
+         {"cluster_mounts": [{**DATA, "source": "/srv/data", "fstype": "none", "options": "bind"}]},
+         facts=lacks("c2", "/srv/data")),
+    Case("mount-over-the-system", "cluster", "cluster_mounts[/etc].path", "nothing may be mounted over it",
+         "of your own",
+         {"cluster_mounts": [{**DATA, "path": "/etc"}]}),
+    Case("prolog-that-is-not-there", "c1", "slurm_conf.Prolog", "/opt/site/prolog is not on this host",
+         "<role>_files",
+         conf(Prolog="/opt/site/prolog"), facts=lacks("c1", "/opt/site/prolog")),
+    Case("submit-script-that-is-not-there", "ctl1", "slurm_conf.JobSubmitPlugins",
+         "/etc/slurm/job_submit.lua is not on",
+         "<role>_files", conf(JobSubmitPlugins="lua"), facts=lacks("ctl1", "/etc/slurm/job_submit.lua")),
+    Case("mail-program", "ctl1", "slurm_conf.MailProg", "/usr/bin/mailx is not on this host", "install it first",
+         conf(MailProg="/usr/bin/mailx"), facts=lacks("ctl1", "/usr/bin/mailx")),
+    Case("health-check", "c2", "slurm_conf.HealthCheckProgram", "/usr/sbin/nhc is not on this host",
+         "correct the path",
+         conf(HealthCheckProgram="/usr/sbin/nhc"), facts=lacks("c2", "/usr/sbin/nhc")),
+    # the inventory
+    Case("group-as-a-mapping", "cluster", "slurm_partitions[batch].groups[0]", "{'name': 'slurm_compute'}",
+         "write text",
+         partitions(groups=[{"name": "slurm_compute"}])),
+    Case("groups-as-text", "cluster", "slurm_partitions[batch].groups", "^is 'slurm_compute'", "write a list",
+         partitions(groups="slurm_compute")),
+    Case("login-host-as-a-node", "login1", "group slurm_compute", "is a login host: its sackd listens on port 6818",
+         "take it out of slurm_compute", inventory=lambda inv: inv.add("slurm_compute", "login1"),
+         facts=found("login1", ports={"6818": "sackd"})),
+]  # fmt: skip

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What sites write, and preflight must not refuse: values, names, files that come with the run."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
+from tests.unit.cluster import ROOT, inputs
+from tests.unit.configurations import CLUSTERS
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIJN6gxojK9sxz3PzNRmyU61mp5y"
+DORA = {"name": "dora", "uid": 2050}
+#: What another check demands is not in these: shared state, pure cgroup v2, a password.
+REFUSED = ("two_controllers", "hybrid_cgroups", "external_database")
+
+
+def said(given: t.Any) -> list[str]:
+    return [str(problem) for problem in problems(given)]
+
+
+@pytest.mark.parametrize("cluster", sorted({*CLUSTERS} - {*REFUSED}))
+def test_the_configurations_of_the_tests(cluster: str) -> None:
+    assert said(CLUSTERS[cluster]()) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"slurm_conf": {"SlurmctldParameters": "idle_on_node_suspend", "PrologFlags": "X11"}},
+        {"slurm_conf": {"LaunchParameters": None, "PreemptType": "preempt/qos"}},
+        {"slurm_conf": {"Prolog": "prolog.sh", "JobCompType": "jobcomp/none"}},
+        {"slurm_conf": {"DisableRootJobs": False, "EnforcePartLimits": "ALL", "MpiDefault": "pmix_v4"}},
+        {"slurm_conf": {"CommunicationParameters": "EnableIPv6"}},
+        {"slurm_cgroup_conf": {"ConstrainSwapSpace": True, "AllowedSwapSpace": 0, "CgroupPlugin": "autodetect"}},
+        {"slurm_plugstack": ["# a comment", "", "include /etc/slurm/plugstack.d/*", "optional site.so a=b"]},
+        {"slurm_qos": [{"name": "high", "preempt": ["normal"], "options": {"MaxTRESPerUser": "gres/gpu=8,cpu=10"}}],
+         "slurm_accounts": [{"name": "lab", "qos": ["+high"], "options": {"GrpTRES": {"license/matlab": 2}},
+                             "accounts": [{"name": "team", "users": ["dora"]}]}],
+         "slurm_partitions": [{"name": "batch", "groups": ["slurm_compute"], "options": {
+             "AllowQos": "high", "AllowAccounts": ["lab"], "MaxTime": "7-0", "OverSubscribe": "FORCE:2",
+             "PreemptMode": "off", "State": "UP"}}]},
+        # kept by hand, or by another tool
+        {"slurm_partitions": [{"name": "batch", "groups": ["slurm_compute"], "options": {"AllowQos": "high"}}]},
+        {"slurm_account_users": [{"name": "dora", "default_account": "elsewhere"}]},
+        {"cluster_users": [{**DORA, "home": "/shared/home/dora", "ssh_authorized_keys": [
+            f"ssh-ed25519 {KEY} dora@laptop\n",
+            f'from="10.0.0.0/8",no-pty ssh-rsa {KEY}=',
+            f"sk-ssh-ed25519@openssh.com {KEY}",
+            f"cert-authority ecdsa-sha2-nistp256 {KEY} ca",
+        ]}]},
+        {"cluster_users": [{**DORA, "home": "/var/lib/dora"}]},
+        {"cluster_mounts": [
+            {"path": "/fsx", "source": "fs-1.fsx.eu-west-1.amazonaws.com@tcp:/abcd", "fstype": "lustre"},
+            {"path": "/efs", "source": "fs-2:/", "fstype": "efs"},
+            {"path": "/win", "source": "//nas/share", "fstype": "cifs"},
+            {"path": "/b", "source": "beegfs_nodev", "fstype": "beegfs"},
+            {"path": "/nas", "source": "[fd00::1]:/nas"},
+        ]},
+    ],
+)  # fmt: skip
+def test_settings(settings: dict[str, t.Any]) -> None:
+    assert said(inputs(2, **settings)) == []
+
+
+def _missing(path: str, **settings: t.Any) -> t.Any:
+    """Inputs of a live cluster on whose hosts a file is missing."""
+    given = inputs(2, **settings)
+    for facts in given["facts"].values():
+        facts["slurm"].update(version="24.11.5", plugin_dir="/usr/lib/slurm")
+        facts["files"] = {path: False}
+    return given
+
+
+@pytest.mark.parametrize(
+    ("path", "settings"),
+    [
+        ("/etc/slurm/prolog", {"slurmd_files": [{"path": "/etc/slurm/prolog", "content": "x"}]}),
+        ("/shared/prolog", {"cluster_mounts": [{"path": "/shared", "source": "nas:/shared"}]}),
+        ("/usr/sbin/nhc", {"slurm_extra_packages": ["nhc"]}),
+    ],
+)
+def test_programs_that_come_with_the_run(path: str, settings: dict[str, t.Any]) -> None:
+    assert said(_missing(path, slurm_conf={"Prolog": path}, **settings)) == []
+    assert said(_missing(path, slurm_conf={"Prolog": path}))
+
+
+def test_a_new_host_gets_its_packages_from_the_run() -> None:
+    given = _missing("/usr/bin/mail", slurm_conf={"MailProg": "/usr/bin/mail"})
+    given["facts"]["ctl"]["slurm"]["version"] = ""
+    assert said(given) == []
+
+
+@pytest.mark.parametrize(
+    ("conf", "path"),
+    [
+        ({"ProctrackType": "proctrack/site"}, "proctrack_site.so"),
+        (
+            {"PluginDir": "/usr/lib/slurm:/opt/site", "JobSubmitPlugins": "site"},
+            "/opt/site/job_submit_site.so",
+        ),
+    ],
+)
+def test_a_plugin_of_the_site_is_its_file(conf: dict[str, t.Any], path: str) -> None:
+    given = _missing(path, slurm_conf=conf)
+    assert said(given)
+    for facts in given["facts"].values():
+        facts["files"][path] = True
+    assert said(given) == []
+
+
+@pytest.mark.parametrize("inventory", ["aws", "bare_metal", "local"])
+def test_the_inventories_of_the_collection(inventory: str) -> None:
+    file = ROOT / "inventories" / inventory / "group_vars" / "all.yml"
+    own = yaml.safe_load(file.read_text())
+    plain = {name: value for name, value in own.items() if "{{" not in str(value)}
+    known = {name: value for name, value in plain.items() if name in inputs()["settings"]}
+    assert len(known) >= 2
+    assert [line for line in said(inputs(2, **known)) if "slurm_state_save" not in line] == []
