@@ -97,6 +97,10 @@ class ActionModule(ActionBase):
                 "remove": {"type": "list", "elements": "str", "default": []},
             }
         )
+        # The playbooks refuse it first, but with --limit their play on localhost does not run.
+        failure = task_vars.get("aws_inventory_failure")
+        if failure:
+            raise AnsibleActionFail(printable(f"{INVENTORY}: {failure}"))
         inputs = self._collect(options, task_vars)
         try:
             found = [*self._tag_problems(inputs), *problems(inputs)]

@@ -91,7 +91,7 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
             for path in value if isinstance(value, (list, tuple)) else [value]:
                 # A program that is not an absolute path comes from the controller's directory.
                 if str(path).startswith("/"):
-                    words = (str(path),)
+                    words: tuple[str, ...] = (str(path),)
                     found.append(Needed(f"slurm_conf.{name}", str(path), words, _PROGRAMS[key]))
         elif valid.plugin_of(key):
             found += _plugins(str(name), value, directories, version)

@@ -73,6 +73,16 @@ def test_text_instead_of_a_list_is_one_problem(process: Process, tmp_path: Path)
     assert play(process, case, tmp_path)["msg"].startswith("1 problem found")
 
 
+def test_an_inventory_that_failed_is_refused_with_limit_too(
+    process: Process, tmp_path: Path
+) -> None:
+    """The playbooks' play on localhost, which refuses it first, does not run then."""
+    why = "ec2:DescribeInstances in us-east-2: no answer -> try again"
+    limited = Case("failed", "", "", "", "", {"aws_inventory_failure": why}, limit="c1,ctl1")
+    done = play(process, limited, tmp_path)
+    assert done["failed"] and done["msg"] == f"inventory: {why}"
+
+
 def test_kinds_are_many() -> None:
     """Each case is another kind, by its name and by its message."""
     cases = [*CASES, *VALUES]
