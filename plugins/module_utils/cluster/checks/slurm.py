@@ -46,6 +46,7 @@ OWNED = {
     "nodename": "slurm_node",
     "partitionname": "slurm_partitions",
     "nodeset": "slurm_node_sets",
+    "downnodes": "slurm_node.options of these nodes, such as {State: DOWN, Reason: repair}",
 }
 
 
