@@ -238,7 +238,8 @@ def literals(value: Any) -> Any:
 def test_examples_are_taken_by_preflight(page: Path) -> None:
     """Every YAML example is variables with the right types and keys, an inventory, or plays."""
     for block in blocks(page, "yaml"):
-        example = yaml.safe_load(block)
+        # A key is shortened in print.
+        example = yaml.safe_load(block.replace("AAAA... ", "AAAA "))
         if isinstance(example, list):
             continue  # plays and tasks are held by the tests below
         assert isinstance(example, dict), block

@@ -50,7 +50,7 @@ FILE_SYSTEMS = (
 
 
 class Needed(t.NamedTuple):
-    """A file: its variable, the word that names it, the paths of which one must be there, and where.
+    """A file that must be at one of the paths: its variable, the word that names it, and the groups of its hosts.
 
     A path that does not begin with / is in Slurm's plugin directory. hint: a similar name.
     """
@@ -91,8 +91,8 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
             for path in value if isinstance(value, (list, tuple)) else [value]:
                 # A program that is not an absolute path comes from the controller's directory.
                 if str(path).startswith("/"):
-                    words: tuple[str, ...] = (str(path),)
-                    found.append(Needed(f"slurm_conf.{name}", str(path), words, _PROGRAMS[key]))
+                    file = str(path)
+                    found.append(Needed(f"slurm_conf.{name}", file, (file,), _PROGRAMS[key]))
         elif valid.plugin_of(key):
             found += _plugins(str(name), value, directories, version)
             kind = (valid.plugin_of(key) or ("", False))[0]

@@ -137,7 +137,7 @@ def shells_and_groups(inputs: Inputs) -> Iterator[Problem]:
         user for user in settings.get("cluster_users") or [] if user.get("state") != "absent"
     ]
     gids = {str(group["name"]): int(group["gid"]) for group in settings.get("cluster_groups") or []}
-    # A gid that is no group of the inventory's may be a group of the system's, such as 100.
+    # The gid of a user may be that of a group of the system, such as 100.
     own = {str(user["name"]): int(user["uid"]) for user in present if not user.get("gid")}
     for host, facts in seen(inputs):
         groups, holders = facts.get("groups") or {}, facts.get("gids") or {}

@@ -131,8 +131,8 @@ SHORT = (
     *("job_container", "job_submit", "mpi", "namespace", "node_features", "prep", "task", "tls"),
 )
 
-#: The plugins of each kind, with their releases as in CHOICES. "none" is no file in newer releases, and is allowed
-#: for every kind that may be left out.
+#: The plugins of each kind, with their releases as in CHOICES. "none" is allowed for every kind that
+#: may be left out, though newer releases do without its file.
 PLUGINS: dict[str, str] = {
     "accounting_storage": "slurmdbd none ctld_relay:24.05-",
     "acct_gather_energy": "gpu ibmaem ipmi none pm_counters rapl xcc",
