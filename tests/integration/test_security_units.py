@@ -145,7 +145,10 @@ def proxied(site: Converged) -> Iterator[Converged]:
         )
         yield site
     finally:
-        site.run("ctl1", "apt-get purge -y -q haproxy >/dev/null 2>&1; rm -rf /etc/haproxy")
+        site.run(
+            "ctl1",
+            "apt-get purge -y -q haproxy >/dev/null 2>&1; rm -rf /etc/haproxy /var/lib/haproxy",
+        )
 
 
 @pytest.mark.systems("debian12")

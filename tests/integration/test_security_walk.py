@@ -56,7 +56,7 @@ SYSTEMS_WRITABLE = re.compile(
 # What the collection's programs write when they run, beside what roles declare. The first row that fits decides.
 WRITTEN = [
     ("directory", r"/var/lib/trainwright/(applied|secrets|secrets/\w+|enroot\S*)", "0700"),
-    ("directory", r"/var/lib/trainwright/(stamps|images)|/etc/enroot", "0755"),
+    ("directory", r"/var/lib/trainwright/(stamps|images|build)|/etc/enroot", "0755"),
     ("directory", r"/usr/lib/trainwright/node_tools(/\w+)*", "0755"),
     ("directory", r"/var/lib/enroot(/\w+)?", "0755"),
     ("file", r"/var/lib/trainwright/secrets/.+\.(pub|krl)", "0644"),

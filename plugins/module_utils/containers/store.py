@@ -163,7 +163,8 @@ class Store:
         pause = _FIRST_PAUSE
         patience = LINKS_PATIENCE if path.endswith("-links") else IMAGE_PATIENCE
         until = time.monotonic() + patience
-        said, seen = "", None
+        said, holder = "", ""
+        before = seen = None
         while True:
             handle = self._open_lock(path)
             try:

@@ -35,7 +35,8 @@ Make = t.Callable[[int, int], str]
 
 def log(line: str) -> None:
     """Write a line to the journal."""
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _put_away(parent: Directory, name: str, seen: os.stat_result) -> None:
@@ -137,7 +138,7 @@ def _answer(connection: socket.socket, make_for: Make) -> None:
 
 def _serve(listener: socket.socket, make_for: Make) -> None:
     while True:
-        connection, _ = listener.accept()
+        connection, _address = listener.accept()
         with connection:
             try:
                 _answer(connection, make_for)

@@ -194,18 +194,20 @@ def parent(
 
     make: as of :func:`directory`. follow: follow the path itself, too, where it is a link that root may follow.
     """
-    for _link in range(_MOST_LINKS):
-        above, name = os.path.split(path.rstrip("/"))
-        if name in ("", ".", ".."):
-            raise UnsafePathError(f"{path}: does not end in a name. Remedy: leave out . and ..")
-        with directory(above, make) as place:
+    with contextlib.ExitStack() as opened:
+        for _link in range(_MOST_LINKS):
+            above, name = os.path.split(path.rstrip("/"))
+            if name in ("", ".", ".."):
+                raise UnsafePathError(f"{path}: does not end in a name. Remedy: leave out . and ..")
+            place = opened.enter_context(directory(above, make))
             info = place.lstat(name)
             if not (follow and info and stat.S_ISLNK(info.st_mode)):
-                yield place, name
-                return
+                break
             _refuse_link(place, name, info)
             path = os.path.join(place.path, os.readlink(name, dir_fd=place.fd))
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        else:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        yield place, name
 
 
 @contextlib.contextmanager

@@ -243,7 +243,8 @@ def revoked_keys(inputs: Inputs) -> Iterator[Problem]:
 
 def certificate_days(inputs: Inputs) -> Iterator[Problem]:
     """Host certificates are valid for at least a day."""
-    days = int(inputs["settings"]["slurm_auth_certificate_days"])
+    # Without the specs of role slurm_auth, its variable is not there.
+    days = int(inputs["settings"].get("slurm_auth_certificate_days", 1))
     if not 1 <= days <= 36500:
         yield Problem(
             CLUSTER,

@@ -192,7 +192,11 @@ def _exit(value: t.Any, state: str) -> tuple[int | None, int]:
         lost = value["status"] == "SUCCESS" and not code and state == "FAILED"
         return (None if lost else code), signal
     status = values.number(value)
-    return (None, 0) if status is None else ((status >> 8) & 0xFF, status & 0x7F)
+    if status is None:
+        return None, 0
+    # A status with a signal may have a code as well, which wait(2) leaves undefined; scontrol shows 0.
+    signal = status & 0x7F
+    return (0 if signal else (status >> 8) & 0xFF), signal
 
 
 def ended_jobs(document: Item) -> list[records.Job]:
