@@ -240,6 +240,13 @@ def test_a_job_that_waits(api: int) -> None:
     assert (read.start_time, read.end_time, read.time_limit, read.elapsed) == (None, None, None, 0)
 
 
+def test_a_signal_counts_before_a_code() -> None:
+    """Slurm 22.05: a script that a signal ended, and whose step had ended with a code; scontrol shows 0:15."""
+    item = job(38, job_state="CANCELLED", exit_code=15 << 8 | 15, end_time=moment(38, NOON + 31))
+    (read,) = data.jobs({"jobs": [item]}, now=NOON + 61)
+    assert (read.exit_code, read.exit_signal) == (0, 15)
+
+
 @EACH
 @pytest.mark.parametrize(
     ("state", "code", "signal"), [("COMPLETED", 0, 0), ("FAILED", 3, 0), ("TIMEOUT", 0, 15)]
