@@ -108,8 +108,9 @@ cat >/shared/data/alice/train.sbatch <<'EOF'
 {TRAIN}EOF
 echo 'print("trained")' >/shared/data/train/train.py
 printf '#!/bin/sh\\necho "$@"\\n' |
-    tee /shared/data/train/prepare.sh /shared/data/train/evaluate /shared/data/nightly/run >/shared/tests/all_reduce_perf
-chmod +x /shared/data/train/prepare.sh /shared/data/train/evaluate /shared/data/nightly/run /shared/tests/all_reduce_perf
+    tee /shared/data/train/prepare.sh /shared/data/train/evaluate /shared/data/nightly/run \
+        >/shared/tests/all_reduce_perf
+chmod +x /shared/data/train/{{prepare.sh,evaluate}} /shared/data/nightly/run /shared/tests/all_reduce_perf
 chown alice /shared/data/train /shared/data/nightly /shared/data/logs
 su alice -c 'mkdir -p ~/.secrets && echo token > ~/.secrets/hf'
 scontrol create partition=gpu nodes=c[1-2]

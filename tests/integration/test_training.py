@@ -204,7 +204,8 @@ def limited(site: Converged, python: str) -> str:
     # Slurm sends the signal half a minute to a minute early. The signal's checkpoint is the only one.
     return train(
         site, "ddp", wait=False, name="limited", time="2", signal={"name": "USR1", "seconds": 30},
-        workdir="/shared/data/limited", checkpoints="/shared/data/limited/checkpoints", logs="/shared/data/limited/logs",
+        workdir="/shared/data/limited", checkpoints="/shared/data/limited/checkpoints",
+        logs="/shared/data/limited/logs",
         arguments=["--steps", str(STEPS), "--save-every", "1000", "--pause", "0.8"],
     )[0]  # fmt: skip
 
