@@ -10,7 +10,7 @@ CONTROLLERS ?= 1
 PYXIS ?= 0
 
 # System containers need root; everything else runs as whoever calls make.
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo --preserve-env=TRAINWRIGHT_ARTIFACTS)
 LOCAL := $(SUDO) .venv/bin/python molecule/driver
 
 .DEFAULT_GOAL := help

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -25,6 +26,8 @@ CREATE_STEPS = 5
 
 def up(args: argparse.Namespace) -> None:
     playbooks = [] if args.no_converge else [p for p in PLAYBOOKS if _playbook(p).exists()]
+    if args.pyxis and playbooks:
+        check_containers(ROOT / "inventories" / "local" / "group_vars")
     cluster = Cluster(args.name)
     progress = Progress(CREATE_STEPS + len(playbooks))
     cluster.create(
@@ -40,6 +43,23 @@ def up(args: argparse.Namespace) -> None:
         with progress.step(f"Running playbooks/{name}", streams=True):
             _converge(cluster, _playbook(name))
     print(overview(cluster))
+
+
+def check_containers(group_vars: Path) -> None:
+    """Raise LocalError where site.yml would refuse Enroot's packages: nothing says what they must be."""
+    directory = os.environ.get("TRAINWRIGHT_ARTIFACTS", "")
+    if directory and not Path(directory, "SHA256SUMS").is_file():
+        raise LocalError(
+            f"TRAINWRIGHT_ARTIFACTS={directory}: no SHA256SUMS there; use a directory with Enroot's packages, "
+            "Pyxis' source and their SHA256SUMS"
+        )
+    texts = [path.read_text(encoding="utf-8") for path in group_vars.glob("*.yml")]
+    if not directory and not any(re.search(r"^enroot_sha256:", text, re.M) for text in texts):
+        raise LocalError(
+            "PYXIS=1: there are no checksums of Enroot's packages; set the environment variable "
+            "TRAINWRIGHT_ARTIFACTS to a directory with Enroot's packages, Pyxis' source and their SHA256SUMS, or "
+            "enroot_sha256 in inventories/local/group_vars/all.yml (docs/real_servers.md)"
+        )
 
 
 def create(args: argparse.Namespace) -> None:

@@ -34,7 +34,7 @@ _raw:
   description:
     - For each file a mapping with those of C(train_job), C(train_jobs), C(train_defaults), C(train_files),
       C(train_wait) and C(train_together) that it has.
-    - The paths of C(train_files) are absolute.
+    - The paths of C(train_files), which are relative to the directory of the file, are absolute.
   type: list
   elements: dict
 """
@@ -56,6 +56,16 @@ KEYS: dict[str, type] = {
     "train_wait": bool,
     "train_together": bool,
 }
+#: Variable of trainwright.slurm.train that only the command line sets -> how to pass it.
+OPTIONS = {
+    "train_job_file": "-e train_job_file=FILE",
+    "train_user": "-e train_user=NAME",
+    "train_secrets": "-e @FILE, a file of yours with train_secrets",
+    "train_stage": "-e train_stage=false",
+    "train_again": "-e train_again=true",
+    "train_patterns": "-e '{train_patterns: [...]}'",
+    "train_stalled_after": "-e train_stalled_after=MINUTES",
+}
 _NAMES = {dict: "mapping", list: "list", bool: "true or false"}
 _LARGEST = 1 << 20
 _MOST_VALUES = 100_000
@@ -73,6 +83,10 @@ def read(path: str) -> dict[str, t.Any]:
             )
         found = yaml.safe_load(text)
         _check_values(found)
+    except FileNotFoundError:
+        raise AnsibleLookupError(
+            f"{path}: no such file; the path is from the current directory -> correct train_job_file"
+        ) from None
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise AnsibleLookupError(
@@ -84,14 +98,21 @@ def read(path: str) -> dict[str, t.Any]:
         )
     for key, value in found.items():
         if key not in KEYS:
-            near = difflib.get_close_matches(str(key), KEYS, 1)
-            remedy = f"write {near[0]}" if near else "pass it with -e, if it is yours to decide"
+            remedy = _remedy(str(key))
             raise AnsibleLookupError(f"{path}: {key} cannot come from a job file -> {remedy}")
         if not isinstance(value, KEYS[key]):
             raise AnsibleLookupError(f"{path}: {key}: is {value!r} -> a {_NAMES[KEYS[key]]}")
     if "train_files" in found:
         found["train_files"] = [_file(path, one) for one in found["train_files"]]
     return found
+
+
+def _remedy(key: str) -> str:
+    """Return what to do about a key that a file may not have."""
+    if key in OPTIONS:
+        return f"pass {OPTIONS[key]}"
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f"write {near[0]}" if near else f"remove it, or write one of {', '.join(KEYS)}"
 
 
 def _check_values(found: t.Any) -> None:
@@ -114,11 +135,11 @@ def _check_values(found: t.Any) -> None:
 def _file(path: str, name: t.Any) -> str:
     """Return the path of a file to send, which must be below the directory of the description."""
     top = os.path.dirname(os.path.realpath(path))
-    real = os.path.realpath(str(name))
+    real = os.path.realpath(os.path.join(top, str(name)))
     if not os.path.isfile(real) or os.path.commonpath([top, real]) != top:
         raise AnsibleLookupError(
-            f"{path}: train_files: {name}: is not a file below {top} -> put it there, with its path from the current"
-            " directory, or pass -e '{train_files: [...]}' yourself"
+            f"{path}: train_files: {name}: is not a file below {top} -> put it there and write its path from there,"
+            " or pass -e '{train_files: [...]}' with its path from the current directory"
         )
     return real
 

@@ -96,7 +96,7 @@ EXAMPLES = r"""
 - name: Copy it to shared storage, and remove at most ten files that are no longer in it
   trainwright.slurm.dataset_sync:
     source: /srv/datasets/wikitext
-    destination: /shared/datasets/wikitext
+    destination: /shared/data/datasets/wikitext
     exclude: ["*.tmp"]
     delete: true
     confirm_delete: 10

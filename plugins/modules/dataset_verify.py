@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 - name: Compare a hundred files of a data set
   trainwright.slurm.dataset_verify:
-    source: /shared/datasets/wikitext
+    source: /shared/data/datasets/wikitext
     destination: s3://datasets/wikitext
     endpoint_url: https://store.example.org
     sample: 100

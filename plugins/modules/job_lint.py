@@ -74,12 +74,12 @@ notes:
 EXAMPLES = r"""
 - name: Judge a script, and fail if the job could not work
   trainwright.slurm.job_lint:
-    path: /shared/alice/train.sbatch
+    path: /shared/data/alice/train.sbatch
     fail_on: error
 
 - name: Judge it against the plan and the nodes' interfaces
   trainwright.slurm.job_lint:
-    path: /shared/alice/train.sbatch
+    path: /shared/data/alice/train.sbatch
     planned: 14-00:00:00
     interfaces: [ens5]
 

@@ -252,7 +252,7 @@ EXAMPLES = r"""
     nodes: 2
     ntasks_per_node: 1
     time_limit: "12:00:00"
-    workdir: /shared/train
+    workdir: /shared/data/train
     output: "%x-%j.out"
     environment: {EPOCHS: 3}
   become: true
@@ -261,7 +261,7 @@ EXAMPLES = r"""
 - name: Submit a script from the login node, and go on
   trainwright.slurm.slurm_job:
     name: prepare
-    script: /shared/train/prepare.sh
+    script: /shared/data/train/prepare.sh
     arguments: [--shards, "64"]
     partition: stable
     options: {hint: nomultithread}
@@ -278,8 +278,8 @@ EXAMPLES = r"""
 - name: Submit through slurmrestd, from a host without Slurm
   trainwright.slurm.slurm_job:
     name: nightly
-    content: "#!/bin/bash\nsrun /shared/nightly/run"
-    workdir: /shared/nightly
+    content: "#!/bin/bash\nsrun /shared/data/nightly/run"
+    workdir: /shared/data/nightly
     transport: rest
     rest_url: https://slurm.example.org
     rest_token: "{{ vault_slurm_token }}"
@@ -289,7 +289,7 @@ EXAMPLES = r"""
   trainwright.slurm.slurm_job:
     name: evaluate
     state: completed
-    content: "#!/bin/bash\nsrun /shared/train/evaluate"
+    content: "#!/bin/bash\nsrun /shared/data/train/evaluate"
     timeout: 0
   register: evaluate
   until: evaluate.ended or ansible_check_mode
@@ -389,17 +389,17 @@ workdir:
   description: Its working directory.
   returned: when there is a job
   type: str
-  sample: /shared/train
+  sample: /shared/data/train
 stdout:
   description: File of the standard output; empty where an older accounting does not know it.
   returned: when there is a job
   type: str
-  sample: /shared/train/train-1042.out
+  sample: /shared/data/train/train-1042.out
 stderr:
   description: File of the standard error.
   returned: when there is a job
   type: str
-  sample: /shared/train/train-1042.out
+  sample: /shared/data/train/train-1042.out
 output_tail:
   description: End of the standard output; empty where the host of the task cannot read it.
   returned: when there is a job

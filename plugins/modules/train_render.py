@@ -33,6 +33,7 @@ options:
       - Whether to check that the cluster can run the jobs. Nodes that are down or drained do not
         count; nodes that are busy do, since jobs wait.
       - C(nodes=idle) in a description needs it.
+      - It also checks that the user can make the directories of the jobs that are not there yet.
     type: bool
     default: true
   together:
@@ -57,15 +58,15 @@ EXAMPLES = r"""
         nodes: 2
         memory: 1G
         time: "60"
-        logs: /shared/logs/llama
+        logs: /shared/data/logs/llama
   register: llama
 
 - name: Check that two jobs can run at the same time
   trainwright.slurm.train_render:
     defaults: {command: train.py, nodes: 1, memory: 1G, time: "60"}
     jobs:
-      - {name: model1, logs: /shared/logs/model1}
-      - {name: model2, logs: /shared/logs/model2}
+      - {name: model1, logs: /shared/data/logs/model1}
+      - {name: model2, logs: /shared/data/logs/model2}
 """
 
 RETURN = r"""
@@ -92,7 +93,7 @@ directories:
   returned: always
   type: list
   elements: str
-  sample: [/shared/logs/llama]
+  sample: [/shared/data/logs/llama]
 images:
   description: Images to import, each with C(name), without C(.sqsh), and C(reference).
   returned: always
@@ -105,6 +106,7 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import os
 import pwd
+import stat
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
@@ -130,11 +132,50 @@ def has_efa(machine_type: str) -> bool:
     )
 
 
-def directories(job: jobs.Job) -> list[str]:
-    """Return the directories that must be there before a job is submitted."""
-    made = [getattr(job, name) for name in jobs.DIRECTORIES]
-    outputs = [path.rpartition("/")[0] for path in (job.output, job.error) if path.startswith("/")]
-    return [path for path in (*made, *outputs, job.workdir) if path]
+def directories(job: jobs.Job) -> dict[str, str]:
+    """Return the directories that must be there before a job is submitted, by the key that asks for each."""
+    found = {name: getattr(job, name) for name in ("workdir", *jobs.DIRECTORIES)}
+    for name in ("output", "error"):
+        path = getattr(job, name)
+        found[name] = path.rpartition("/")[0] if path.startswith("/") else ""
+    return {name: path for name, path in found.items() if path}
+
+
+def may_write(path: str) -> bool:
+    """Return whether this user may make entries in a directory."""
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK, effective_ids=True)
+
+
+def refusal(path: str) -> str:
+    """Return why this user cannot make a directory, with the remedy; nothing where it is there or can be made."""
+    if not path.startswith("/") or os.path.isdir(path):
+        return ""
+    above = path.rstrip("/")
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if may_write(above):
+        return ""
+    if not os.path.isdir(above):
+        return f"{user()} cannot make {path}: {above} is not a directory -> choose another path"
+    status = os.stat(above)
+    rest = os.path.relpath(path, above)
+    open_one = os.path.join(above, "data")
+    other = os.path.join(open_one if may_write(open_one) else os.path.expanduser(f"~{user()}"), rest)
+    return (
+        f"{user()} cannot make {path}: {above} is {user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o})"
+        f" -> use a directory of yours such as {other}, or have an administrator make it (directories in"
+        " cluster_mounts)"
+    )
+
+
+def refusals(planned: t.Iterable[jobs.Job]) -> list[str]:
+    """Return the directories of jobs that this user cannot make, a line each."""
+    return [
+        f"job {job.name}.{key}: {why}"
+        for job in planned
+        for key, path in directories(job).items()
+        if (why := refusal(path))
+    ]
 
 
 def shown(job: jobs.Job) -> dict[str, t.Any]:
@@ -156,9 +197,9 @@ def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
     return [{"name": name, "reference": source} for name, source in found.items()]
 
 
-def user() -> str:
-    """Return the name of the user who runs this, or the uid of one without an entry."""
-    uid = os.geteuid()
+def user(uid: int | None = None) -> str:
+    """Return the name of a user, by default of the one who runs this, or the uid of one without an entry."""
+    uid = os.geteuid() if uid is None else uid
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -176,6 +217,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             partitions = slurm.call(transport.partitions)
             planned = [plan.resolve(job, nodes, partitions) for job in planned]
             faults = plan.faults(planned, nodes, partitions, params["together"])
+            faults += refusals(planned)
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {
@@ -184,7 +226,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             "scripts": {
                 job.name: render.render(job, efa=has_efa(job.machine_type)) for job in planned
             },
-            "directories": sorted({path for job in planned for path in directories(job)}),
+            "directories": sorted({path for job in planned for path in directories(job).values()}),
             "images": images(planned),
             "user": user(),
         }

@@ -83,7 +83,7 @@ EXAMPLES = r"""
 - name: See how far a training is
   trainwright.slurm.train_status:
     job: llama
-    checkpoints: /shared/checkpoints/llama
+    checkpoints: /shared/data/checkpoints/llama
   become: true
   become_user: alice
   register: training
@@ -96,7 +96,7 @@ EXAMPLES = r"""
   trainwright.slurm.train_status:
     job: "1042"
     wait: true
-    report: /shared/results/llama/report.html
+    report: /shared/data/results/llama/report.html
   become: true
   become_user: alice
 

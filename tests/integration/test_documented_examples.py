@@ -96,7 +96,7 @@ BEFORE = f"""set -e
 mkdir {KEPT}
 cp /etc/hosts {KEPT}
 cp -a /etc/slurm {KEPT}
-mkdir -p /shared/alice /opt/slurm/etc /shared/train /shared/nightly /shared/tests /shared/logs
+mkdir -p /shared/data/alice /opt/slurm/etc /shared/data/train /shared/data/nightly /shared/tests /shared/data/logs
 ln -sfn /usr/bin /opt/slurm/bin
 cp /etc/slurm/slurm.conf /opt/slurm/etc
 tee -a /opt/slurm/etc/slurm.conf /etc/slurm/slurm.conf >/dev/null <<'EOF'
@@ -104,13 +104,14 @@ HealthCheckProgram=/bin/true
 NodeName=gpu[01-04] CPUs=96 RealMemory=1100000 Gres=gpu:h100:8 State=FUTURE
 PartitionName=old Nodes=c1
 EOF
-cat >/shared/alice/train.sbatch <<'EOF'
+cat >/shared/data/alice/train.sbatch <<'EOF'
 {TRAIN}EOF
-echo 'print("trained")' >/shared/train/train.py
+echo 'print("trained")' >/shared/data/train/train.py
 printf '#!/bin/sh\\necho "$@"\\n' |
-    tee /shared/train/prepare.sh /shared/train/evaluate /shared/nightly/run >/shared/tests/all_reduce_perf
-chmod +x /shared/train/prepare.sh /shared/train/evaluate /shared/nightly/run /shared/tests/all_reduce_perf
-chown alice /shared/train /shared/nightly /shared/logs
+    tee /shared/data/train/prepare.sh /shared/data/train/evaluate /shared/data/nightly/run \
+        >/shared/tests/all_reduce_perf
+chmod +x /shared/data/train/{{prepare.sh,evaluate}} /shared/data/nightly/run /shared/tests/all_reduce_perf
+chown alice /shared/data/train /shared/data/nightly /shared/data/logs
 su alice -c 'mkdir -p ~/.secrets && echo token > ~/.secrets/hf'
 scontrol create partition=gpu nodes=c[1-2]
 scontrol update nodename=c3 state=drain reason='fan is broken'
@@ -135,9 +136,9 @@ if [ -d {KEPT}/slurm ]; then
     cat {KEPT}/hosts >/etc/hosts
     mv /etc/slurm {KEPT}/changed && mv {KEPT}/slurm /etc
 fi
-rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/alice
+rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/data/alice
 su alice -c 'rm -rf ~/.secrets ~/.config/trainwright'
-rm -rf /shared/train /shared/nightly /shared/tests /shared/logs
+rm -rf /shared/data/train /shared/data/nightly /shared/tests /shared/data/logs
 scontrol reconfigure
 scontrol update nodename=c[1-3] features= weight=1
 scontrol update nodename=c[1-3] state=resume

@@ -133,7 +133,7 @@ def private(quiet_site: Converged) -> Iterator[Converged]:
     path = "/etc/slurm/slurm.conf"
     hosts = controllers(quiet_site)
     for host in hosts:
-        line = "PrivateData=jobs,usage,users,accounts,events"
+        line = "PrivateData=jobs,usage,users,accounts,events,reservations"
         quiet_site.run(host, f"cp -p {path} {path}.kept && echo {line} >>{path}")
     quiet_site.run("ctl1", "scontrol reconfigure")
     yield quiet_site

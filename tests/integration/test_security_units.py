@@ -133,16 +133,12 @@ def proxied(site: Converged) -> Iterator[Converged]:
     """The REST host with the proxy of docs/rest.md."""
     page = (ROOT / "docs" / "rest.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```text\n(global\n.*?)```", page, re.S)
-    files = "/etc/haproxy/cert /etc/haproxy/key"
+    (certificate,) = re.findall(r"^\(umask 077; openssl .*$", page, re.M)
     site.run("ctl1", "apt-get install -y -q haproxy >/dev/null 2>&1")
     try:
         site.run("ctl1", f"cat >/etc/haproxy/haproxy.cfg <<'EOF'\n{text}EOF")
-        site.run(
-            "ctl1",
-            "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=ctl1 -out /etc/haproxy/cert"
-            f" -keyout /etc/haproxy/key 2>/dev/null && cat {files} >/etc/haproxy/rest.pem"
-            " && systemctl restart haproxy",
-        )
+        site.run("ctl1", f"{certificate} && systemctl restart haproxy")
+        assert site.run("ctl1", "stat -c %a /etc/haproxy/rest.pem") == "600"
         yield site
     finally:
         site.run(

@@ -76,6 +76,7 @@ def python(site: Converged) -> str:
 def recipe(which: str, **changes: Any) -> dict[str, Any]:
     """A recipe's variables for this cluster: without GPUs, with little memory."""
     variables = yaml.safe_load((ROOT / "recipes" / which / "job.yml").read_text())
+    files = [str(ROOT / "recipes" / which / name) for name in variables.pop("train_files", [])]
     job = variables["train_job"]
     job.pop("gpus_per_node", None)
     if REAL and which in ("ddp", "fsdp"):
@@ -83,10 +84,10 @@ def recipe(which: str, **changes: Any) -> dict[str, Any]:
         job["container"] = {
             "image": "train.sqsh",
             "mounts": ["/shared:/shared"],
-            "workdir": f"/shared/{which}",
+            "workdir": f"/shared/data/{which}",
         }
     job.update({"memory": "1500M", "time": "10", **changes})
-    return {**variables, "train_user": "alice"}
+    return {**variables, "train_files": files, "train_user": "alice"}
 
 
 def losses(text: str) -> dict[int, float]:
@@ -102,7 +103,7 @@ def job_of(output: str) -> str:
 
 
 def log(site: Converged, name: str, job: str) -> str:
-    return site.as_user("alice", f"cat /shared/{name}/logs/{name}-{job}.out")
+    return site.as_user("alice", f"cat /shared/data/{name}/logs/{name}-{job}.out")
 
 
 def train(
@@ -116,7 +117,7 @@ def train(
 @pytest.fixture(scope="module")
 def unbroken(site: Converged, python: str) -> dict[int, float]:
     """Losses of a DDP run that nothing disturbs."""
-    site.run("login1", "rm -rf /shared/ddp && install -d -o alice -g alice /shared/ddp")
+    site.run("login1", "rm -rf /shared/data/ddp")
     job, output = train(site, "ddp", arguments=["--steps", str(STEPS), "--save-every", "20"])
     # Progress on the screen, and where it ends.
     assert re.search(rf"step \d+/{STEPS}", output), output
@@ -157,25 +158,27 @@ def test_ddp_learns_and_leaves_a_complete_checkpoint(
 ) -> None:
     assert unbroken[STEPS] < 0.5 * unbroken[1]
     status = site.play("train_status.yml", train_status_job="ddp", train_status_user="alice",
-                       train_status_checkpoints="/shared/ddp/checkpoints")  # fmt: skip
+                       train_status_checkpoints="/shared/data/ddp/checkpoints")  # fmt: skip
     assert f"step-{STEPS:06d}.pt" in status.output and "complete" in status.output, status.output
-    page = site.as_user("alice", "cat /shared/ddp/logs/ddp-*.html")
+    page = site.as_user("alice", "cat /shared/data/ddp/logs/ddp-*.html")
     assert "<svg" in page and "loss" in page
     run = site.play("train.yml", "--check", "--diff", **recipe("ddp", nodes="idle"))
     assert "+#SBATCH --nodelist=c[1-2]" in run.output, run.output
-    script = site.as_user("alice", "cat /shared/ddp/logs/ddp.sbatch")
+    script = site.as_user("alice", "cat /shared/data/ddp/logs/ddp.sbatch")
     assert "#SBATCH --requeue" in script and "torchrun" in script
 
 
 def test_a_node_that_fails_does_not_change_the_curve(
     site: Converged, unbroken: dict[int, float]
 ) -> None:
-    site.run("login1", "rm -rf /shared/ddp/checkpoints")
+    site.run("login1", "rm -rf /shared/data/ddp/checkpoints")
     arguments = ["--steps", str(STEPS), "--save-every", "20", "--pause", "0.3"]
     job, _ = train(site, "ddp", wait=False, arguments=arguments)
     poll(
         "a checkpoint",
-        lambda: site.run("login1", "ls /shared/ddp/checkpoints/*.pt", check=False).startswith("/"),
+        lambda: site.run("login1", "ls /shared/data/ddp/checkpoints/*.pt", check=False).startswith(
+            "/"
+        ),
         90,
     )
     # The remains of a step on a node that lost its power, which would prevent the same step from starting there.
@@ -197,22 +200,23 @@ def test_a_node_that_fails_does_not_change_the_curve(
 @pytest.fixture(scope="module")
 def limited(site: Converged, python: str) -> str:
     """A DDP run that takes longer than it may; it runs beside the tests that follow."""
-    site.run("login1", "rm -rf /shared/limited && install -d -o alice -g alice /shared/limited")
+    site.run("login1", "rm -rf /shared/data/limited")
     # Slurm sends the signal half a minute to a minute early. The signal's checkpoint is the only one.
     return train(
         site, "ddp", wait=False, name="limited", time="2", signal={"name": "USR1", "seconds": 30},
-        workdir="/shared/limited", checkpoints="/shared/limited/checkpoints", logs="/shared/limited/logs",
+        workdir="/shared/data/limited", checkpoints="/shared/data/limited/checkpoints",
+        logs="/shared/data/limited/logs",
         arguments=["--steps", str(STEPS), "--save-every", "1000", "--pause", "0.8"],
     )[0]  # fmt: skip
 
 
 def test_fsdp_learns_and_leaves_a_complete_checkpoint(site: Converged, limited: str) -> None:
-    site.run("login1", "rm -rf /shared/fsdp && install -d -o alice -g alice /shared/fsdp")
+    site.run("login1", "rm -rf /shared/data/fsdp")
     job, output = train(site, "fsdp", arguments=["--steps", "40", "--save-every", "20"])
     found = losses(log(site, "fsdp", job))
     assert list(found) == list(range(1, 41)) and found[40] < 0.8 * found[1], found
     assert "step-000040" in output and "complete" in output
-    files = site.as_user("alice", "ls -A /shared/fsdp/checkpoints/step-000040").split()
+    files = site.as_user("alice", "ls -A /shared/data/fsdp/checkpoints/step-000040").split()
     assert ".metadata" in files and len([name for name in files if name.endswith(".distcp")]) == 2
 
 
@@ -221,8 +225,8 @@ def test_a_job_that_fails_says_why_in_three_lines(site: Converged, python: str) 
 time.sleep(30 * (os.environ["RANK"] == "0"))
 raise ValueError("no data for rank " + os.environ["RANK"])
 """
-    site.run("login1", "rm -rf /shared/ddp/checkpoints")
-    site.as_user("alice", f"cat > /shared/ddp/wrong.py <<'EOF'\n{program}EOF")
+    site.run("login1", "rm -rf /shared/data/ddp/checkpoints")
+    site.as_user("alice", f"cat > /shared/data/ddp/wrong.py <<'EOF'\n{program}EOF")
     _, output = train(site, "ddp", rc=2, script="wrong.py", arguments=[], launcher="srun",
                       tasks_per_node=1, signal=None, retries=0)  # fmt: skip
     said = re.findall(r"exit code 1|c2.*\b(?:task|rank) 1|ValueError: no data for rank 1", output)
@@ -247,16 +251,24 @@ def test_a_plan_that_does_not_fit_is_refused_with_what_is_missing(site: Converge
 
 
 def test_check_mode_shows_the_script_and_submits_nothing(site: Converged) -> None:
-    site.run(
-        "login1", "rm -rf /shared/mpi && install -d -o alice -g alice /shared/mpi /shared/mpi/logs"
-    )
+    site.run("login1", "rm -rf /shared/data/mpi")
     run = site.play("train.yml", "--check", "--diff", **recipe("mpi"))
     assert "+#SBATCH --ntasks-per-node=4" in run.output and "+srun" in run.output, run.output
-    assert not site.as_user("alice", "squeue -h -n mpi; ls /shared/mpi/logs")
+    assert not site.as_user("alice", "squeue -h -n mpi; test ! -e /shared/data/mpi")
+    # Storage of root's, where alice cannot make a directory: refused before anything is made.
+    refused = site.play(
+        "train.yml", "--check", rc=2, **recipe("mpi", workdir="/shared/mpi-of-alice")
+    )
+    assert (
+        "job mpi.workdir: alice cannot make /shared/mpi-of-alice: /shared is root's"
+        in refused.output
+    )
+    assert "use a directory of yours such as /shared/data/mpi-of-alice" in refused.output
+    site.run("login1", "test ! -e /shared/mpi-of-alice && test ! -e /shared/data/mpi")
 
 
 def test_mpi(site: Converged) -> None:
-    site.run("login1", "rm -rf /shared/mpi && install -d -o alice -g alice /shared/mpi")
+    site.run("login1", "rm -rf /shared/data/mpi")
     for host in ("c1", "c2"):
         site.run(host, "apt-get install -y -q gcc libc6-dev libopenmpi-dev openmpi-bin >/dev/null")
     job, _ = train(site, "mpi", command="./allreduce 8", tasks_per_node=1)
@@ -280,15 +292,17 @@ def test_gpus_are_sampled_on_every_node(site: Converged) -> None:
     """With what stands in for nvidia-smi: the job's two steps run beside each other, and the status reads the files."""
     site.run(
         "login1",
-        "rm -rf /shared/gpus && install -d -o alice -g alice /shared/gpus /shared/gpus/bin &&"
-        f" cat >/shared/gpus/bin/nvidia-smi <<'EOF'\n{NVIDIA_SMI}EOF\nchmod 755 /shared/gpus/bin/nvidia-smi",
+        "rm -rf /shared/data/gpus && install -d -o alice -g alice /shared/data/gpus /shared/data/gpus/bin &&"
+        f" cat >/shared/data/gpus/bin/nvidia-smi <<'EOF'\n{NVIDIA_SMI}EOF\nchmod 755 /shared/data/gpus/bin/nvidia-smi",
     )
     job = {"name": "gpus", "launcher": "srun", "command": "sleep 5", "nodes": 2, "gpus_per_node": 1, "gpu_samples": 1,
-           "memory": "100M", "time": "5", "workdir": "/shared/gpus", "logs": "/shared/gpus/logs",
-           "hooks": {"pre": "export PATH=/shared/gpus/bin:$PATH"}}  # fmt: skip
+           "memory": "100M", "time": "5", "workdir": "/shared/data/gpus", "logs": "/shared/data/gpus/logs",
+           "hooks": {"pre": "export PATH=/shared/data/gpus/bin:$PATH"}}  # fmt: skip
     number = job_of(site.play("train.yml", train_user="alice", train_job=job).output)
     for node in ("c1", "c2"):
-        rows = site.as_user("alice", f"cat /shared/gpus/logs/gpu-{node}-{number}.csv").splitlines()
+        rows = site.as_user(
+            "alice", f"cat /shared/data/gpus/logs/gpu-{node}-{number}.csv"
+        ).splitlines()
         assert len(rows) >= 3 and all(row.count(",") == 5 for row in rows), rows
     status = site.play("train_status.yml", train_status_job="gpus", train_status_user="alice")
     for node in ("c1", "c2"):
@@ -296,7 +310,7 @@ def test_gpus_are_sampled_on_every_node(site: Converged) -> None:
         assert said in status.output, status.output
     # The samplers end with the job.
     for node in ("c1", "c2"):
-        assert not site.run(node, "pgrep -fa '/shared/gpus/bin/nvidia-sm[i]' || true")
+        assert not site.run(node, "pgrep -fa '/shared/data/gpus/bin/nvidia-sm[i]' || true")
 
 
 SECRET = 'hf_Wq7ZkL0 it\'s $HOME "quoted"'
@@ -304,7 +318,7 @@ SECRET = 'hf_Wq7ZkL0 it\'s $HOME "quoted"'
 
 def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
     """Files of Slurm on all hosts, logs, the journal, records, command lines, Ansible's output at -vvv."""
-    site.run("login1", "rm -rf /shared/secret; install -d -o alice -g alice /shared/secret")
+    site.run("login1", "rm -rf /shared/data/secret")
     job = {
         "name": "secret",
         "launcher": "srun",
@@ -312,8 +326,8 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
         "nodes": 2,
         "memory": "100M",
         "time": "5",
-        "workdir": "/shared/secret",
-        "logs": "/shared/secret",
+        "workdir": "/shared/data/secret",
+        "logs": "/shared/data/secret",
         "secrets": [{"name": "TOKEN"}],
     }
     site.run("login1", "su - alice -c 'rm -rf ~/.config/trainwright'")
@@ -351,7 +365,7 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
         assert part not in site.run("ctl1", command, check=False)
     site.wait_job(number)
     assert not site.run("login1", f"ls {place} 2>/dev/null || true")
-    text = site.as_user("alice", f"cat /shared/secret/secret-{number}.out")
+    text = site.as_user("alice", f"cat /shared/data/secret/secret-{number}.out")
     assert part not in text and len(re.findall(r"[0-9a-f]{64}", text)) == 2
 
 
@@ -377,12 +391,12 @@ def test_recipes_with_other_libraries(
     if name == "deepspeed":
         for host in ("c1", "c2"):
             site.run(host, "apt-get install -y -q g++ python3-dev >/dev/null")
-    site.run("login1", f"rm -rf /shared/{name} && install -d -o alice -g alice /shared/{name}")
+    site.run("login1", f"rm -rf /shared/data/{name}")
     train(site, name, arguments=["--steps", "20", "--save-every", "10"])
     arguments = ["--steps", "30", "--save-every", "10"]
     _, output = train(site, name, launcher=second, arguments=arguments)
     states = site.as_user(
-        "alice", f"ls /shared/{name}/checkpoints/*30/rng_state_*.pth", check=False
+        "alice", f"ls /shared/data/{name}/checkpoints/*30/rng_state_*.pth", check=False
     )
     assert name != "transformers" or states.count("rng_state") == 2, states
     assert re.search(r"checkpoint \S*30\b.*complete", output) and "COMPLETED" in output, output

@@ -14,7 +14,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
-from driver.__main__ import parser
+from driver.__main__ import check_containers, main, parser
 from driver.cluster import Cluster
 from driver.host import has_pure_cgroup2, is_namespace_mounted
 from driver.image import ARCHIVE, SECURITY, Recipe, apt_options, debian_mirrors
@@ -64,6 +64,31 @@ def test_bad_input_is_refused_in_one_line_with_its_remedy(spec: Spec, said: str)
 def test_defaults_and_limits_are_accepted() -> None:
     Spec().check()
     Spec("a1", "debian12", MAX_COMPUTE, 16, 2).check()
+
+
+def test_containers_without_checksums_are_refused_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(Cluster, "create", lambda *_args, **_more: made.append("containers"))
+    monkeypatch.delenv("TRAINWRIGHT_ARTIFACTS", raising=False)
+    monkeypatch.setattr(sys, "argv", ["driver", "up", "--pyxis", "1", "--name", "refused"])
+    assert main() == 1 and not made
+    assert "PYXIS=1: there are no checksums" in (said := capsys.readouterr().err)
+    assert "TRAINWRIGHT_ARTIFACTS" in said and "enroot_sha256" in said
+
+
+def test_where_the_checksums_of_containers_come_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_ARTIFACTS", str(tmp_path))
+    with pytest.raises(LocalError, match="no SHA256SUMS there; use a directory with"):
+        check_containers(tmp_path)
+    (tmp_path / "SHA256SUMS").touch()
+    check_containers(tmp_path)
+    monkeypatch.delenv("TRAINWRIGHT_ARTIFACTS")
+    (tmp_path / "all.yml").write_text("enroot_sha256:\n  a.deb: 00\n")
+    check_containers(tmp_path)
 
 
 def test_every_subcommand_takes_a_name() -> None:

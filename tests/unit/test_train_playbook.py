@@ -54,7 +54,8 @@ def test_one_source_of_the_description(tmp_path: Path) -> None:
         ("train_job: {a: 1", "cannot be read as plain YAML"),
         ("[train_job]", "is not a mapping -> write train_job:"),
         ("train_jbo: {}", "train_jbo cannot come from a job file -> write train_job"),
-        ("train_user: root", "train_user cannot come from a job file"),
+        ("train_user: root", "train_user cannot come from a job file -> pass -e train_user=NAME"),
+        ("colour: red", "colour cannot come from a job file -> remove it, or write one of train_job,"),
         ("train_secrets: {A: b}", "train_secrets cannot come from a job file"),
         ("train_jobs: {}", "train_jobs: is {} -> a list"),
         ("train_wait: 'no'", "train_wait: is 'no' -> a true or false"),
@@ -82,10 +83,24 @@ def test_files_that_are_refused(
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "recipes").glob("*/job.yml")), ids=lambda path: path.parent.name
 )
-def test_recipes_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_recipes_can_be_read(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any directory: the files are found beside the description."""
+    monkeypatch.chdir(tmp_path)
     found = job_file.read(str(path))
     given = yaml.safe_load(path.read_text())
-    files = [str(ROOT / name) for name in given.pop("train_files", [])]
+    files = [str(path.parent / name) for name in given.pop("train_files", [])]
     assert found.pop("train_files", []) == files
     assert json.dumps(found) == json.dumps(given)
+
+
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    rc, said = play(tmp_path, "train", {"train_job_file": "nowhere.yml"})
+    assert rc == 2 and "no such file; the path is from the current directory" in said, said
+    assert "Check the jobs and write" not in said
+
+
+def test_options_of_the_command_line_are_those_of_the_playbook() -> None:
+    """Each option of train.yml can either come from a file, or has a remedy of its own."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
+    options = next(one["vars"]["__train_options"] for one in plays if "vars" in one)
+    assert set(options) == {*job_file.KEYS, *job_file.OPTIONS}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 import typing as t
 from pathlib import Path
@@ -32,6 +33,9 @@ CLUSTER = types.SimpleNamespace(
 def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> t.Callable[..., t.Any]:
+    # The directories of most tests cannot be made here.
+    monkeypatch.setattr(train_render, "may_write", lambda path: True)
+
     def call(**options: t.Any) -> dict[str, t.Any]:
         return control.run(train_render, t.cast("t.Any", CLUSTER), capsys, monkeypatch, **options)
 
@@ -51,7 +55,7 @@ def test_recipes_fit_and_have_no_mistakes(run: t.Callable[..., t.Any], path: Pat
     for one in made["jobs"]:
         assert not list(map(str, linter.lint(made["scripts"][one["name"]])))
     for file in given.get("train_files", ()):
-        assert (path.parents[2] / file).is_file()
+        assert (path.parent / file).is_file()
 
 
 def test_what_has_to_be_there_before(run: t.Callable[..., t.Any]) -> None:
@@ -89,3 +93,51 @@ def test_all_that_is_wrong_is_said_at_once(run: t.Callable[..., t.Any]) -> None:
     refused = run(jobs=[{**JOB, "nodes": 81}])
     assert "wants 81, and 80 of 80 nodes can take it" in refused["msg"]
     assert not run(jobs=[{**JOB, "nodes": 81}], fit=False).get("failed")
+
+
+def test_directories_that_the_owner_cannot_make(
+    run: t.Callable[..., t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root's own storage, as on a fresh cluster: refused in one line for each, and nothing is made."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    tmp_path.chmod(0o755)
+    open_ones = {str(tmp_path / "data")}
+    monkeypatch.setattr(train_render, "may_write", lambda path: path in open_ones)
+    monkeypatch.setattr(train_render, "user", lambda uid=None: "root" if uid == 0 else "alice")
+    stat = os.stat
+    monkeypatch.setattr(
+        train_render.os,
+        "stat",
+        lambda path, **more: (
+            types.SimpleNamespace(st_uid=0, st_mode=0o40755)
+            if path == str(tmp_path)
+            else stat(path, **more)
+        ),
+    )
+    job = {**JOB, "workdir": f"{tmp_path}/llama", "logs": f"{tmp_path}/llama/logs", "checkpoints": f"{tmp_path}/there",
+           "results": f"{tmp_path}/data/a/b", "output": f"{tmp_path}/file/%j.out"}  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    refused = run(jobs=[job])
+    monkeypatch.setattr(train_render.os, "stat", stat)
+    assert refused["failed"] and refused["error"] == "invalid"
+    lines = refused["msg"].splitlines()
+    assert lines[0] == (
+        f"job train.workdir: alice cannot make {tmp_path}/llama: {tmp_path} is root's (0755) -> use a directory of"
+        f" yours such as {tmp_path}/data/llama, or have an administrator make it (directories in cluster_mounts)"
+    )
+    assert f"such as {tmp_path}/data/llama/logs," in lines[1]
+    assert f"job train.output: alice cannot make {tmp_path}/file: " in lines[2]
+    assert len(lines) == 3 and sorted(tmp_path.rglob("*")) == before
+    # Elsewhere than on the cluster, only the script is asked for.
+    assert not run(jobs=[job], fit=False).get("failed")
+
+
+def test_whether_a_directory_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert train_render.may_write(str(tmp_path)) and not train_render.may_write(f"{tmp_path}/file")
+    if os.geteuid():
+        tmp_path.chmod(0o555)
+        assert not train_render.may_write(str(tmp_path))
+        tmp_path.chmod(0o755)
