@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         result.update(
             self._execute_module(
                 module_name="trainwright.slurm.node_facts",
-                module_args=dict(self._task.args),
+                module_args={"connected_as": self._get_remote_user() or "", **self._task.args},
                 task_vars=task_vars,
             )
         )

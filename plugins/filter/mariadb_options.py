@@ -46,6 +46,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import NOT_IN_A_LINE
 
 _DEFAULT = "mysqld"
 _SECTION = re.compile(r"[A-Za-z0-9_.-]+")
@@ -66,7 +67,7 @@ def _value(place: str, value: t.Any) -> str:
             f"{place}: {value!r} is not a text or a number -> give one value, or a list of values"
         )
     text = str(value)
-    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+    if NOT_IN_A_LINE.search(text):
         raise AnsibleFilterError(
             f"{place}: {text!r} has a line break or a control character -> write it on one line"
         )

@@ -56,6 +56,13 @@ options:
     elements: str
     default: []
     version_added: "1.0.0"
+  connected_as:
+    description:
+      - User of Ansible's connection, which tells who logged in where root was reached with su. The action plugin gives
+        it; it is empty where ssh chooses the user.
+    type: str
+    default: ""
+    version_added: "1.0.0"
 attributes:
   check_mode:
     description: Changes nothing, so it does the same in check mode.
@@ -107,7 +114,7 @@ ansible_facts:
           type: str
           returned: always
         login:
-          description: User (C(user)) who logged in for this call, before sudo, and the names of their C(groups).
+          description: User (C(user)) who logged in for this call, before sudo or su, and the names of their C(groups).
           type: dict
           returned: always
         sudoers:
@@ -224,6 +231,7 @@ def main() -> None:
             "uids": {"type": "list", "elements": "int", "default": []},
             "gids": {"type": "list", "elements": "int", "default": []},
             "files": {"type": "list", "elements": "str", "default": []},
+            "connected_as": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

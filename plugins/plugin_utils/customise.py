@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
+from ..module_utils.node.terminal import NOT_IN_A_LINE
 from .drop_in import unit_drop_in
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 #: The parts of the file that matter to its daemon; the owner does not.
 _STAMPED = ("path", "content", "content_b64", "link", "state", "block")
 # systemd.unit(5), systemd.service(5); any other section is ignored with a line in the journal.
@@ -36,7 +36,7 @@ def is_path(path: object) -> bool:
         and not path.startswith("//")
         # The host would expand it, to a path that nobody compared.
         and "$" not in path
-        and not _CONTROL.search(path)
+        and not NOT_IN_A_LINE.search(path)
     )
 
 
@@ -130,7 +130,7 @@ def conf_lines(settings: t.Any, separator: str = "=", own: t.Any = None) -> str:
             text = ("yes" if item else "no") if isinstance(item, bool) else item
             if not isinstance(text, (str, int, float)):
                 raise CustomiseError(f"{key}: {item!r} is not a text or a number -> give one value")
-            if _CONTROL.search(str(text)):
+            if NOT_IN_A_LINE.search(str(text)):
                 raise CustomiseError(
                     f"{key}: {text!r} has a line break or a control character -> remove it"
                 )

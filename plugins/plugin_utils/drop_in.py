@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
+from ..module_utils.node.terminal import NOT_IN_A_LINE
+
 _SECTION = re.compile(r"[A-Z][A-Za-z0-9-]*")
 _KEY = re.compile(r"[A-Z][A-Za-z0-9-]*")
 
@@ -23,7 +25,7 @@ def _value(place: str, value: t.Any) -> str:
             f"{place}: {value!r} is not a text or a number -> give one value, or a list of values"
         )
     text = str(value)
-    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+    if NOT_IN_A_LINE.search(text):
         raise AnsibleFilterError(
             f"{place}: {text!r} has a line break or a control character -> give a list for several lines"
         )

@@ -11,6 +11,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ..node.network import LOCAL_NAMES
+
 if t.TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -34,9 +36,8 @@ _ADDRESS_6 = re.compile(r"\[?[0-9a-f.]*:[0-9a-f:.]*(%.*)?\]?", re.ASCII)
 _INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}", re.ASCII | re.IGNORECASE)
 #: Names of a machine for itself and for multicast, in the first label or the last (RFC 6761: also below localhost).
 _LOOPBACK = frozenset((
-    "localhost", "localhost4", "localhost6", "localdomain", "localdomain4", "localdomain6", "loopback", "broadcasthost",
-    "ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters",
-    "ip6-allhosts",
+    *LOCAL_NAMES, "localdomain", "localdomain4", "localdomain6", "loopback", "broadcasthost",
+    "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts",
 ))  # fmt: skip
 _ALWAYS_GROUPS = ("all", "ungrouped")
 _NUMBERS = re.compile(r"(\d+)")

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..node.network import LOCAL_NAMES
 from ..node.terminal import printable
 from ..slurm.hostlist import fold, natural_key
 
@@ -52,8 +53,6 @@ FROM_OTHER_ROLES = (
     "slurm_repository",
     "slurmdbd_conf",
 )
-# Names that mean the local machine on every host.
-LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
 # The host of a problem that does not belong to one host.
 INVENTORY = "inventory"
 CLUSTER = "cluster"

@@ -309,6 +309,7 @@ def gather(
     uids: list[int],
     gids: list[int] | None = None,
     files: list[str] | None = None,
+    connected_as: str = "",
 ) -> dict[str, object]:
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
@@ -362,7 +363,8 @@ def gather(
         "mpi": mpi_plugins(places["plugin_dir"]),
     }
     facts["containers"] = containers(commands)
-    facts["login"] = logins.login_user(os.environ)
+    loginuid = read("/proc/self/loginuid").strip()
+    facts["login"] = logins.login_user(os.environ, connected_as, loginuid)
     facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)

@@ -16,6 +16,8 @@ import time
 from .machine import read, read_int
 
 TCP_LISTEN = "0A"
+#: Names that mean the local machine on every host.
+LOCAL_NAMES = ("localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback")
 
 
 def interface_addresses() -> list[tuple[str, str]]:

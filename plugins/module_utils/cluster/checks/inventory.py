@@ -9,6 +9,7 @@ import ipaddress
 import re
 import typing as t
 
+from ...node.network import LOCAL_NAMES
 from ...slurm.conf.pairs import text_of
 from ..inputs import (
     CLUSTER,
@@ -212,8 +213,8 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
             continue
         owner = owners.get(hostname.lower(), host)
         why = ""
-        if hostname.startswith("localhost"):
-            why = "localhost, and Slurm's daemons find themselves by name"
+        if hostname.lower().split(".")[0] in LOCAL_NAMES:
+            why = f"{hostname}, and Slurm's daemons find themselves by name"
         elif "." in hostname or not is_host_name(hostname):
             why = f"{hostname!r}, which is not a host name"
         elif owner != host:

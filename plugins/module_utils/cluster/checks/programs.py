@@ -87,12 +87,26 @@ def plugstack(inputs: Inputs) -> Iterator[Problem]:
     """Each line of plugstack.conf is one that Slurm reads."""
     for index, line in enumerate(inputs["settings"].get("slurm_plugstack") or []):
         words = plugstack_words(line)
+        if str(line).rstrip().endswith("\\"):
+            yield Problem(
+                CLUSTER,
+                f"slurm_plugstack[{index}]",
+                f"{str(line)!r} ends with a backslash, which would join the next line",
+                "remove it, and write each line as an entry of its own",
+            )
         if words and (words[0].lower() not in _LINES or len(words) < 2):
             yield Problem(
                 CLUSTER,
                 f"slurm_plugstack[{index}]",
                 f"{str(line)!r} is not a line that Slurm reads",
                 "write required or optional and the plugin's file, or include and a file",
+            )
+        elif words and words[0].lower() == "include" and not words[1].startswith("/"):
+            yield Problem(
+                CLUSTER,
+                f"slurm_plugstack[{index}]",
+                f"includes {words[1]}, which nodes without /etc/slurm look for elsewhere",
+                "write an absolute path, of a file on every host",
             )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node.logins import name_fault
 from ...node.mount_points import problem_of, shape_problem
 from ...node.terminal import CONTROL
 from ...slurm.hostlist import fold
@@ -223,6 +224,21 @@ def munge_ids(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def login_lists(inputs: Inputs) -> Iterator[Problem]:
+    """Each entry of the lists of pam_access is one name."""
+    for role in ("login_access", "pam_slurm_adopt"):
+        for kind in ("users", "groups"):
+            variable = f"{role}_allow_{kind}"
+            for index, name in enumerate(inputs["settings"].get(variable) or []):
+                fault = name_fault(str(name), group=kind == "groups")
+                if not fault:
+                    continue
+                what, remedy = fault
+                if str(name).lower() == "all" and role == "login_access":
+                    remedy = "to admit all users, write login_access_open: true"
+                yield Problem(CLUSTER, f"{variable}[{index}]", what, remedy)
+
+
 def own_login(inputs: Inputs) -> Iterator[Problem]:
     """The user who logs in for this run may do so again after it."""
     settings = inputs["settings"]
@@ -262,5 +278,6 @@ CHECKS: tuple[Check, ...] = (
     shells_and_groups,
     ids_on_hosts,
     munge_ids,
+    login_lists,
     own_login,
 )

@@ -7,21 +7,58 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node.network import LOCAL_NAMES
 from ...node.terminal import CONTROL
 from ...slurm.conf import pairs, valid
 from ...slurm.conf.edit import MINUTES
 from ...slurm.conf.value_tables import NEEDED
 from ...slurm.values import given_length
-from ..inputs import CLUSTER, Problem, cluster_version, declared_nodes, label_of
+from ..inputs import (
+    CLUSTER,
+    Problem,
+    cluster_version,
+    declared_nodes,
+    is_address,
+    is_host_name,
+    label_of,
+)
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..inputs import Check, Inputs
 
 _CONTROL = re.compile(f"[{CONTROL}]")
 _WORD = re.compile(rf"[{CONTROL}\s\"#\\]")
+_GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SECRET = re.compile("pass", re.IGNORECASE)
+
+
+def _is_listen_address(text: str) -> bool:
+    """Tell whether a port can be written after it, so that slurmrestd reads one socket."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return is_address(bare) or is_host_name(text) or text in LOCAL_NAMES
+
+
+#: Variables of other roles that become a part of a line. Not of FROM_OTHER_ROLES: one that needs a fact of its host is
+#: left to its role.
+_PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
+    "node_base_hidepid_group": (
+        _GROUP.fullmatch,
+        "is not the name of a group",
+        "write the name of one group, such as adm",
+    ),
+    "slurm_accounts_max_submit_jobs": (
+        lambda text: not text.lstrip("-").isdigit() or 0 <= int(text) < 2**31,
+        "is not a number of jobs",
+        "write a number from 0, for no limit, to 2147483647",
+    ),
+    "slurmrestd_listen_address": (
+        _is_listen_address,
+        "is neither an address nor a host name",
+        "write one address, without a port; 0.0.0.0 is all of the host",
+    ),
+}
 
 
 def _of(host: str, label: str, given: t.Any, file: str, version: str) -> Iterator[Problem]:
@@ -111,6 +148,9 @@ def values(inputs: Inputs) -> Iterator[Problem]:
                 f"{line!r} does not fit on one line",
                 "write each line as an entry of its own, without control characters",
             )
+    for name, (is_good, what, remedy) in _PARTS.items():
+        if name in settings and not is_good(str(settings[name])):
+            yield Problem(CLUSTER, name, f"{settings[name]!r} {what}", remedy)
     password = str((settings.get("mariadb_external") or {}).get("password") or "")
     if _CONTROL.search(password) or '"' in password:
         yield Problem(

@@ -53,6 +53,8 @@ def test_users_and_groups_with_all_commands() -> None:
         # Each would change what the line of pam_access means.
         rule({"username": "eve,bob"}),
         rule({"username": "eve:ALL\n+"}),
+        rule({"username": "all"}),
+        rule({"username": "eve@example.org"}),
         rule({"usergroup": "domain users"}),
         rule({"userid": 4000000000}),
     ],
@@ -73,11 +75,51 @@ def test_without_sudo_there_are_none(text: str) -> None:
     assert logins.parse_sudoers(text, "ctl1") == {"users": [], "groups": []}
 
 
-def test_the_user_before_sudo() -> None:
-    assert logins.login_user({"SUDO_USER": "daemon"})["user"] == "daemon"
+OWN = pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.parametrize(
+    ("environment", "connected_as", "loginuid", "user"),
+    [
+        ({"SUDO_USER": "daemon"}, "", "", "daemon"),
+        ({"DOAS_USER": "daemon"}, "bin", "2", "daemon"),
+        ({}, "", "", OWN),
+        # su
+        ({}, "daemon", "4294967295", "daemon"),
+        ({}, "", str(pwd.getpwnam("daemon").pw_uid), "daemon"),
+        ({}, OWN, "", OWN),
+        # A connection that chooses its user itself, and a container without the user of its host.
+        ({}, "no-such-user", "4294967295", OWN),
+        ({}, "", "4000000000", OWN),
+    ],
+)
+def test_the_user_before_root(
+    environment: dict[str, str], connected_as: str, loginuid: str, user: str
+) -> None:
+    assert logins.login_user(environment, connected_as, loginuid)["user"] == user
+
+
+def test_groups_of_the_user() -> None:
     assert "daemon" in logins.login_user({"SUDO_USER": "daemon"})["groups"]
-    assert logins.login_user({})["user"] == pwd.getpwuid(os.getuid()).pw_name
     assert logins.login_user({"SUDO_USER": "gone-since"}) == {"user": "gone-since", "groups": []}
+
+
+@pytest.mark.parametrize("name", ["carol", "svc-1.x", "node$", "DOMAIN\\user", "_x", "1000"])
+def test_names_that_pam_access_takes(name: str) -> None:
+    assert not logins.name_fault(name) and not logins.name_fault(name, group=True)
+
+
+BAD = ["ALL", "all", "EXCEPT", "LOCAL", "none", "a,b", "x)(ALL", "(ops)", "a\nb", "a\n", "@ops", "eve@host", "a:b",
+       "a  b", " a", "a ", "", "-eve", "a\tb", "a#", "bob:ALL\n+:alice:ALL\n#"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_names_that_pam_access_misreads(name: str) -> None:
+    assert logins.name_fault(name) and logins.name_fault(name, group=True)
+
+
+def test_only_a_group_has_a_blank() -> None:
+    assert logins.name_fault("domain users") and not logins.name_fault("domain users", group=True)
 
 
 # /etc/pam.d/sshd of Rocky Linux 9, whose password-auth has `sufficient pam_localuser.so`, and of Debian 13.

@@ -38,6 +38,8 @@ SHOWN = "\\x1b]0;OWNED\\x07"
         ("a\u202eb\u2066c\u200fd", "a\\u202eb\\u2066c\\u200fd"),
         ("\udc9b31m", "\\udc9b31m"),
         ("Zürich 東京 👍🏽", "Zürich 東京 👍🏽"),
+        ("a\u200bb\ufeff\xad\u3164", "a\\u200bb\\ufeff\\xad\\u3164"),
+        ("ok\U000e0041", "ok\\U000e0041"),
         (None, "None"),
     ],
 )
@@ -45,9 +47,16 @@ def test_what_is_shown(text: object, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_every_control_character_is_replaced() -> None:
-    odd = [chr(code) for code in range(0x3000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")]  # fmt: skip
+def test_every_character_that_is_not_shown_is_replaced() -> None:
+    kinds = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+    odd = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in kinds]
     assert [char for char in odd if printable(char) == char] == ["\t", "\n"]
+    letters = "".join(
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code))[0] in "LNPS"
+    )
+    assert re.findall(r"\\[xuU]([0-9a-f]+)", printable(letters.replace("\\", ""))) == [
+        "115f", "1160", "2800", "3164", "ffa0",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
