@@ -13,6 +13,8 @@ description:
   - Reads a file of C(train_job) or C(train_jobs), as C(trainwright.slurm.train) takes it in C(train_job_file).
   - The file is data. C(-e @FILE) executes the Jinja expressions of a file on the control node; this leaves them as
     they are written.
+  - Text, numbers, lists and mappings are read, from a file of at most 256 KiB. Merge keys (C(<<)), tags, control
+    characters, and numbers that YAML makes of an unquoted C(1:30) are refused.
   - A description cannot decide as whom a job runs, or send files of the control node that are not below its own
     directory.
 options:
@@ -41,11 +43,12 @@ _raw:
 
 import difflib
 import os
+import re
 import typing as t
 
-import yaml
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import plain_yaml
 
 #: Variable that a file may set -> its type.
 KEYS: dict[str, type] = {
@@ -67,27 +70,17 @@ OPTIONS = {
     "train_stalled_after": "-e train_stalled_after=MINUTES",
 }
 _NAMES = {dict: "mapping", list: "list", bool: "true or false"}
-_LARGEST = 1 << 20
-_MOST_VALUES = 100_000
-_DEEPEST = 20
 
 
 def read(path: str) -> dict[str, t.Any]:
     """Return the variables of a file. Raises AnsibleLookupError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_LARGEST + 1)
-        if len(text) > _LARGEST:
-            raise AnsibleLookupError(
-                f"{path}: is larger than 1 MiB -> give the description of jobs"
-            )
-        found = yaml.safe_load(text)
-        _check_values(found)
+        found = plain_yaml.read(path)
     except FileNotFoundError:
         raise AnsibleLookupError(
             f"{path}: no such file; the path is from the current directory -> correct train_job_file"
         ) from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
         raise AnsibleLookupError(
             f"{path}: cannot be read as plain YAML: {why} -> correct it"
@@ -98,8 +91,9 @@ def read(path: str) -> dict[str, t.Any]:
         )
     for key, value in found.items():
         if key not in KEYS:
-            remedy = _remedy(str(key))
-            raise AnsibleLookupError(f"{path}: {key} cannot come from a job file -> {remedy}")
+            raise AnsibleLookupError(
+                f"{path}: {_named(key)} cannot come from a job file -> {_remedy(str(key))}"
+            )
         if not isinstance(value, KEYS[key]):
             raise AnsibleLookupError(f"{path}: {key}: is {value!r} -> a {_NAMES[KEYS[key]]}")
     if "train_files" in found:
@@ -115,21 +109,9 @@ def _remedy(key: str) -> str:
     return f"write {near[0]}" if near else f"remove it, or write one of {', '.join(KEYS)}"
 
 
-def _check_values(found: t.Any) -> None:
-    """Raise ValueError for what is not text, number, list or mapping, and for anchors that refer to themselves."""
-    waiting = [(found, 0)]
-    count = 0
-    while waiting:
-        value, depth = waiting.pop()
-        count += 1
-        if depth > _DEEPEST or count > _MOST_VALUES:
-            raise ValueError("it is too deep, or has too many values")
-        if isinstance(value, dict):
-            waiting += [(one, depth + 1) for pair in value.items() for one in pair]
-        elif isinstance(value, list):
-            waiting += [(one, depth + 1) for one in value]
-        elif value is not None and not isinstance(value, (str, int, float)):
-            raise ValueError(f"{value!r} is a {type(value).__name__}: write it in quotes")
+def _named(key: t.Any) -> str:
+    """Return a key for a message; one that is nobody's variable may be a line of any other file, and is not shown."""
+    return key if re.fullmatch(r"train_[a-z_]{1,40}", str(key)) else "a top-level key"
 
 
 def _file(path: str, name: t.Any) -> str:

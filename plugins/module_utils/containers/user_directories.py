@@ -27,8 +27,10 @@ from .image_errors import ImageError
 DIRECTORIES = "/run/trainwright-enroot/directories"
 IMAGES = "/run/trainwright-enroot/images"
 _ANSWER_TIMEOUT = 10.0
-#: Seconds in which the service may start again.
-_PATIENCE = 5.0
+#: Seconds in which the service may start again, or accept a request while it has many.
+_PATIENCE = 5
+#: Clients whose requests are answered together; two threads stay below the usual 1024 open files.
+_MOST_CLIENTS = 256
 
 Make = t.Callable[[int, int], str]
 
@@ -125,25 +127,41 @@ def put_away_foreign(parent: str) -> None:
         log(str(error))
 
 
-def _answer(connection: socket.socket, make_for: Make) -> None:
+def _clients(listener: socket.socket) -> dict[tuple[int, int], list[socket.socket]]:
+    """Wait for clients; return those that are there by their user and group."""
+    clients: dict[tuple[int, int], list[socket.socket]] = {}
+    listener.setblocking(True)
+    for _ in range(_MOST_CLIENTS):
+        try:
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            break
+        listener.setblocking(False)
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _pid, uid, gid = struct.unpack("3i", peer)
+        clients.setdefault((uid % 2**32, gid % 2**32), []).append(connection)
+    return clients
+
+
+def _answer(connections: t.Sequence[socket.socket], fault: str) -> None:
     # Nothing is read, and an answer fits into the socket's buffer: nobody can make the others wait.
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    _pid, uid, gid = struct.unpack("3i", peer)
-    connection.setblocking(False)
-    fault = make_for(uid % 2**32, gid % 2**32)
-    if fault:
-        log(fault)
-    connection.sendall(fault.encode("utf-8", "replace")[:4096])
+    for connection in connections:
+        with connection, contextlib.suppress(OSError):  # some have left
+            if fault:
+                connection.sendall(fault.encode("utf-8", "replace")[:4096], socket.MSG_DONTWAIT)
 
 
 def _serve(listener: socket.socket, make_for: Make) -> None:
     while True:
-        connection, _address = listener.accept()
-        with connection:
+        # One answer for all requests of a user: a flood of them costs the others little.
+        for (uid, gid), connections in _clients(listener).items():
             try:
-                _answer(connection, make_for)
-            except Exception as error:
-                log(f"a request failed: {error!r}")  # those of other users are still served
+                fault = make_for(uid, gid)
+            except Exception as error:  # the others are still served
+                fault = f"a request failed: {error!r}"
+            if fault:
+                log(fault)
+            _answer(connections, fault)
 
 
 def _end(what: threading.ExceptHookArgs) -> None:
@@ -158,7 +176,7 @@ def _listen(path: str) -> socket.socket:
         os.unlink(path)
     listener.bind(path)
     os.chmod(path, 0o666)
-    listener.listen(128)
+    listener.listen(4096)
     return listener
 
 
@@ -191,14 +209,17 @@ def ask(place: str) -> str:
     until = time.monotonic() + _PATIENCE
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(_ANSWER_TIMEOUT)
+            # With settimeout, connect fails at once where the queue is full; with this it waits.
+            wait_to_send = struct.pack("ll", _PATIENCE, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait_to_send)
             try:
                 connection.connect(place)
+                connection.settimeout(_ANSWER_TIMEOUT)
                 answer = b""
                 while chunk := connection.recv(4096):
                     answer += chunk
                 return answer.decode("utf-8", "replace")
-            except (FileNotFoundError, ConnectionError) as error:
+            except (FileNotFoundError, ConnectionError, BlockingIOError) as error:
                 fault: OSError = error
                 wait = os.path.isdir(os.path.dirname(place)) and time.monotonic() < until
             except OSError as error:

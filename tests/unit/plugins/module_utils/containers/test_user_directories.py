@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -245,6 +246,46 @@ def test_the_service_waits_for_nobody(node: Node) -> None:
         done = node.enroot(BOB)
         held.kill()
     assert done.returncode == 0 and time.monotonic() < began + 10, done.stderr
+
+
+# Each process also ends by itself, should the test be killed.
+FLOOD = """
+import os, signal, socket, sys
+for _ in range(60):
+    if not os.fork():
+        break
+else:
+    print("up", flush=True)
+signal.alarm(60)
+while True:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.setblocking(False)
+        try:
+            one.connect(sys.argv[1])
+        except BlockingIOError:
+            pass
+"""
+
+
+def test_a_flood_of_one_user_does_not_keep_out_the_others(node: Node) -> None:
+    """Processes that connect in a loop, and do not wait for an answer, keep the queue of the socket full."""
+    assert node.enroot(ALICE).returncode == 0, "it runs"
+    with subprocess.Popen(
+        ["python3", "-c", FLOOD, str(node.sockets / "directories")],
+        user=ALICE,
+        group=ALICE,
+        extra_groups=[],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as flood:
+        try:
+            assert flood.stdout and flood.stdout.readline() == b"up\n"
+            done = [node.enroot(uid) for uid in range(BOB, BOB + 3)]
+        finally:
+            os.killpg(flood.pid, signal.SIGKILL)
+    assert [one.returncode for one in done] == [0] * 3, [one.stderr for one in done]
+    assert _seen(node.path / "data" / f"user-{BOB + 2}") == (BOB + 2, 0o700)
+    assert node.journal.read_text() == "", "clients that leave are nothing to report"
 
 
 def test_a_restart_of_the_service_is_waited_for(node: Node) -> None:
