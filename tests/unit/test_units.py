@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
+from ansible_collections.trainwright.slurm.plugins.filter.conf_pairs import conf_pairs
+from ansible_collections.trainwright.slurm.plugins.filter.written_directories import (
+    written_directories,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.drop_in import unit_drop_in
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -42,15 +46,18 @@ def drop_in(daemon: str, **variables: t.Any) -> list[str]:
     """The lines that the role writes for a daemon, with these variables."""
     path, name = UNITS[daemon]
     loader = DataLoader()
-    lines = loader.load_from_file(str(ROLES / path), trusted_as_template=True)
+    lines = {}
+    for source in [ROLES / path, *(ROLES / path).parent.glob("slurm*_conf.yml")]:
+        lines |= loader.load_from_file(str(source), trusted_as_template=True)
     model = {
         "sbin": "/usr/sbin",
         "version": [24, 11],
-        "state_dir": "/var/spool/slurmctld",
+        "slurm_conf": [["StateSaveLocation", "/var/spool/slurmctld"]],
         "slurm_conf_given": {},
+        "slurmdbd_conf": [],
         **variables.pop("model", {}),
     }
-    given = {
+    values = {
         "slurm_model": model,
         "slurmdbd_conf": {},
         "slurmrestd_threads": 10,
@@ -59,8 +66,20 @@ def drop_in(daemon: str, **variables: t.Any) -> list[str]:
         "__slurmrestd_environment_file": "/etc/default/slurmrestd",
         **variables,
     }
-    templar = Templar(loader=loader, variables={**lines, **given})
+    templar = Templar(loader=loader, variables={**lines, **values})
+    # A collection's filters are found by Ansible's import hook, which would replace that of the tests.
+    for found in (conf_pairs, written_directories):
+        templar.environment.filters[f"trainwright.slurm.{found.__name__}"] = found
     return unit_drop_in(templar.template(lines[name])).splitlines()
+
+
+def given(**slurm_conf: str | None) -> dict[str, t.Any]:
+    """The variables of a site with these lines of slurm.conf."""
+    return {"model": {"slurm_conf_given": slurm_conf}}
+
+
+def state(path: str) -> dict[str, t.Any]:
+    return {"model": {"slurm_conf": [["StateSaveLocation", path]]}}
 
 
 @pytest.mark.parametrize("daemon", UNITS)
@@ -79,19 +98,27 @@ def test_each_unit_is_restricted(daemon: str) -> None:
     ("daemon", "variables", "writable"),
     [
         ("slurmctld", {}, set()),
-        ("slurmctld", {"model": {"state_dir": "/shared/slurmctld"}}, set()),
-        ("slurmctld", {"model": {"state_dir": "/home/slurm/state"}}, {"/home/slurm/state"}),
+        ("slurmctld", state("/shared/slurmctld"), set()),
+        ("slurmctld", state("/home/slurm/state"), {"-/home/slurm/state"}),
+        ("slurmctld", given(SlurmctldLogFile=None), set()),
+        ("slurmctld", given(slurmctldLOGfile="/usr/local/log/a.log"), {"-/usr/local/log"}),
+        ("slurmctld", given(SlurmSchedLogFile="/root/sched.log"), {"-/root"}),
+        ("slurmctld", given(SlurmctldPidFile="/home/a b/50%.pid/pid"), {'"-/home/a b/50%%.pid"'}),
         (
             "slurmctld",
-            {"model": {"slurm_conf_given": {"SlurmctldLogFile": "/usr/local/slurm/log/a.log"}}},
-            {"/usr/local/slurm/log"},
+            given(JobCompType="jobcomp/filetxt", JobCompLoc="/home/slurmlogs/jobcomp.txt"),
+            {"-/home/slurmlogs"},
         ),
+        # The program of jobcomp/script is not written to.
+        ("slurmctld", given(JobCompType="jobcomp/script", JobCompLoc="/usr/local/bin/a"), set()),
         ("slurmdbd", {"slurmdbd_conf": {"LogFile": "/var/log/x/slurmdbd.log"}}, set()),
+        ("slurmdbd", {"slurmdbd_conf": {"LogFile": None, "PidFile": None}}, set()),
         (
             "slurmdbd",
-            {"slurmdbd_conf": {"LogFile": "/root/log/a.log", "ArchiveDir": "/home/archive"}},
-            {"/root/log", "/home/archive"},
+            {"slurmdbd_conf": {"logfile": "/root/log/a.log", "archivedir": "/home/archive"}},
+            {"-/root/log", "-/home/archive"},
         ),
+        ("slurmdbd", {"slurmdbd_conf": {"PidFile": "/etc/slurm/pid"}}, {"-/etc/slurm"}),
         ("slurmrestd", {"slurmrestd_socket": "/srv/rest/x.socket"}, {"-/srv/rest"}),
     ],
 )

@@ -14,19 +14,12 @@ import contextlib
 import hashlib
 import os
 import re
-import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
-
-#: run(argv) -> (exit status, stdout, stderr)
-Run = Callable[[list[str]], tuple[int, str, str]]
-
-_NEWS = re.compile(r"\b(error|fatal|refus|invalid|unrecognized|mismatch)", re.IGNORECASE)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, syntax
 
 
 class ApplyError(PrintableError):
@@ -46,6 +39,8 @@ class Settings:
     enabled: bool = True
     timeout: float = 60.0
     interval: float = 0.2
+    #: seconds in which a slurmctld that refused its files may still end
+    settle: float = 4.0
 
 
 @dataclass
@@ -139,32 +134,11 @@ def check_options(specs: list[dict], version: str) -> None:
         )
 
 
-def _plain(lines: list[str]) -> list[str]:
-    """Return log lines without time stamps and program names, each once."""
-    bare = (re.sub(r"^(\[[^\]]*\]\s*)?(\w+: (?=error|fatal))?", "", line) for line in lines)
-    return list(dict.fromkeys(line.strip() for line in bare if line.strip()))
-
-
-def parser_says(text: str, scontrol: str, run: Run) -> str:
-    """Return the objection of Slurm's own parser to a slurm.conf without includes, "" for none.
-
-    scontrol reads the whole file before it does anything, and ends with the parser's message at a
-    value it cannot read (seen with 22.05 and 24.11); expanding a host list does not need a daemon. It does
-    not find faults that only slurmctld can see (plugins, nodes of partitions).
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        path = os.path.join(scratch, "slurm.conf")
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as handle:
-            handle.write(text)
-        rc, _out, err = run(["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"])
-    return "; ".join(_plain(err.splitlines())[-4:]) if rc else ""
-
-
 class Controller:
     """slurmctld of this host, as systemd and scontrol show it."""
 
     def __init__(
-        self, settings: Settings, run: Run, conf_path: str, drop_ins: bool = False
+        self, settings: Settings, run: messages.Run, conf_path: str, drop_ins: bool = False
     ) -> None:
         self.settings = settings
         self._run = run
@@ -172,7 +146,7 @@ class Controller:
         self.drop_ins = drop_ins
 
     @classmethod
-    def of(cls, settings: Settings, run: Run, specs: list[dict]) -> Controller:
+    def of(cls, settings: Settings, run: messages.Run, specs: list[dict]) -> Controller:
         spec = _slurm_conf(specs)
         drop_ins = any(is_drop_in(spec["path"]) for spec in specs)
         return cls(settings, run, spec["path"] if spec else "/etc/slurm/slurm.conf", drop_ins)
@@ -219,6 +193,15 @@ class Controller:
             time.sleep(self.settings.interval)
         return False
 
+    def stays(self) -> bool:
+        """Whether the unit is still active after a while: a slurmctld that refused its files may end a second later."""
+        until = time.monotonic() + self.settings.settle
+        while self.active():
+            if time.monotonic() >= until:
+                return True
+            time.sleep(self.settings.interval)
+        return False
+
     def start(self, verb: str) -> bool:
         if self.drop_ins:
             self.systemctl("daemon-reload")
@@ -232,8 +215,7 @@ class Controller:
             rc, out, err = self.systemctl("reload", self.settings.service)
         else:
             rc, out, err = self.scontrol("reconfigure")
-        said = (err or out).strip()
-        return rc == 0 and self.wait_up(), said
+        return rc == 0 and self.wait_up(), (err or out).strip()
 
     def syntax_error(self, specs: list[dict]) -> str:
         """Return the objection of Slurm's own parser to the wanted slurm.conf, "" for none."""
@@ -243,7 +225,7 @@ class Controller:
             return ""
         if syntax.parse(_content(spec)).includes:
             return ""  # what is included lies beside the real file
-        return parser_says(_content(spec), scontrol, self._run)
+        return messages.parser_says(_content(spec), scontrol, self._run)
 
     def news(self, since: float, log_offset: int) -> str:
         """Return the last messages of slurmctld since then: errors of its log file, else the journal."""
@@ -253,14 +235,12 @@ class Controller:
             with contextlib.suppress(OSError), open(log, "rb") as handle:
                 handle.seek(log_offset)
                 lines = handle.read().decode("utf-8", "replace").splitlines()
-        if not any(_NEWS.search(line) for line in lines):
+        if not messages.fatal(lines):
             lines += self._run(
                 ["journalctl", "-u", self.settings.service, "--no-pager", "-o", "cat"]
                 + ["--since", f"@{int(since)}"]
             )[1].splitlines()
-        bad = _plain([line for line in lines if _NEWS.search(line)])
-        # The last line is the reason; the lines before it lead there.
-        return "; ".join((bad or _plain(lines))[-5:]) or "nothing in its log or the journal"
+        return messages.reason(lines) or "nothing in its log or the journal"
 
     def log_file(self) -> str:
         text = _read(self.conf_path)
@@ -276,10 +256,10 @@ class Controller:
 def plan(specs: list[dict], settings: Settings, controller: Controller, check: bool) -> Wanted:
     """Return what has to be done. Reads only; raises ApplyError for what is refused."""
     check_options(specs, settings.version)
-    said = controller.syntax_error(specs)
-    if said:
+    objection = controller.syntax_error(specs)
+    if objection:
         raise ApplyError(
-            f"nothing was written; Slurm cannot read the wanted slurm.conf: {said}. Remedy: "
+            f"nothing was written; Slurm cannot read the wanted slurm.conf: {objection}. Remedy: "
             "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
         )
     running = controller.active()
@@ -483,18 +463,18 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     if wanted.enable:
         controller.systemctl("enable", settings.service)
     if wanted.action == "reconfigure":
-        done, said = controller.reconfigure()
+        done, answer = controller.reconfigure()
         if not done:
-            _back_after_reconfigure(snapshot, settings, controller, said, since, offset)
+            _back_after_reconfigure(snapshot, settings, controller, answer, since, offset)
     elif wanted.action in ("restart", "start"):
         if not controller.start(wanted.action):
             _back_after_start(snapshot, controller, was_running, since, offset)
         if wanted.push:
-            done, said = controller.reconfigure()
+            done, answer = controller.reconfigure()
             if not done:
                 raise ApplyError(
                     f"slurmctld runs with the new configuration, but handing it to the nodes "
-                    f"failed: {said or controller.news(since, offset)}. Remedy: correct what it "
+                    f"failed: {answer or controller.news(since, offset)}. Remedy: correct what it "
                     "says and run again; this run is repeated until it has worked"
                 )
     for change in wanted.records:
@@ -505,24 +485,26 @@ def _back_after_reconfigure(
     snapshot: _Snapshot,
     settings: Settings,
     controller: Controller,
-    said: str,
+    answer: str,
     since: float,
     offset: int,
 ) -> None:
     news = controller.news(since, offset)
-    said = "; ".join(_plain(said.splitlines())) or "nothing"
+    answer = "; ".join(messages.plain(answer.splitlines())) or "nothing"
     snapshot.restore()
-    if not controller.active():
-        # Before 23.11, or run in the foreground, slurmctld ends at a file it cannot read.
-        back = controller.start("start")
-        state = "ended; it was started again" if back else "ended and does not start again"
-    else:
+    if controller.active() and syntax.version_key(settings.version) < (23, 11):
+        controller.reconfigure()
+    if controller.stays():
         state = "kept its old configuration"
-        if syntax.version_key(settings.version) < (23, 11):
-            controller.reconfigure()
+    else:
+        # Before 23.11, or run in the foreground, slurmctld ends at a file it cannot read; a newer one
+        # can end after it said that it resumes.
+        news = controller.news(since, offset)
+        back = controller.start("start") and controller.stays()
+        state = "ended; it was started again" if back else "ended and does not start again"
     raise ApplyError(
         f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
-        f"said: {said}; slurmctld said: {news}. Remedy: correct the value that "
+        f"said: {answer}; slurmctld said: {news}. Remedy: correct the value that "
         "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
     )
 
@@ -539,7 +521,7 @@ def _back_after_start(
             f"{controller.settings.service}`, and run again"
         )
     snapshot.restore()
-    back = controller.start("restart")
+    back = controller.start("restart") and controller.stays()
     state = "runs with them again" if back else "does not start with them either"
     raise ApplyError(
         f"{controller.settings.service} does not start with the new configuration; the old files "

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from ...node import files
 from ..client.cli import DIRECTORIES
 from ..errors import SlurmError
-from . import apply, edit, syntax
+from . import edit, messages, syntax
 
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf", "slurmdbd.conf")
 #: run(argv) -> (exit status, stdout, stderr)
@@ -155,8 +155,8 @@ class Edit:
 
     def _check_by_slurm(self) -> None:
         program = find_program(("scontrol",), self.path, self._params.get("slurm_prefix"))
-        said = apply.parser_says(self.new, program, self._run) if program else ""
-        if said and not apply.parser_says(self.old, program or "", self._run):
+        said = messages.parser_says(self.new, program, self._run) if program else ""
+        if said and not messages.parser_says(self.old, program or "", self._run):
             raise SlurmError(
                 "invalid",
                 f"nothing was written; Slurm cannot read it so: {said} -> correct the value",

@@ -10,6 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages
 
 BASE = """ClusterName=t
 SlurmctldHost=ctl1
@@ -32,6 +33,10 @@ class Slurm:
         self.nodes_have = ""
         self.calls: list[str] = []
         self.dies_at_bad_reconfigure = False
+        #: after a refused reconfigure: how often the unit is still called active before slurmctld ends
+        self.lives_on: int | None = None
+        #: whether it starts again then, whatever the files
+        self.recovers = True
         self.enabled = False
 
     def __call__(self, argv: list[str]) -> tuple[int, str, str]:
@@ -41,6 +46,10 @@ class Slurm:
         return getattr(self, "_" + verb.replace("-", "_"))()
 
     def _is_active(self):
+        if self.lives_on is not None:
+            self.lives_on -= 1
+            if self.lives_on < 0:
+                self.given, self.lives_on = "", None
         return (0, "active", "") if self.given else (3, "inactive", "")
 
     def _is_failed(self):
@@ -75,7 +84,8 @@ class Slurm:
         return self._run()
 
     def _run(self):
-        self.given = "" if "bad" in self.conf.read_text() else self.conf.read_text()
+        bad = "bad" in self.conf.read_text() or not self.recovers
+        self.given = "" if bad else self.conf.read_text()
         return (0 if self.given else 1), "", ""
 
     def _reload(self):
@@ -102,7 +112,8 @@ class Site:
     def run(self, text: str, check: bool = False, extra: tuple = (), **given) -> dict:
         settings = config.Settings(
             **{"version": "24.11", "applied_dir": str(self.path / "var" / "applied"), "timeout": 1}
-            | {"bin_dir": str(self.path), "interval": 0.001, "enabled": False}
+            | {"bin_dir": str(self.path), "interval": 0.001, "settle": 0.05}
+            | {"enabled": False}
             | given
         )
         base = {"mode": "0644", "state": "present", "secret": False, "content": None, **ME}
@@ -197,6 +208,81 @@ def test_a_refused_reconfigure_puts_the_old_files_back(running, dies, said):
     assert said in str(error.value)
     assert running.conf.read_text() == running.slurm.given == BASE
     assert not running.run(BASE)["changed"]
+
+
+def test_one_that_ends_a_while_after_it_refused_is_started_again(running):
+    reconfigure = running.slurm._reconfigure
+
+    def refuse():
+        running.slurm.lives_on = 5
+        return reconfigure()
+
+    running.slurm._reconfigure = refuse
+    with pytest.raises(config.ApplyError, match="ended; it was started again"):
+        running.run(BASE + "Epilog=bad\n")
+    assert running.slurm.calls == ["reconfigure", "start"]
+    assert running.conf.read_text() == running.slurm.given == BASE
+    running.slurm.recovers = False
+    with pytest.raises(config.ApplyError, match="ended and does not start again"):
+        running.run(BASE + "Epilog=bad\n")
+    assert running.slurm.given == ""
+    assert running.conf.read_text() == BASE
+
+
+def test_a_restart_with_the_old_files_that_does_not_last_is_not_called_running(running):
+    restart = running.slurm._restart
+
+    def brief():
+        result = restart()
+        running.slurm.lives_on = 5
+        return result
+
+    running.slurm._restart = brief
+    with pytest.raises(config.ApplyError, match="does not start with them either"):
+        running.run(BASE + "SlurmdPort=7000\nEpilog=bad\n")
+    assert running.conf.read_text() == BASE
+
+
+def test_the_reason_comes_first_and_the_log_is_not_all_that_is_read(running):
+    log = running.path / "slurmctld.log"
+    log.write_text("")
+    base = BASE + f"SlurmctldLogFile={log}\n"
+    running.run(base)
+    reconfigure = running.slurm._reconfigure
+
+    def refuse():
+        with log.open("a") as handle:
+            for job in range(9):
+                handle.write(
+                    f"[2026-11-22T18:00:00.000] error: _handle_assoc_tres_run_secs: job {job}: assoc 5 "
+                    f"TRES cpu grp_used_tres_run_secs underflow, tried to remove {job} seconds\n"
+                )
+        return reconfigure()
+
+    running.slurm._reconfigure = refuse
+    # The fatal line is in the journal only.
+    with pytest.raises(config.ApplyError, match="slurmctld said: fatal: bad plugin") as error:
+        running.run(base + "Epilog=bad\n")
+    assert "underflow" not in str(error.value)
+    assert running.conf.read_text() == base
+
+
+def test_fatal_lines_precede_errors_and_errors_the_rest():
+    lines = [
+        "a",
+        "fatal: open x: no",
+        "invalid y",
+        "error: one",
+        "slurmctld: error: one",
+        "error: two",
+    ]
+    assert messages.reason(lines) == "fatal: open x: no; error: one; error: two; invalid y"
+    many = [f"error: {number}" for number in range(9)]
+    assert (
+        messages.reason(["fatal: no", *many]) == "fatal: no; error: 5; error: 6; error: 7; error: 8"
+    )
+    assert messages.reason(["one", "two"]) == "one; two"
+    assert messages.reason(["error: x tres_run_secs underflow"]) == ""
 
 
 def test_a_refused_restart_puts_the_old_files_back(running):
