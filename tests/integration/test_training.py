@@ -110,7 +110,12 @@ def train(
     site: Converged, which: str, rc: int = 0, wait: bool = True, **changes: Any
 ) -> tuple[str, str]:
     """Run train.yml with a recipe; return the job's number and the output."""
-    run = site.play("train.yml", rc=rc, **{**recipe(which, **changes), "train_wait": wait})
+    try:
+        run = site.play("train.yml", rc=rc, **{**recipe(which, **changes), "train_wait": wait})
+    except AssertionError:
+        # The cause is in the log of the job, which is gone with the cluster.
+        print(site.run("login1", f"tail -n 80 /shared/data/{which}/logs/*.out", check=False))
+        raise
     return job_of(run.output), run.output
 
 

@@ -55,7 +55,7 @@ def test_one_source_of_the_description(tmp_path: Path) -> None:
         ("[train_job]", "is not a mapping -> write train_job:"),
         ("train_jbo: {}", "train_jbo cannot come from a job file -> write train_job"),
         ("train_user: root", "train_user cannot come from a job file -> pass -e train_user=NAME"),
-        ("colour: red", "colour cannot come from a job file -> remove it, or write one of train_job,"),
+        ("colour: red", "a top-level key cannot come from a job file -> remove it, or write one of train_job,"),
         ("train_secrets: {A: b}", "train_secrets cannot come from a job file"),
         ("train_jobs: {}", "train_jobs: is {} -> a list"),
         ("train_wait: 'no'", "train_wait: is 'no' -> a true or false"),

@@ -133,7 +133,7 @@ def _clients(listener: socket.socket) -> dict[tuple[int, int], list[socket.socke
     listener.setblocking(True)
     for _ in range(_MOST_CLIENTS):
         try:
-            connection, _ = listener.accept()
+            connection, _address = listener.accept()
         except BlockingIOError:
             break
         listener.setblocking(False)
