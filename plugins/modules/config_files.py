@@ -26,7 +26,7 @@ options:
     default: []
   directories:
     description:
-      - Directories, created in this order before the files. Missing parents are created with mode 0755.
+      - Directories, created before the files, each before those below it. Missing parents are created with mode 0755.
     type: list
     elements: dict
     default: []
@@ -101,6 +101,9 @@ attributes:
 notes:
   - Root does not follow a symbolic link on the way to a path unless the link belongs to root, and nobody else can write
     to the directories above it. The task fails and names the link.
+  - Where anybody but root can rename or add entries, a directory that exists does not get another owner, unless it is
+    root's and empty, and neither does a file of which only lines or attributes are managed. The task fails and names
+    both owners.
   - Content is not hidden in the invocation; set C(no_log) on a task with secrets.
 author:
   - The trainwright team (@trainwright)

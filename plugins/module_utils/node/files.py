@@ -22,7 +22,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from . import safe_path
+from . import safe_path, trusted_path
+from .acting import user_name
 from .terminal import PrintableError
 
 HIDDEN = "[hidden: secret]\n"
@@ -64,6 +65,7 @@ class Plan:
 
     changes: list[Change] = field(default_factory=list)
     made: set[str] = field(default_factory=set)  # directories that this plan makes
+    opened: list[str] = field(default_factory=list)  # directories that others can change after it
 
 
 def parse_mode(value: object, path: str) -> int | None:
@@ -163,7 +165,8 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
     what would have made them (a package, an account) did not run.
     """
     plan = Plan()
-    for spec in directories:
+    # Those above come first: one that is made on the way to another is root's, and no longer empty.
+    for spec in sorted(directories, key=lambda spec: spec["path"].rstrip("/").count("/")):
         with _reported(spec["path"]):
             _plan_directory(plan, spec, check)
     for spec in files:
@@ -194,8 +197,9 @@ def _seen(path: str, follow: bool = False) -> tuple[str, os.stat_result | None, 
     """Return a path, the one that it links to with follow; what is there; and a file's content."""
     try:
         with safe_path.parent(path, follow=follow) as (place, name):
-            info = place.lstat(name)
-            data = place.read(name) if info and stat.S_ISREG(info.st_mode) else None
+            info, data = place.lstat(name), None
+            if info and stat.S_ISREG(info.st_mode):
+                info, data = place.read(name)  # the name may be another file's by now
             return (place.at(name) if follow else path), info, data
     except FileNotFoundError:
         return path, None, None
@@ -232,6 +236,38 @@ def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
     )
 
 
+def _fault(place: safe_path.Directory | None, info: os.stat_result, uid: int | None) -> str:
+    """Return why what is in a directory may not be given to another owner, "" if it may.
+
+    A user can rename what others have in the user's own directory: the name alone does not tell whose it is.
+    """
+    if place is None or uid in (None, -1, info.st_uid) or os.geteuid():
+        return ""
+    return trusted_path.fault_of_directory(place)
+
+
+def _other_owner(path: str, info: os.stat_result, uid: int | None, fault: str) -> FilesError:
+    owner, wanted = user_name(info.st_uid), user_name(uid or 0)
+    return FilesError(
+        f"{path}: belongs to {owner}, not to {wanted}, and root does not change that: {fault}, so it may have been "
+        f"moved there. Remedy: find out whose it is; `chown` it by hand if it is to be {wanted}'s, or use a "
+        "directory below one that only root can change"
+    )
+
+
+def _refuse_other_owner(place: safe_path.Directory, uid: int | None, fault: str = "") -> None:
+    """Raise FilesError for a directory that may not be given to a user; an empty one of root's may.
+
+    That is what a run leaves that ends before the owner is set.
+    """
+    info = os.fstat(place.fd)
+    if uid in (-1, info.st_uid) or not (info.st_uid or os.listdir(place.pinned())):
+        return
+    fault = _fault(place.above, info, uid) or fault
+    if fault:
+        raise _other_owner(place.path, info, uid, fault)
+
+
 def _plan_absent(plan: Plan, path: str, secret: bool) -> None:
     _path, info, data = _seen(path)
     if info is None:
@@ -246,10 +282,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     if spec["state"] == "absent":
         _plan_absent(plan, path, False)
         return
-    info = None
-    # A site may have moved the directory to another disk, by a link of its own.
-    with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
-        info = os.fstat(place.fd)
+    info, real = None, path
     change = Change(
         path,
         "directory",
@@ -257,6 +290,14 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
         gid=resolve_owner(spec.get("group") or "root", "group", path, check),
         mode=parse_mode(spec.get("mode") or "0755", path),
     )
+    # A site may have moved the directory to another disk, by a link of its own.
+    with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
+        info, real = os.fstat(place.fd), place.path
+        opened = [above for above in plan.opened if real.startswith(f"{above}/")]
+        _refuse_other_owner(place, change.uid, f"others can change {opened[0]} after this run" if opened else "")
+    mode = change.mode or 0
+    if change.uid or mode & 0o002 or (mode & 0o020 and change.gid):
+        plan.opened.append(real)
     made = path
     while made not in ("", "/"):  # missing parents are made too
         plan.made.add(made)
@@ -294,10 +335,17 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
         mode=parse_mode(spec["mode"] or (None if keep else "0644"), path),
         validate=spec.get("validate"),
     )
+    fault = ""
+    if info is not None:
+        with safe_path.parent(path) as (place, _name):
+            fault = _fault(place, info, change.uid)
+        if fault and keep:
+            raise _other_owner(path, info, change.uid, fault)
     wanted = _wanted_content(path, spec, current, check)
     if wanted is None and spec["state"] == "absent":
         return
-    if wanted is None or wanted == current:
+    # What may not be given to another owner is replaced.
+    if (wanted is None or wanted == current) and not fault:
         if current is not None and _same_attributes(change, info):
             return
         change.kind = "attributes" if info is not None else "file"
@@ -393,6 +441,7 @@ def _apply_directory(change: Change) -> bool:
     with safe_path.directory(change.path, make=0o700) as place:
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.fd)
         try:
+            _refuse_other_owner(place, change.uid)  # it may have been moved there since the plan
             _set_attributes(change, handle)
         finally:
             os.close(handle)
@@ -460,6 +509,10 @@ def _apply_absent(_change: Change, place: safe_path.Directory, name: str) -> Non
 def _apply_attributes(change: Change, place: safe_path.Directory, name: str) -> None:
     handle = place.open_to_change(name, os.O_RDONLY)
     try:
+        info = os.fstat(handle)
+        fault = _fault(place, info, change.uid)
+        if fault:
+            raise _other_owner(change.path, info, change.uid, fault)
         _set_attributes(change, handle)
     finally:
         os.close(handle)

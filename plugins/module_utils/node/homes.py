@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -50,11 +51,16 @@ def _made(place: safe_path.Directory, name: str, uid: int, gid: int, skeleton: s
     os.mkdir(work, 0o700, dir_fd=place.fd)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(work, flags, dir_fd=place.fd)
+    inside = "/proc/self/fd/%d/" % handle
+    unfinished = False
     try:
-        if os.fstat(handle).st_uid != os.geteuid():
+        info = os.fstat(handle)
+        if info.st_uid != os.geteuid():
             # The server made root somebody else, or the owner of the directory above put another one here.
             raise PermissionError(errno.EPERM, "is not owned by root after it was made")
-        inside = "/proc/self/fd/%d/" % handle
+        if info.st_mode & 0o077 or os.listdir(handle):
+            raise PermissionError(errno.EPERM, "is not the directory that root has just made")
+        unfinished = True
         if os.path.isdir(skeleton):
             shutil.copytree(skeleton, inside, symlinks=True, dirs_exist_ok=True)
         # Nobody may get in while it is handed over: they could put links into it.
@@ -65,12 +71,26 @@ def _made(place: safe_path.Directory, name: str, uid: int, gid: int, skeleton: s
         os.fchmod(handle, HOME_MODE)
         os.fchown(handle, uid, gid)
         place.rename(work, name)
+        unfinished = False
         return True
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
             raise
         return False  # another node was faster
     finally:
+        if unfinished:
+            with contextlib.suppress(OSError):
+                _empty(inside)
         os.close(handle)
-        if place.lstat(work) is not None:
-            shutil.rmtree(place.pinned(work), ignore_errors=True)
+        # By its name it could be another one by now: only an empty one goes.
+        with contextlib.suppress(OSError):
+            os.rmdir(work, dir_fd=place.fd)
+
+
+def _empty(directory: str) -> None:
+    """Remove what a directory has in it."""
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)

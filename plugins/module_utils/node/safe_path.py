@@ -32,18 +32,21 @@ class UnsafePathError(Exception):
 class Directory:
     """An open directory.
 
-    path: its path without links. firm: whether it belongs to root and so does everything above it, and
-    nobody else can replace what root has put there. above_firm: whether that is so for those above it.
+    path: its path without links. above: the one that it is in, None for /. firm: whether it belongs to root
+    and so does everything above it, and nobody else can replace what root has put there. closed: whether
+    nobody else can put anything there either.
     """
 
-    def __init__(self, fd: int, path: str, above_firm: bool) -> None:
+    def __init__(self, fd: int, path: str, above: Directory | None = None) -> None:
         self.fd = fd
         self.path = path
-        self.above_firm = above_firm
+        self.above = above
         info = os.fstat(fd)
         self.writable = bool(info.st_mode & 0o002 or (info.st_mode & 0o020 and info.st_gid))
         sticky = bool(info.st_mode & stat.S_ISVTX)
-        self.firm = above_firm and info.st_uid == 0 and (sticky or not self.writable)
+        self.above_firm: bool = above is None or above.firm
+        self.firm: bool = self.above_firm and info.st_uid == 0 and (sticky or not self.writable)
+        self.closed = self.firm and not self.writable
 
     def at(self, name: str) -> str:
         """Return the path of a name in it, for messages."""
@@ -74,12 +77,13 @@ class Directory:
             "others can change. Remedy: remove it"
         )
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a regular file. Raises OSError."""
+    def read(self, name: str) -> tuple[os.stat_result, bytes]:
+        """Return the attributes and the content of one regular file. Raises OSError."""
         with os.fdopen(self.open(name, os.O_RDONLY), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            info = os.fstat(stream.fileno())
+            if not stat.S_ISREG(info.st_mode):
                 raise OSError(errno.EINVAL, "is not a regular file", self.at(name))
-            return stream.read()
+            return info, stream.read()
 
     def temporary(self) -> tuple[str, int]:
         """Make an empty file that nobody else can have prepared; return its name and descriptor."""
@@ -109,7 +113,7 @@ def unused_name() -> str:
 
 def _refuse_link(place: Directory, name: str, info: os.stat_result) -> None:
     """Raise UnsafePathError for a link that somebody other than root made or can replace."""
-    if os.geteuid() or (info.st_uid == 0 and place.firm and not place.writable):
+    if os.geteuid() or (info.st_uid == 0 and place.closed):
         return
     try:
         owner = pwd.getpwuid(info.st_uid).pw_name
@@ -131,7 +135,7 @@ def _open(above: Directory, name: str, make: int | None) -> Directory:
         fd = os.open(name, _WALK, dir_fd=above.fd)
     except OSError as error:
         raise OSError(error.errno, error.strerror, above.at(name)) from None
-    return Directory(fd, above.at(name), above.firm)
+    return Directory(fd, above.at(name), above)
 
 
 def _names(path: str) -> list[str]:
@@ -149,7 +153,7 @@ def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
     """
     if not os.path.isabs(path):
         raise UnsafePathError(f"{path}: is not an absolute path. Remedy: give it from / on")
-    stack = [Directory(os.open("/", _WALK), "/", True)]
+    stack = [Directory(os.open("/", _WALK), "/")]
     # Each name with the link that it comes from.
     left = [(name, "") for name in reversed(_names(path))]
     links = 0

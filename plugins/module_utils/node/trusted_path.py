@@ -26,7 +26,7 @@ def fault_of_directory(place: Directory, sticky: bool = False) -> str:
 
     sticky: it may be as /tmp is, where others can add entries and not replace root's; those above it may always.
     """
-    if place.firm and (sticky or not place.writable):
+    if place.closed or (sticky and place.firm):
         return ""
     path = ""
     for name in place.path.split("/")[1:]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from pathlib import Path
@@ -21,6 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.support imp
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 
 USER = 65534
+OTHER = 65533
 
 
 @pytest.fixture
@@ -173,6 +175,7 @@ def test_a_directory_that_becomes_a_link(team: Path, victim: Path) -> None:
 def test_a_parent_that_becomes_a_link(team: Path, victim: Path, wanted: dict[str, object]) -> None:
     (team / "d").mkdir()
     (team / "d" / "secret").write_text("the user's\n")
+    os.chown(team / "d" / "secret", USER, USER)
     plan = files.plan_all([], [file(team / "d" / "secret", **wanted)], False)
     (team / "d").rename(team / "moved")
     link(team / "d", victim)
@@ -184,6 +187,7 @@ def test_a_parent_that_becomes_a_link(team: Path, victim: Path, wanted: dict[str
 
 def test_a_file_that_becomes_a_link_or_another_name(team: Path, victim: Path) -> None:
     (team / "f").write_text("the user's\n")
+    os.chown(team / "f", USER, USER)
     (plan,) = files.plan_all([], [file(team / "f", owner=str(USER), mode="0666")], False).changes
     before = state(victim)
     (team / "f").unlink()
@@ -215,6 +219,163 @@ def test_removing_a_tree_removes_links_and_not_their_targets(team: Path, victim:
     link(team / "tree", victim)
     apply([directory(team / "tree", state="absent")], [])
     assert not (team / "tree").is_symlink() and (victim / "secret").exists()
+
+
+# -- renamed within a user's directory, without a link ---------------------------------------------
+REFUSED = r"belongs to 65533, not to nobody, and root does not change that: .* Remedy: .*`chown` it by hand"
+
+
+def own(path: Path, owner: int, mode: int = 0o700) -> Path:
+    path.mkdir(exist_ok=True)
+    os.chown(path, owner, owner)
+    path.chmod(mode)
+    return path
+
+
+def swap(team: Path) -> None:
+    """The owner of a directory gives two in it each other's names."""
+    (team / "b").rename(team / "x")
+    (team / "a").rename(team / "b")
+    (team / "x").rename(team / "a")
+
+
+@pytest.fixture
+def pair(team: Path) -> list[dict[str, str]]:
+    """The entries of a user's directory and another's in the first user's, as a run has made them."""
+    team.chmod(0o755)
+    wanted = [
+        directory(team / "a", mode="0700"),
+        directory(team / "b", mode="0700", owner=str(OTHER), group=str(OTHER)),
+    ]
+    apply(wanted, [])
+    (team / "b" / "secret").write_text("the other's\n")
+    return wanted
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_directory_that_was_renamed_keeps_its_owner(
+    team: Path, pair: list[dict[str, str]], check: bool
+) -> None:
+    assert files.plan_all(pair, [], check).changes == []
+    swap(team)
+    before = state(team)
+    with pytest.raises(files.FilesError, match=rf"^{team}/a: {REFUSED}") as error:
+        files.plan_all(pair, [], check)
+    assert f"{team} belongs to nobody" in str(error.value) and state(team) == before
+
+
+def test_a_directory_that_is_renamed_after_the_plan(team: Path, pair: list[dict[str, str]]) -> None:
+    """Also below one of root's: what is above that can be renamed as well."""
+    pair[0]["mode"] = "0750"
+    (change,) = files.plan_all(pair, [], False).changes
+    swap(team)
+    before = state(team)
+    with pytest.raises(files.FilesError, match=REFUSED):
+        files.apply(change)
+    assert state(team) == before
+    own(team / "roots", 0, 0o755)
+    own(team / "roots" / "a", OTHER)
+    with pytest.raises(files.FilesError, match=REFUSED):
+        files.plan_all([directory(team / "roots" / "a")], [], False)
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o775])
+def test_a_name_that_somebody_took_before_root(tmp_path: Path, mode: int) -> None:
+    os.chown(own(tmp_path / "data", 0), 0, USER)
+    (tmp_path / "data").chmod(mode)
+    own(tmp_path / "data" / "images", OTHER)
+    for wanted, check in itertools.product((str(USER), "0"), (False, True)):
+        with pytest.raises(files.FilesError, match=rf"belongs to 65533.* has the mode {mode:04o}"):
+            files.plan_all([directory(tmp_path / "data" / "images", owner=wanted)], [], check)
+
+
+def test_a_directory_of_root_goes_to_a_user_only_empty(team: Path) -> None:
+    """A run that ended before the owner was set left it so."""
+    (team / "a").mkdir(mode=0o700)
+    apply([directory(team / "a")], [])
+    assert (team / "a").stat().st_uid == USER
+    own(team / "roots", 0)
+    (team / "roots" / "secret").touch()
+    with pytest.raises(files.FilesError, match="roots: belongs to root, not to nobody"):
+        files.plan_all([directory(team / "roots")], [], False)
+    apply(
+        [directory(team / "n" / "e" / "w"), directory(team / "n"), directory(team / "n" / "e")], []
+    )
+    assert {info[1] for info in state(team / "n")} == {USER}
+
+
+def test_what_stays_allowed(team: Path, tmp_path: Path) -> None:
+    """A new mode or group of an owner's, and a new owner where only root can rename."""
+    apply([directory(team / "a", mode="0700")], [])
+    (team / "a" / "f").touch()
+    apply([directory(team / "a", mode="2770", group=str(OTHER))], [])
+    info = (team / "a").stat()
+    assert (info.st_uid, info.st_gid, info.st_mode & 0o7777) == (USER, OTHER, 0o2770)
+    apply([directory(team, owner=str(OTHER))], [])
+    assert team.stat().st_uid == OTHER
+
+
+def test_a_run_that_opens_the_directory_above(tmp_path: Path) -> None:
+    """Check mode says what the run would find: that the one above is a user's by then."""
+    own(own(tmp_path / "team", 0, 0o755) / "a", OTHER)
+    wanted = [directory(tmp_path / "team"), directory(tmp_path / "team" / "a")]
+    for check in (False, True):
+        with pytest.raises(files.FilesError, match=f"others can change {tmp_path}/team after"):
+            files.plan_all(wanted, [], check)
+    apply(wanted[1:], [])
+    apply(wanted, [])
+    assert {info[1] for info in state(tmp_path / "team")} == {USER}
+
+
+def test_a_file_that_was_renamed(team: Path) -> None:
+    path = team / "f"
+    path.write_text("the other's\n")
+    os.chown(path, OTHER, OTHER)
+    mine = {"owner": str(USER), "mode": "0600"}
+    for wanted in (mine, {**mine, "content": "x", "block": {"marker": "m"}}):
+        with pytest.raises(files.FilesError, match=f"f: {REFUSED}"):
+            files.plan_all([], [file(path, **wanted)], True)
+    kept = os.open(path, os.O_RDWR)
+    apply([], [file(path, **mine, content="the other's\n")])
+    assert os.fstat(kept).st_nlink == 0 and path.stat().st_uid == USER  # it is a new one
+    os.close(kept)
+    (change,) = files.plan_all([], [file(path, owner=str(USER), mode="0640")], False).changes
+    path.unlink()
+    path.write_text("the other's\n")
+    os.chown(path, OTHER, OTHER)
+    with pytest.raises(files.FilesError, match=REFUSED):
+        files.apply(change)
+    assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (OTHER, 0o644)
+
+
+@pytest.mark.parametrize("owner", [0, 65533])
+def test_a_home_that_is_swapped_while_it_is_made(
+    team: Path, owner: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has the name by then is neither given away nor removed."""
+    secret = own(team / "secrets", owner) / "secret"
+    secret.touch()
+    os.chown(secret, owner, owner)
+    make = os.mkdir
+
+    def swapped(path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        make(path, mode, dir_fd=dir_fd)
+        if path.startswith(".trainwright-"):
+            (team / path).rename(team / "root's")
+            (team / "secrets").rename(team / path)
+
+    monkeypatch.setattr(os, "mkdir", swapped)
+    with pytest.raises(homes.UsersError, match="bob: is not "):
+        homes.make_home(str(team / "bob"), USER, USER)
+    (moved,) = team.glob(".trainwright-*")
+    assert {info[1] for info in state(moved)} == {owner} and (moved / "secret").exists()
+    assert not (team / "bob").exists()
+
+
+def test_a_home_of_somebody_else_stays(team: Path) -> None:
+    own(team / "bob", OTHER)
+    assert not homes.make_home(str(team / "bob"), USER, USER)
+    assert (team / "bob").stat().st_uid == OTHER
 
 
 # -- others that write below users' directories ----------------------------------------------------
