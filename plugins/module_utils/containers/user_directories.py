@@ -174,8 +174,10 @@ def _listen(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+    # Open to all from the start: a client that is refused does not try again.
+    before = os.umask(0o111)
     listener.bind(path)
-    os.chmod(path, 0o666)
+    os.umask(before)
     listener.listen(4096)
     return listener
 
