@@ -295,6 +295,8 @@ EXAMPLES = r"""
   until: evaluate.ended or ansible_check_mode
   retries: 60
   delay: 60
+  become: true
+  become_user: alice
 
 - name: End the jobs of a name
   trainwright.slurm.slurm_job:
