@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What slurmctld and scontrol say about a configuration, the reason first."""
+"""The words of slurmctld and scontrol about a configuration, the reason first."""
 
 from __future__ import annotations
 
@@ -33,17 +33,14 @@ def fatal(lines: list[str]) -> bool:
 def reason(lines: list[str]) -> str:
     """Return what matters in the lines of a log: fatal ones first, then errors, then the rest; "" for nothing."""
     lines = [line for line in plain(lines) if not _NOISE.search(line)]
-    ranks: list[list[str]] = [[], [], []]
-    for line in lines:
-        if _NEWS.search(line):
-            rank = 0 if _FATAL.search(line) else 1 if "error:" in line.lower() else 2
-            ranks[rank].append(line)
-    if not any(ranks):
-        return "; ".join(lines[-_SHOWN:])
+    news = [line for line in lines if _NEWS.search(line)]
+    fatals = [line for line in news if _FATAL.search(line)]
+    errors = [line for line in news if "error:" in line.lower() and line not in fatals]
+    others = [line for line in news if line not in fatals + errors]
     shown: list[str] = []
-    for rank in ranks:
+    for kind in (fatals, errors, others) if news else (lines,):
         # The last line is the reason; the lines before it lead there.
-        shown += rank[-(_SHOWN - len(shown)) :] if len(shown) < _SHOWN else []
+        shown += kind[max(0, len(kind) - (_SHOWN - len(shown))) :]
     return "; ".join(shown)
 
 
