@@ -120,6 +120,17 @@ def test_tasks_keep_to_the_rules(path: Path) -> None:
         assert not plain, f"{name}: FQCN instead of {plain}"
 
 
+def test_mariadb_is_told_who_logs_in() -> None:
+    """Otherwise it is $USER, which su leaves as it was before root."""
+    asked = [
+        task[module]
+        for task in tasks(ROOT / "roles/mariadb/tasks/service.yml")
+        for module in task
+        if module.startswith("community.mysql.")
+    ]
+    assert [options["login_user"] for options in asked] == ["root", "root"]
+
+
 def strings(value: t.Any) -> t.Iterator[str]:
     """All texts in a variable."""
     if isinstance(value, dict):

@@ -113,6 +113,7 @@ def test_settings_become_lines() -> None:
         ({"A B": 1}, "'A B' is not a name of a setting"),
         ({"A=1\nB": 1}, "is not a name of a setting"),
         ({"A": "1\nB=2"}, "A: '1\\nB=2' has a line break"),
+        ({"A": "1\x85B=2"}, "has a line break or a control character"),
         ({"A": {"B": 1}}, "is not a text or a number"),
         ({"A": [None]}, "is not a text or a number"),
     ],

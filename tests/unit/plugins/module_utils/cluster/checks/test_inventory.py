@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from .cases import (
     Case,
     assert_refused,
@@ -99,3 +101,14 @@ def test_a_host_name_that_another_host_gave_up_is_free() -> None:
     assert not [problem for problem in problems(given) if problem.variable == "hostname"]
     del given["facts"]["c2"]
     assert [problem.host for problem in problems(given) if problem.variable == "hostname"] == ["c1"]
+
+
+@pytest.mark.parametrize(
+    ("hostname", "refused"), [("localhost-lab1", 0), ("LocalHost", 1), ("ip6-localhost", 1)]
+)
+def test_only_names_of_the_local_machine_are_localhost(hostname: str, refused: int) -> None:
+    found = problems(fact("c1", hostname=hostname))
+    assert (
+        len([problem for problem in found if "find themselves by name" in problem.what]) == refused
+    )
+    assert len(found) == refused
