@@ -294,7 +294,9 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
         info, real = os.fstat(place.fd), place.path
         opened = [above for above in plan.opened if real.startswith(f"{above}/")]
-        _refuse_other_owner(place, change.uid, f"others can change {opened[0]} after this run" if opened else "")
+        _refuse_other_owner(
+            place, change.uid, f"others can change {opened[0]} after this run" if opened else ""
+        )
     mode = change.mode or 0
     if change.uid or mode & 0o002 or (mode & 0o020 and change.gid):
         plan.opened.append(real)
