@@ -346,7 +346,7 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
     wanted = _wanted_content(path, spec, current, check)
     if wanted is None and spec["state"] == "absent":
         return
-    # What may not be given to another owner is replaced.
+    # A file that may not be given to another owner is replaced.
     if (wanted is None or wanted == current) and not fault:
         if current is not None and _same_attributes(change, info):
             return
