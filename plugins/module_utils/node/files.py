@@ -294,7 +294,9 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
         info, real = os.fstat(place.fd), place.path
         opened = [above for above in plan.opened if real.startswith(f"{above}/")]
-        _refuse_other_owner(place, change.uid, f"others can change {opened[0]} after this run" if opened else "")
+        _refuse_other_owner(
+            place, change.uid, f"others can change {opened[0]} after this run" if opened else ""
+        )
     mode = change.mode or 0
     if change.uid or mode & 0o002 or (mode & 0o020 and change.gid):
         plan.opened.append(real)
@@ -344,7 +346,7 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
     wanted = _wanted_content(path, spec, current, check)
     if wanted is None and spec["state"] == "absent":
         return
-    # What may not be given to another owner is replaced.
+    # A file that may not be given to another owner is replaced.
     if (wanted is None or wanted == current) and not fault:
         if current is not None and _same_attributes(change, info):
             return
