@@ -160,9 +160,7 @@ def refusal(path: str) -> str:
     status = os.stat(above)
     rest = os.path.relpath(path, above)
     open_one = os.path.join(above, "data")
-    other = os.path.join(
-        open_one if may_write(open_one) else os.path.expanduser(f"~{user()}"), rest
-    )
+    other = os.path.join(open_one if may_write(open_one) else os.environ.get("HOME", "/home"), rest)
     return (
         f"{user()} cannot make {path}: {above} is {user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o})"
         f" -> use a directory of yours such as {other}, or have an administrator make it (directories in"

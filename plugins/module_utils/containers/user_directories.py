@@ -131,7 +131,7 @@ def _clients(listener: socket.socket) -> dict[tuple[int, int], list[socket.socke
     """Wait for clients; return those that are there by their user and group."""
     clients: dict[tuple[int, int], list[socket.socket]] = {}
     listener.setblocking(True)
-    for _ in range(_MOST_CLIENTS):
+    for _client in range(_MOST_CLIENTS):
         try:
             connection, _address = listener.accept()
         except BlockingIOError:

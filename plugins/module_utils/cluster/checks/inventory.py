@@ -213,7 +213,7 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
             continue
         owner = owners.get(hostname.lower(), host)
         why = ""
-        if hostname.lower().split(".")[0] in LOCAL_NAMES:
+        if hostname.lower().partition(".")[0] in LOCAL_NAMES:
             why = f"{hostname}, and Slurm's daemons find themselves by name"
         elif "." in hostname or not is_host_name(hostname):
             why = f"{hostname!r}, which is not a host name"
