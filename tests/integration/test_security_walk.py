@@ -63,7 +63,7 @@ WRITTEN = [
     ("file", r"/var/lib/trainwright/(stamps|applied|secrets)/.+", "0600"),
     ("file", r"/usr/lib/trainwright/node_tools/.+\.py", "0644"),
 ]
-# What the system writes below the same directories: users, packages' scripts, the boot.
+# What the system and users write below the same directories: packages' scripts, the boot, staged images.
 SYSTEM = re.compile(
     r"/etc/(passwd|group|shadow|gshadow|subuid|subgid)-?|/etc/(\.pwd\.lock|\.updated|ld\.so\.cache|mtab|shells)"
     r"|/etc/(hosts|hostname|resolv\.conf|machine-id|motd|fstab|locale\.conf|vconsole\.conf)"
@@ -71,7 +71,7 @@ SYSTEM = re.compile(
     r"|/etc/ssh/(ssh_host_ed25519_key(\.pub)?|sshd_config)|/etc/default/(sysstat|locale)|/etc/perl\S*"
     r"|/etc/tmpfiles\.d/local-cluster\.conf"
     r"|/var/lib/(apt|dpkg|systemd|pam|ucf|munge|mysql|private|polkit-1|logrotate|python|wtmpdb|misc|sgml-base|xml-core|shells)\S*"
-    r"|/usr/local(/s?bin)?|/var/lib/enroot/\w+/user-\d+(/.*)?"
+    r"|/usr/local(/s?bin)?|/var/lib/enroot/\w+/user-\d+(/.*)?|/var/lib/trainwright/images/.+"
     r"|/usr/(lib|share)/\S+/__pycache__\S*|/usr/lib/\S+\.cache|/usr/share/(mime|man|info|applications)\S*"
 )
 # What an ordinary user may not open, beside the secrets of the guide.
@@ -121,9 +121,13 @@ def needles(secrets: dict[str, bytes]) -> list[tuple[str, str]]:
     """Texts that betray a secret: its first bytes as they are, in base64 and in hexadecimal."""
     found = []
     for name, secret in secrets.items():
-        # A key of OpenSSH begins with its public half.
-        start = len(secret) // 2 if b"PRIVATE KEY" in secret else 0
-        part = secret[start : start + 30]
+        part = secret[:30]
+        if b"PRIVATE KEY" in secret:
+            # OpenSSH's form of an Ed25519 key has the public half at the bytes 62, 125 and 193, and the private one
+            # at 161. Certificates and known_hosts have the public one.
+            body = b"".join(line for line in secret.splitlines() if not line.startswith(b"-----"))
+            assert len(body) < 600, f"{name}: is not an Ed25519 key"
+            part = body[216:246]
         forms = [part, base64.b64encode(part), part.hex().encode(), part.hex().upper().encode()]
         found += [(name, base64.b64encode(form).decode()) for form in forms]
     return found
