@@ -19,7 +19,8 @@ description:
   - Changes in comments and blanks are written, but do not need a reconfigure.
   - A drop-in of its unit (C(/etc/systemd/system/slurmctld.service.d/*.conf)) that changed means a restart, after
     systemd has read it.
-  - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP.
+  - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP. One that runs and does not
+    answer is an error.
   - If slurmctld rejects a file, the old one is restored, and slurmctld continues with it.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
@@ -74,6 +75,13 @@ options:
         and the like) and restart slurmctld, instead of failing.
     type: bool
     default: false
+  others:
+    description:
+      - Names in C(SlurmctldHost) of controllers that no task of this run looks at. One that does not answer
+        C(scontrol ping) is named in a warning.
+    type: list
+    elements: str
+    default: []
   service:
     description: The systemd unit of slurmctld.
     type: str
@@ -196,6 +204,7 @@ def main() -> None:
             "version": {"type": "str", "required": True},
             "role": {"type": "str", "choices": ["primary", "backup"], "default": "primary"},
             "allow_refused": {"type": "bool", "default": False},
+            "others": {"type": "list", "elements": "str", "default": []},
             "service": {"type": "str", "default": "slurmctld"},
             "enabled": {"type": "bool", "default": True},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
@@ -205,7 +214,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     arguments = dict(module.params)
-    specs = file_specs(arguments.pop("files"))
+    specs, others = file_specs(arguments.pop("files")), arguments.pop("others")
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
@@ -214,6 +223,12 @@ def main() -> None:
             apply(wanted, settings, controller)
     except (ApplyError, FilesError, OSError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
+    missing = controller.missing(others) if others else []
+    if missing:
+        module.warn(
+            f"controller {', '.join(missing)}: slurmctld does not answer there, so nobody takes over if this one "
+            f"is lost -> run site.yml without --limit, or on that host: journalctl -u {settings.service}"
+        )
     module.exit_json(**report(wanted, module._diff))
 
 

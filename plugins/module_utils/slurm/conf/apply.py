@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, syntax
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snapshot import Snapshot
 
 
 class ApplyError(PrintableError):
@@ -144,6 +145,7 @@ class Controller:
         self._run = run
         self.conf_path = conf_path
         self.drop_ins = drop_ins
+        self._restarts = "0"
 
     @classmethod
     def of(cls, settings: Settings, run: messages.Run, specs: list[dict]) -> Controller:
@@ -172,15 +174,28 @@ class Controller:
 
         A line reads ``Slurmctld(primary) at ctl1 is UP``; every host but the first is a backup.
         """
-        _rc, out, _err = self.scontrol("ping")
-        lines = [line for line in out.splitlines() if line.startswith("Slurmctld(")]
         lines = [
-            line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
+            line
+            for line in self._pinged()
+            if ("(primary)" in line) == (self.settings.role == "primary")
         ]
         # If there are several backups, ours is the one with our name in SlurmctldHost.
         name = os.uname().nodename.split(".")[0]
         ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
         return any(line.rstrip().endswith(" is UP") for line in ours)
+
+    def _pinged(self) -> list[str]:
+        out = self.scontrol("ping")[1]
+        return [line.rstrip() for line in out.splitlines() if line.startswith("Slurmctld(")]
+
+    def missing(self, names: list[str]) -> list[str]:
+        """Return those of the controllers, by the names in SlurmctldHost, that do not answer."""
+        up = {
+            line.split(" at ")[-1][: -len(" is UP")]
+            for line in self._pinged()
+            if line.endswith(" is UP")
+        }
+        return [name for name in names if name not in up]
 
     def wait_up(self) -> bool:
         """Wait until this controller answers; False when it died or the time is over."""
@@ -188,10 +203,24 @@ class Controller:
         while time.monotonic() < until:
             if self.up():
                 return True
-            if self.systemctl("is-failed", self.settings.service)[0] == 0:
+            if self.ended():
                 return False
             time.sleep(self.settings.interval)
         return False
+
+    def ended(self) -> bool:
+        """Whether slurmctld ended since its start, even where systemd starts it again in a few seconds."""
+        shown = self._shown()
+        return (
+            shown.get("ActiveState") == "failed"
+            or shown.get("SubState", "").startswith("auto-restart")
+            or shown.get("NRestarts", "0") != self._restarts
+        )
+
+    def _shown(self) -> dict[str, str]:
+        wanted = "--property=ActiveState,SubState,NRestarts"
+        out = self.systemctl("show", wanted, self.settings.service)[1]
+        return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
 
     def stays(self) -> bool:
         """Whether the unit is still active after a while: a slurmctld that refused its files may end a second later."""
@@ -205,11 +234,22 @@ class Controller:
     def start(self, verb: str) -> bool:
         if self.drop_ins:
             self.systemctl("daemon-reload")
-        # Without it a few failed runs in a row would end in systemd's start limit.
+        if verb == "restart":
+            self.stop()
+        # Without it a few failed runs in a row would end in systemd's start limit. It sets NRestarts to 0 too.
         self.systemctl("reset-failed", self.settings.service)
-        return self.systemctl(verb, self.settings.service)[0] == 0 and self.wait_up()
+        self._restarts = "0"
+        # systemd before 254 would wait for the restarts of a slurmctld that ends at once.
+        return (
+            self.systemctl("start", "--no-block", self.settings.service)[0] == 0 and self.wait_up()
+        )
+
+    def stop(self) -> None:
+        """Stop slurmctld, and the restarts of one that ended."""
+        self.systemctl("stop", self.settings.service)
 
     def reconfigure(self) -> tuple[bool, str]:
+        self._restarts = self._shown().get("NRestarts", "0")
         if self.settings.role != "primary":
             # scontrol speaks to the controller in charge; a standby one re-reads at SIGHUP.
             rc, out, err = self.systemctl("reload", self.settings.service)
@@ -414,44 +454,13 @@ def report(wanted: Wanted, diff: bool) -> dict:
     return result
 
 
-class _Snapshot:
-    """The files as they were, to be put back when slurmctld refuses the new ones."""
-
-    def __init__(self, changes: list[files.Change]) -> None:
-        self._saved = []
-        for change in changes:
-            with contextlib.suppress(FileNotFoundError):
-                info = os.stat(change.path)
-                with open(change.path, "rb") as handle:
-                    content = handle.read()
-                self._saved.append(
-                    files.Change(
-                        change.path,
-                        "file",
-                        content,
-                        uid=info.st_uid,
-                        gid=info.st_gid,
-                        mode=info.st_mode & 0o7777,
-                    )
-                )
-        old = {change.path for change in self._saved}
-        self._new = [change.path for change in changes if change.path not in old]
-
-    def restore(self) -> None:
-        for change in self._saved:
-            files.apply(change)
-        for path in self._new:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-
-
 def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     """Write the files and bring slurmctld to run with them.
 
     Raises ApplyError, with slurmctld's own words, after the old files were put back and
     slurmctld, if it ran before, runs with them again.
     """
-    snapshot = _Snapshot(wanted.changes)
+    snapshot = Snapshot(wanted.changes)
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
     try:
@@ -477,12 +486,18 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
                     f"failed: {answer or controller.news(since, offset)}. Remedy: correct what it "
                     "says and run again; this run is repeated until it has worked"
                 )
+    elif not controller.wait_up():
+        raise ApplyError(
+            f"{settings.service} runs and does not answer `scontrol ping` as {settings.role} within "
+            f"{settings.timeout:g} s. It said: {controller.news(since, offset)}. Remedy: look at "
+            f"`journalctl -u {settings.service}`, and restart it: systemctl restart {settings.service}"
+        )
     for change in wanted.records:
         files.apply(change)
 
 
 def _back_after_reconfigure(
-    snapshot: _Snapshot,
+    snapshot: Snapshot,
     settings: Settings,
     controller: Controller,
     answer: str,
@@ -510,7 +525,7 @@ def _back_after_reconfigure(
 
 
 def _back_after_start(
-    snapshot: _Snapshot, controller: Controller, was_running: bool, since: float, offset: int
+    snapshot: Snapshot, controller: Controller, was_running: bool, since: float, offset: int
 ) -> None:
     news = controller.news(since, offset)
     if not was_running:
@@ -520,8 +535,10 @@ def _back_after_start(
             f"names (the files written are kept), look at `journalctl -u "
             f"{controller.settings.service}`, and run again"
         )
+    # systemd would start it between two of the files.
+    controller.stop()
     snapshot.restore()
-    back = controller.start("restart") and controller.stays()
+    back = controller.start("start") and controller.stays()
     state = "runs with them again" if back else "does not start with them either"
     raise ApplyError(
         f"{controller.settings.service} does not start with the new configuration; the old files "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
@@ -52,8 +53,15 @@ class Slurm:
                 self.given, self.lives_on = "", None
         return (0, "active", "") if self.given else (3, "inactive", "")
 
-    def _is_failed(self):
-        return (1, "", "") if self.given else (0, "failed", "")
+    def _show(self):
+        # systemd is about to start one again that ended.
+        state = "active\nSubState=running" if self.given else "activating\nSubState=auto-restart"
+        return 0, f"ActiveState={state}\nNRestarts=0\n", ""
+
+    def _stop(self):
+        self.calls.append("stop")
+        self.given = ""
+        return 0, "", ""
 
     def _is_enabled(self):
         return (0 if self.enabled else 1, "", "")
@@ -79,14 +87,10 @@ class Slurm:
         self.calls.append("start")
         return self._run()
 
-    def _restart(self):
-        self.calls.append("restart")
-        return self._run()
-
     def _run(self):
         bad = "bad" in self.conf.read_text() or not self.recovers
         self.given = "" if bad else self.conf.read_text()
-        return (0 if self.given else 1), "", ""
+        return 0, "", ""
 
     def _reload(self):
         return self._reconfigure()
@@ -160,9 +164,9 @@ def test_the_first_run_starts_and_the_second_does_nothing(site):
         ("22.05", "SlurmctldTimeout=9", "reconfigure", ["reconfigure"], False),
         ("24.11", "NodeName=c2 CPUs=4", "reconfigure", ["reconfigure"], False),
         # A restart does not reach the nodes of a configless cluster.
-        ("22.05", "NodeName=c2 CPUs=4", "restart", ["restart", "reconfigure"], True),
+        ("22.05", "NodeName=c2 CPUs=4", "restart", ["stop", "start", "reconfigure"], True),
         # slurmd is restarted as well and fetches the configuration by itself.
-        ("24.11", "SlurmdPort=7000", "restart", ["restart"], False),
+        ("24.11", "SlurmdPort=7000", "restart", ["stop", "start"], False),
         ("24.11", "# a comment", "none", [], False),
     ],
 )
@@ -181,7 +185,7 @@ def test_without_configless_nothing_is_handed_to_nodes(site):
     base = BASE.replace("enable_configless", "idle_on_node_suspend")
     site.run(base, version="22.05")
     assert not site.run(base + "NodeName=c2\n", version="22.05")["pushed"]
-    assert site.slurm.calls == ["restart"]
+    assert site.slurm.calls == ["stop", "start"]
 
 
 def test_an_interrupted_run_still_reconfigures(running):
@@ -230,14 +234,14 @@ def test_one_that_ends_a_while_after_it_refused_is_started_again(running):
 
 
 def test_a_restart_with_the_old_files_that_does_not_last_is_not_called_running(running):
-    restart = running.slurm._restart
+    start = running.slurm._start
 
     def brief():
-        result = restart()
+        result = start()
         running.slurm.lives_on = 5
         return result
 
-    running.slurm._restart = brief
+    running.slurm._start = brief
     with pytest.raises(config.ApplyError, match="does not start with them either"):
         running.run(BASE + "SlurmdPort=7000\nEpilog=bad\n")
     assert running.conf.read_text() == BASE
@@ -288,9 +292,44 @@ def test_fatal_lines_precede_errors_and_errors_the_rest():
 def test_a_refused_restart_puts_the_old_files_back(running):
     with pytest.raises(config.ApplyError, match="runs with them again.*fatal: bad plugin"):
         running.run(BASE + "SlurmdPort=7000\nEpilog=bad\n", extra=({"path": "gres.conf"},))
-    assert running.slurm.calls == ["restart", "restart"]
+    # The second stop ends the restarts of one that systemd would start again.
+    assert running.slurm.calls == ["stop", "start", "stop", "start"]
     assert running.conf.read_text() == running.slurm.given == BASE
     assert not (running.conf.parent / "gres.conf").exists()
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["failed\nSubState=failed\nNRestarts=5", "active\nSubState=running\nNRestarts=1"],
+)
+def test_one_that_systemd_started_again_has_ended(running, state):
+    """Nothing waits through the restarts: the time limit of this run is that of the test."""
+    running.slurm._show = lambda: (0, f"ActiveState={state}\n", "")
+    running.slurm._ping = lambda: (0, "Slurmctld(primary) at ctl1 is DOWN\n", "")
+    begin = time.monotonic()
+    with pytest.raises(config.ApplyError, match="does not start with the new configuration"):
+        running.run(BASE + "SlurmdPort=7000\n", timeout=60)
+    assert time.monotonic() - begin < 10
+    assert running.conf.read_text() == BASE
+
+
+def test_a_restart_of_long_ago_says_nothing_about_a_reconfigure(running):
+    running.slurm._show = lambda: (0, "ActiveState=active\nSubState=running\nNRestarts=3\n", "")
+    assert running.run(BASE + "SlurmctldTimeout=9\n")["action"] == "reconfigure"
+
+
+def test_one_that_runs_and_does_not_answer_is_an_error(running):
+    running.slurm._ping = lambda: (0, "Slurmctld(primary) at ctl1 is DOWN\n", "")
+    with pytest.raises(config.ApplyError, match="runs and does not answer.*Remedy"):
+        running.run(BASE)
+
+
+def test_controllers_that_do_not_answer_are_found(running):
+    said = "Slurmctld(primary) at ctl1 is UP\nSlurmctld(backup) at ctl2 is DOWN\n"
+    running.slurm._ping = lambda: (0, said, "")
+    controller = config.Controller(config.Settings(version="24.11"), running.slurm, "slurm.conf")
+    assert controller.missing(["ctl1", "ctl2", "ctl3"]) == ["ctl2", "ctl3"]
+    assert controller.missing([]) == []
 
 
 def test_a_first_start_that_fails_keeps_the_files_and_says_why(site):
@@ -392,7 +431,7 @@ def test_a_drop_in_of_the_unit_restarts_once_and_systemd_reads_it_first(running)
         result = running.run(BASE, check=check, extra=lines)
         assert result["action"] == "restart"
         assert result["reasons"] == ["slurmctld.service: its drop-in changed -> restart"]
-    assert running.slurm.calls == ["daemon-reload", "restart"]
+    assert running.slurm.calls == ["daemon-reload", "stop", "start"]
     assert running.run(BASE, extra=lines)["changed"] is False
     other = ({"path": path, "content": "[Service]\nEnvironment=A=#2\n"},)
     assert running.run(BASE, extra=other)["action"] == "restart"
@@ -406,4 +445,4 @@ def test_a_drop_in_and_a_reconfigure_are_one_restart(running):
     lines = ({"path": str(folder / "trainwright.conf"), "content": "[Service]\nNice=1\n"},)
     result = running.run(BASE + "KillWait=31\n", extra=lines)
     assert (result["action"], result["pushed"]) == ("restart", True)
-    assert running.slurm.calls == ["daemon-reload", "restart", "reconfigure"]
+    assert running.slurm.calls == ["daemon-reload", "stop", "start", "reconfigure"]
