@@ -10,7 +10,7 @@ CONTROLLERS ?= 1
 PYXIS ?= 0
 
 # System containers need root; everything else runs as whoever calls make.
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo --preserve-env=TRAINWRIGHT_ARTIFACTS)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo --preserve-env=TRAINWRIGHT_ARTIFACTS,TRAINWRIGHT_UBUNTU_MIRROR)
 LOCAL := $(SUDO) .venv/bin/python molecule/driver
 
 .DEFAULT_GOAL := help
@@ -20,7 +20,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: cluster
-cluster: ## A Slurm cluster on this machine, up to a finished job: OS=debian13|debian12 COMPUTE=2 GPUS=0 CONTROLLERS=1 PYXIS=0 NAME=local
+cluster: ## A Slurm cluster on this machine, up to a finished job: OS=debian13|debian12|ubuntu2404 COMPUTE=2 GPUS=0 CONTROLLERS=1 PYXIS=0 NAME=local
 	@molecule/driver/bootstrap
 	@$(LOCAL) up --name '$(NAME)' --os '$(OS)' --compute '$(COMPUTE)' --gpus '$(GPUS)' --controllers '$(CONTROLLERS)' --pyxis '$(PYXIS)'
 

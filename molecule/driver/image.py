@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The bare operating system image: built by mmdebstrap, kept by the digest of its recipe."""
+"""The bare operating system image: built by mmdebstrap, kept by the digest of its recipe.
+
+Debian's archive has a default. Ubuntu's is the one that this machine's apt or UBUNTU_MIRROR names: there is no other.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from driver.host import locked, podman, run
-from driver.layout import SYSTEMS
+from driver.layout import SYSTEMS, LocalError
 
 ARCHIVE = "http://deb.debian.org/debian"
 SECURITY = "http://deb.debian.org/debian-security"
+UBUNTU_MIRROR = "TRAINWRIGHT_UBUNTU_MIRROR"
+# Where Ubuntu's keys are, on Ubuntu and in the Debian package that has them.
+UBUNTU_KEYS = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+_UBUNTU_KEYS_PACKAGE = "ubuntu-archive-keyring"
+_UBUNTU_KEYS_SUITE = "trixie"  # Debian 12 does not have it
 PACKAGES = (
     "systemd",
     "systemd-sysv",
@@ -89,22 +98,20 @@ class Recipe:
         return f"localhost/trainwright-node:{self.name}"
 
     def sources(self) -> list[str]:
-        suite = SYSTEMS[self.os]
-        return [
-            f"deb {self.archive} {suite} main",
-            f"deb {self.archive} {suite}-updates main",
-            f"deb {self.security} {suite}-security main",
-        ]
+        system = SYSTEMS[self.os]
+        pockets = ((self.archive, ""), (self.archive, "-updates"), (self.security, "-security"))
+        return [f"deb {url} {system.suite}{pocket} {system.components}" for url, pocket in pockets]
 
-    def mmdebstrap(self, target: Path) -> list[str]:
+    def mmdebstrap(self, target: Path, keyring: Path | None = None) -> list[str]:
         return [
             "mmdebstrap",
             "--variant=minbase",
+            *([f"--keyring={keyring}"] if keyring else []),
             f"--include={','.join(self.packages)}",
             *(f"--aptopt={option}" for option in self.apt_options),
             *(f"--dpkgopt={option}" for option in self.dpkg_options),
             *(f"--customize-hook={hook}" for hook in self.hooks),
-            SYSTEMS[self.os],
+            SYSTEMS[self.os].suite,
             str(target),
             *self.sources(),
         ]
@@ -112,8 +119,31 @@ class Recipe:
 
 def debian_mirrors(texts: Iterable[str]) -> tuple[str, str]:
     """The Debian archive and security URLs in apt sources (both formats), or Debian's own."""
+    archive, security = _mirrors("debian", {"bullseye", "forky", "sid", "stable", "testing"}, texts)
+    return archive or ARCHIVE, security or SECURITY
+
+
+def ubuntu_mirrors(texts: Iterable[str], given: str) -> tuple[str, str]:
+    """The Ubuntu archive and security URLs: what is given, else of apt's sources. LocalError without either."""
+    if given and not given.startswith(("http://", "https://")):
+        raise LocalError(
+            f"{UBUNTU_MIRROR}={given}: not an address; use one that begins with http://"
+        )
+    if given:
+        return given.rstrip("/"), given.rstrip("/")
+    archive, security = _mirrors("ubuntu", {"jammy", "plucky", "questing", "resolute"}, texts)
+    if not archive:
+        raise LocalError(
+            f"no Ubuntu archive is named in this machine's apt sources; set {UBUNTU_MIRROR} to the address of one, "
+            "such as http://archive.ubuntu.com/ubuntu"
+        )
+    return archive, security or archive
+
+
+def _mirrors(family: str, others: set[str], texts: Iterable[str]) -> tuple[str, str]:
+    """(archive, security) URLs of a distribution in apt sources, "" for what is not there."""
     archive = security = ""
-    releases = {*SYSTEMS.values(), "bullseye", "forky", "sid", "stable", "testing"}
+    releases = {system.suite for system in SYSTEMS.values() if system.family == family} | others
     for url, suite in (entry for text in texts for entry in _entries(text)):
         if not url.startswith(("http://", "https://")):
             continue
@@ -121,7 +151,7 @@ def debian_mirrors(texts: Iterable[str]) -> tuple[str, str]:
             archive = archive or url.rstrip("/")
         elif suite.endswith("-security") and suite.removesuffix("-security") in releases:
             security = security or url.rstrip("/")
-    return archive or ARCHIVE, security or SECURITY
+    return archive, security
 
 
 def _entries(text: str) -> Iterable[tuple[str, str]]:
@@ -149,7 +179,10 @@ def apt_options(dump: str) -> tuple[str, ...]:
 
 
 def recipe_for(system: str) -> Recipe:
-    """The recipe of `system` (a key of SYSTEMS) with this host's mirrors and apt settings."""
+    """The recipe of `system` (a key of SYSTEMS) with this host's mirrors and apt settings.
+
+    LocalError where no archive of that system is known.
+    """
     etc = Path("/etc/apt")
     files = [
         etc / "sources.list",
@@ -157,8 +190,12 @@ def recipe_for(system: str) -> Recipe:
         *sorted(etc.glob("sources.list.d/*.sources")),
     ]
     texts = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
-    archive, security = debian_mirrors(texts)
-    return Recipe(system, archive, security, apt_options(run(["apt-config", "dump"]).stdout))
+    if SYSTEMS[system].family == "ubuntu":
+        archive, security = ubuntu_mirrors(texts, os.environ.get(UBUNTU_MIRROR, ""))
+    else:
+        archive, security = debian_mirrors(texts)
+    options = apt_options(run(["apt-config", "dump"]).stdout)
+    return Recipe(system, archive, security, options, (*PACKAGES, *SYSTEMS[system].packages))
 
 
 def is_imported(recipe: Recipe) -> bool:
@@ -174,7 +211,7 @@ def build(recipe: Recipe, cache: Path) -> None:
         if not tar.exists():
             cache.mkdir(parents=True, exist_ok=True)
             part = tar.with_name(f"{recipe.name}.part.tar")
-            run(["env", "LC_ALL=C.UTF-8", *recipe.mmdebstrap(part)])
+            _bootstrap(recipe, part)
             for outdated in set(cache.glob(f"{recipe.os}-*.tar")) - {part}:
                 outdated.unlink()
             os.replace(part, tar)
@@ -186,3 +223,38 @@ def build(recipe: Recipe, cache: Path) -> None:
             tar,
             recipe.tag,
         )
+
+
+def _bootstrap(recipe: Recipe, target: Path) -> None:
+    """Write the image's file; LocalError where the archive cannot be used."""
+    with tempfile.TemporaryDirectory() as name:
+        ubuntu = SYSTEMS[recipe.os].family == "ubuntu"
+        keyring = _ubuntu_keys(Path(name)) if ubuntu else None
+        try:
+            run(["env", "LC_ALL=C.UTF-8", *recipe.mmdebstrap(target, keyring)])
+        except LocalError as error:
+            target.unlink(missing_ok=True)
+            if not ubuntu:
+                raise
+            raise LocalError(
+                f"no image from {recipe.archive}; if this machine cannot reach it, set {UBUNTU_MIRROR} to another: {error}"
+            ) from error
+
+
+def _ubuntu_keys(directory: Path) -> Path:
+    """The keyring of Ubuntu's archive: this machine's own, else from a package that Debian's keys vouch for."""
+    if UBUNTU_KEYS.exists():
+        return UBUNTU_KEYS
+    recipe = recipe_for("debian13")
+    run(
+        [
+            *("mmdebstrap", "--variant=extract", f"--include={_UBUNTU_KEYS_PACKAGE}"),
+            *(f"--aptopt={option}" for option in recipe.apt_options),
+            *(
+                _UBUNTU_KEYS_SUITE,
+                str(directory),
+                f"deb {recipe.archive} {_UBUNTU_KEYS_SUITE} main",
+            ),
+        ]
+    )
+    return directory / UBUNTU_KEYS.relative_to("/")

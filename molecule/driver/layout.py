@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-SYSTEMS = {"debian12": "bookworm", "debian13": "trixie"}
 MAX_COMPUTE = 100
 MAX_GPUS = 16
 SHARED_PATH = "/srv/cluster"
@@ -23,6 +22,26 @@ _SUBNETS = [f"10.89.{third}.0/24" for third in range(10, 255)]
 # Last octet of each role's first address; compute nodes have room for MAX_COMPUTE.
 _FIRST_OCTET = {"controller": 11, "login": 21, "bare": 31, "compute": 101}
 MAX_BARE = 8
+
+
+@dataclass(frozen=True)
+class System:
+    """An operating system of the hosts: the distribution, its release's name, what is used of its archive.
+
+    packages: what the image needs that is no part of every system of this family.
+    """
+
+    family: str
+    suite: str
+    components: str = "main"
+    packages: tuple[str, ...] = ()
+
+
+SYSTEMS = {
+    "debian12": System("debian", "bookworm"),
+    "debian13": System("debian", "trixie"),
+    "ubuntu2404": System("ubuntu", "noble", "main universe", ("apt",)),
+}
 
 
 class LocalError(Exception):

@@ -124,7 +124,7 @@ def _build(out: Path) -> None:
             *(f"--aptopt={option}" for option in recipe.apt_options),
             *(f"--dpkgopt={option}" for option in _DPKG_OPTIONS),
             *(f"--essential-hook={hook}" for hook in accounts),
-            SYSTEMS[SYSTEM],
+            SYSTEMS[SYSTEM].suite,
             root,
             *recipe.sources(),
         ]

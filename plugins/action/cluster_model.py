@@ -95,6 +95,7 @@ class ActionModule(ActionBase):
                 "supported_os": {"type": "dict", "required": True},
                 "settings": {"type": "dict", "default": {}},
                 "remove": {"type": "list", "elements": "str", "default": []},
+                "expected": {"type": "dict"},
             }
         )
         # The playbooks refuse it first, but with --limit their play on localhost does not run.
@@ -109,12 +110,19 @@ class ActionModule(ActionBase):
         found += self._customisation_problems(inputs, task_vars)
         if found:
             noun = "problem" if len(found) == 1 else "problems"
+            when = "before anything was changed"
+            if options["expected"]:
+                when = "after the packages were installed, before anything was configured"
             raise AnsibleActionFail(
-                f"{len(found)} {noun} found before anything was changed:\n"
-                + "\n".join(str(item) for item in found)
+                f"{len(found)} {noun} found {when}:\n" + "\n".join(str(item) for item in found)
             )
+        model = build_model(inputs)
+        expected = options["expected"] or {}
+        said = expected.get("messages") or []
         result["changed"] = False
-        result.update(build_model(inputs))
+        result["news"] = [message for message in model["messages"] if message not in said]
+        result["as_expected"] = expected.get("version_string") in (None, model["version_string"])
+        result.update(model)
         return result
 
     def _tag_problems(self, inputs: Inputs) -> list[Problem]:

@@ -48,6 +48,12 @@ options:
     type: list
     elements: str
     default: []
+  expected:
+    description: >-
+      C(messages) and C(version_string) of the model that this run made before it installed packages. The model of a
+      host without Slurm depends on what its packages are expected to have; after them it is made again.
+    type: dict
+    version_added: "1.0.0"
 attributes:
   check_mode:
     support: full
@@ -514,5 +520,16 @@ messages:
   type: list
   elements: str
   sample: []
+  returned: success
+news:
+  description: The messages that O(expected) does not have.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+as_expected:
+  description: Whether the version is that of O(expected); true without it.
+  type: bool
+  sample: true
   returned: success
 """

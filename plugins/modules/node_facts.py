@@ -162,6 +162,7 @@ ansible_facts:
               programs that Enroot and Pyxis call and that are missing, C(crun) whether crun is installed.
             - C(pyxis_built_for) is the Slurm release that the Pyxis plugin was built for, such as C(24.11), and
               C(pyxis_error) is set if it is not a plugin.
+            - C(userns_restricted) is whether AppArmor lets only some programs create user namespaces (Ubuntu 24.04).
           type: dict
           returned: always
         users:

@@ -14,10 +14,20 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
+from driver import image
 from driver.__main__ import check_containers, main, parser
 from driver.cluster import Cluster
 from driver.host import has_pure_cgroup2, is_namespace_mounted
-from driver.image import ARCHIVE, SECURITY, Recipe, apt_options, debian_mirrors
+from driver.image import (
+    ARCHIVE,
+    SECURITY,
+    UBUNTU_MIRROR,
+    Recipe,
+    apt_options,
+    debian_mirrors,
+    recipe_for,
+    ubuntu_mirrors,
+)
 from driver.layout import (
     MAX_COMPUTE,
     LocalError,
@@ -44,7 +54,7 @@ PURE = "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsde
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (Spec(os="ubuntu"), "OS=ubuntu: .* use OS=debian12 or OS=debian13"),
+        (Spec(os="ubuntu"), "OS=ubuntu: .* use OS=debian12 or OS=debian13 or OS=ubuntu2404"),
         (Spec(compute=0), "COMPUTE=0: out of range; use 1 to"),
         (Spec(compute=MAX_COMPUTE + 1), "COMPUTE=101"),
         (Spec(gpus=-1), "GPUS=-1: out of range; use 0 to"),
@@ -236,6 +246,84 @@ def test_mirrors_come_from_the_hosts_sources_in_both_formats() -> None:
 )
 def test_debians_own_archive_stands_in_where_the_host_names_none(text: str) -> None:
     assert debian_mirrors([text]) == (ARCHIVE, SECURITY)
+
+
+UBUNTU = """\
+Types: deb
+URIs: http://de.archive.example/ubuntu/
+Suites: noble noble-updates
+Components: main universe
+
+Types: deb
+URIs: http://security.example/ubuntu
+Suites: noble-security
+Components: main universe
+"""
+
+
+def test_ubuntus_mirror_is_the_one_that_is_given_or_apts() -> None:
+    assert ubuntu_mirrors([UBUNTU], "") == (
+        "http://de.archive.example/ubuntu",
+        "http://security.example/ubuntu",
+    )
+    assert ubuntu_mirrors(["deb http://m/ubuntu jammy main\n"], "") == ("http://m/ubuntu",) * 2
+    assert ubuntu_mirrors([UBUNTU], "http://mine/ubuntu/") == ("http://mine/ubuntu",) * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", f"no Ubuntu archive is named .*; set {UBUNTU_MIRROR} to the address of one"),
+        ("mirror/ubuntu", f"{UBUNTU_MIRROR}=mirror/ubuntu: not an address; use one that begins"),
+    ],
+)
+def test_no_archive_of_ubuntu_is_made_up(given: str, said: str) -> None:
+    with pytest.raises(LocalError, match=said) as caught:
+        ubuntu_mirrors(["deb http://deb.debian.org/debian trixie main\n"], given)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_an_archive_of_ubuntu_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line that names the variable, and nothing is left: no directory, image or container."""
+    monkeypatch.setenv(UBUNTU_MIRROR, "mirror")
+    monkeypatch.setattr("driver.host.check_host", lambda: None)
+    monkeypatch.setattr(image, "build", lambda *_args: pytest.fail("an image is built"))
+    with pytest.raises(LocalError, match=UBUNTU_MIRROR):
+        Cluster("ub", root=tmp_path).create(os="ubuntu2404")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_that_does_not_answer_leaves_no_half_of_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(UBUNTU_MIRROR, "http://127.0.0.1:1/ubuntu")
+    monkeypatch.setattr(image, "is_imported", lambda _recipe: False)
+    monkeypatch.setattr(image, "_ubuntu_keys", lambda _directory: Path("/keys"))
+
+    def fails(argv: list[str]) -> None:
+        Path(next(word for word in argv if word.endswith(".part.tar"))).write_text("half")
+        raise LocalError("mmdebstrap ended with 100: cannot connect")
+
+    recipe = Recipe("ubuntu2404", "http://127.0.0.1:1/ubuntu", "http://127.0.0.1:1/ubuntu")
+    monkeypatch.setattr(image, "run", fails)
+    with pytest.raises(LocalError, match=rf"{UBUNTU_MIRROR} to another: .*cannot connect"):
+        image.build(recipe, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ubuntus_image_has_its_components_and_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UBUNTU_MIRROR, "http://m/ubuntu")
+    recipe = recipe_for("ubuntu2404")
+    command = recipe.mmdebstrap(Path("/x.tar"), Path("/keys.gpg"))
+    assert "--keyring=/keys.gpg" in command and "noble" in command
+    assert command[-3:] == [
+        f"deb http://m/ubuntu noble{pocket} main universe"
+        for pocket in ("", "-updates", "-security")
+    ]
+    # There it is not part of every system.
+    assert "apt" in recipe.packages
 
 
 def test_apt_settings_are_taken_over_but_no_proxy_on_loopback() -> None:

@@ -8,7 +8,7 @@ import typing as t
 
 from ..slurm.hostlist import fold
 from . import topology, topology_files
-from .inputs import Settings
+from .inputs import Inputs, Settings, os_row, seen
 from .nodes import folded, places
 
 if t.TYPE_CHECKING:
@@ -70,6 +70,30 @@ def choose_cgroup(
         else "jobacct_gather/linux",
         "overridden": overridden,
     }
+
+
+def has_pmix(inputs: Inputs, hosts: Sequence[str]) -> tuple[bool, list[str]]:
+    """Tell whether MpiDefault can be pmix, and which hosts with a Slurm that should have the plugin lack it.
+
+    The table of systems answers for a host without Slurm, and the record for a run that sees none of the hosts.
+    """
+    facts = inputs["facts"]
+    if not any(host in facts for host in hosts):
+        return bool((inputs["record"].get("choices") or {}).get("pmix")), []
+    # It is not known how a site's own repository was built.
+    expected = inputs["settings"]["slurm_install_method"] in ("distribution", "source") and all(
+        (os_row(inputs["supported_os"], node.get("os") or {}) or {}).get("pmix")
+        for node in facts.values()
+    )
+    if not expected:
+        return False, []
+    lacking = []
+    for host, node in seen(inputs, "slurm_compute", "slurm_login", "slurm_controller"):
+        slurm = node.get("slurm") or {}
+        plugins = slurm.get("mpi") or []
+        if slurm.get("plugin_dir") and not any(name.startswith("pmix") for name in plugins):
+            lacking.append(host)
+    return not lacking, sorted(lacking)
 
 
 def choose_topology(

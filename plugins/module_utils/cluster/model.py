@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from ..containers import oci
 from ..slurm.hostlist import fold
-from .choices import choose_cgroup, choose_topology
+from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, plugstack, slurm_conf, slurmdbd_conf
 from .digests import add_digests
 from .hosts import add_hosts, daemon_hosts, host_entry, revoke
-from .inputs import Inputs, choose_version, os_row, parse_version
+from .inputs import Inputs, choose_version, parse_version
 from .mounts import normalise_mounts
 from .nodes import gres_lines, merge_nodes, node_lines
 from .partitions import node_set_lines, partition_lines, partitions_of
@@ -83,27 +83,10 @@ def build_model(inputs: Inputs) -> Model:
             f"{fold(unlisted)}: in the record but not in the inventory; kept until removed by name"
         )
 
-    rows = [
-        os_row(inputs["supported_os"], facts[host].get("os") or {}) or {} for host in sorted(facts)
-    ]
-    pmix = (
-        # It is not known how a site's own repository was built.
-        bool(rows)
-        and settings["slurm_install_method"] in ("distribution", "source")
-        and all(row.get("pmix") for row in rows)
-    )
-    without = sorted(
-        host
-        for host, row in facts.items()
-        if (row.get("slurm") or {}).get("mpi")
-        and not any(name.startswith("pmix") for name in row["slurm"]["mpi"])
-    )
-    if pmix and without:
+    pmix, lacking = has_pmix(inputs, [*compute, *controller_hosts])
+    if lacking:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
-        pmix = False
-        messages.append(f"MpiDefault is none: {fold(without)}'s Slurm does not have mpi/pmix")
-    if not facts or not any(host in facts for host in [*compute, *controller_hosts]):
-        pmix = bool((inputs["record"].get("choices") or {}).get("pmix"))
+        messages.append(f"MpiDefault is none: {fold(lacking)}'s Slurm does not have mpi/pmix")
 
     model: Model = {
         "cluster": str(settings["slurm_cluster_name"]),

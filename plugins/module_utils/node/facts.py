@@ -264,6 +264,7 @@ CONTAINER_PROGRAMS = {
 }
 # Where they are: not in /usr/local/sbin, which has what role enroot puts before two of them.
 CONTAINER_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+USERNS_RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis")
 
 
@@ -298,6 +299,8 @@ def containers(commands: Commands, plugin: str = spank.PLUGIN) -> dict[str, obje
         "pyxis": versions.get("trainwright-pyxis", ""),
         "pyxis_built_for": built_for,
         "pyxis_error": error,
+        # Ubuntu from 23.10: only a program with a profile of AppArmor that allows it makes user namespaces.
+        "userns_restricted": read(USERNS_RESTRICTED).strip() == "1",
     }
 
 

@@ -57,6 +57,38 @@ def test_what_is_right_is_not_refused(process: Process, tmp_path: Path) -> None:
     assert {"c1", "c2"} <= {node["name"] for node in done["nodes"]} and not done["changed"]
 
 
+EXPECTED = "__cluster_expected"
+
+
+def test_after_the_packages_only_news_are_told(process: Process, tmp_path: Path) -> None:
+    """site.yml makes the model again where it has installed packages (roles/cluster/tasks/installed.yml)."""
+    first = play(process, Case("right", "", "", "", ""), tmp_path)
+    assert first["news"] == first["messages"] and first["news"] and first["as_expected"]
+    for number, (version, messages) in enumerate(
+        [(first["version_string"], first["messages"]), ("24.05", first["messages"][1:])]
+    ):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        variables = {EXPECTED: {"messages": messages, "version_string": version}}
+        again = play(process, Case("again", "", "", "", "", variables=variables), directory)
+        assert not again["failed"], again["msg"]
+        assert again["news"] == first["messages"][:number]
+        assert again["as_expected"] is (number == 0)
+
+
+def test_what_the_packages_lack_is_refused_in_their_words(process: Process, tmp_path: Path) -> None:
+    """A plugin is looked for where Slurm has its own, which is known after the installation only."""
+    expected = {"messages": [], "version_string": "24.11"}
+    wrong = {EXPECTED: expected, "slurm_conf": {"ProctrackType": "proctrack/guess"}}
+    done = play(process, Case("lacks", "", "", "", "", variables=wrong), tmp_path)
+    assert done["failed"]
+    first = done["msg"].splitlines()[0]
+    assert (
+        first
+        == "1 problem found after the packages were installed, before anything was configured:"
+    )
+
+
 @pytest.mark.parametrize(
     "case",
     [case for case in (*CASES, *VALUES) if case.id not in ELSEWHERE],

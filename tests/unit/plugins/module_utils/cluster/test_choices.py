@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.choices import (
     choose_cgroup,
     default_memory,
+    has_pmix,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 
@@ -83,3 +84,50 @@ def test_default_memory_ignores_login_nodes() -> None:
     worker = {"memory_mb": 8000, "cpus": 4, "gres": [], "client": False}
     assert default_memory([worker, {**worker, "memory_mb": 100, "client": True}]) == (2000, 0)
     assert default_memory([]) == (0, 0)
+
+
+def slurm(version: str, *plugins: str) -> dict[str, t.Any]:
+    """What node_facts says of an installed Slurm with these MPI plugins."""
+    place = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+    return {
+        "version": version,
+        "candidate": f"{version}-1",
+        "plugin_dir": place,
+        "mpi": list(plugins),
+    }
+
+
+def test_before_slurm_is_installed_the_table_of_systems_tells_about_pmix() -> None:
+    assert conf(build_model(inputs(1)))["MpiDefault"] == "pmix"
+    none = {"os": {"id": "amzn", "like": "rhel", "version": "2023"}}
+    assert conf(build_model(inputs(1, node=none)))["MpiDefault"] == "none"
+
+
+@pytest.mark.parametrize("plugins", [(), ("cray_shasta", "pmi2")])
+def test_pmix_is_the_default_only_where_the_installed_slurm_has_it(
+    plugins: tuple[str, ...],
+) -> None:
+    """Debian's packages of 26.05 have no mpi/pmix."""
+    given = inputs(2)
+    for host in ("ctl", "login1", "c1"):
+        given["facts"][host]["slurm"].update(slurm("26.05.5", "pmi2", "pmix", "pmix_v5"))
+    given["facts"]["c2"]["slurm"].update(slurm("26.05.5", *plugins))
+    model = build_model(given)
+    assert conf(model)["MpiDefault"] == "none" and not model["record"]["choices"]["pmix"]
+    assert "MpiDefault is none: c2's Slurm does not have mpi/pmix" in model["messages"]
+    given["facts"]["c2"]["slurm"].update(slurm("26.05.5", "pmix_v5"))
+    assert conf(build_model(given))["MpiDefault"] == "pmix"
+
+
+def test_a_host_that_starts_no_steps_needs_no_pmix() -> None:
+    given = inputs(1)
+    given["groups"]["slurm_database"] = ["db"]
+    given["facts"]["db"] = {**given["facts"]["ctl"], "slurm": slurm("24.11.5")}
+    assert conf(build_model(given))["MpiDefault"] == "pmix"
+
+
+def test_a_run_that_sees_no_host_of_jobs_keeps_what_is_on_record() -> None:
+    given = inputs(1)
+    given["record"] = {"choices": {"pmix": True}}
+    given["facts"] = {"login1": {**given["facts"]["login1"], "slurm": slurm("24.11.5")}}
+    assert has_pmix(given, ["ctl", "c1"]) == (True, [])

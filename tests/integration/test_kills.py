@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A run that makes a change is killed with all its processes at a random moment.
+
+One run brings the cluster to the state that the change leaves when nothing disturbs it, and the jobs run on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Converged
+from .site import SOAK, sample
+
+pytestmark = pytest.mark.systems(
+    "debian13", only="shared state, and a backup that gets the change later"
+)
+
+KEYS = ["{{ local_cluster_ssh_public_key }}"]
+USERS = [
+    {"name": "alice", "uid": 2001, "ssh_authorized_keys": KEYS},
+    {"name": "bob", "uid": 2002, "ssh_authorized_keys": KEYS},
+]
+TEAM = {"name": "research", "description": "The example account", "users": ["alice", "bob"]}
+# A change of everything that a site changes on a live cluster, and the way back.
+CHANGED: dict[str, Any] = {
+    "slurm_conf": {"KillWait": 41, "PriorityType": "priority/basic"},
+    "slurm_partitions": [
+        {"name": "stable", "groups": ["slurm_compute"], "default": True},
+        {"name": "late", "groups": ["slurm_compute"], "options": {"MaxTime": "8:00:00"}},
+    ],
+    "slurm_qos": [
+        {"name": "stable", "priority": 101},
+        {"name": "opportunistic", "priority": 10},
+        {"name": "urgent", "priority": 500},
+    ],
+    "cluster_users": [*USERS, {"name": "kim", "uid": 2017, "ssh_authorized_keys": KEYS}],
+    "slurm_accounts": [
+        {**TEAM, "fairshare": 11},
+        {"name": "nightly", "description": "Those who work late", "fairshare": 3, "users": ["kim"]},
+    ],
+}
+BACK: dict[str, Any] = {"cluster_users": [*USERS, {"name": "kim", "uid": 2017, "state": "absent"}]}
+# What no run takes back: nothing is removed from accounting, and a home stays.
+STAYS = re.compile(r"\b(kim|nightly|urgent)\b")
+FORGET = (
+    "sacctmgr -iQ delete user name=kim; sacctmgr -iQ delete account name=nightly;"
+    " sacctmgr -iQ delete qos name=urgent; rm -rf /home/kim"
+)
+# `make test` runs the roles that these change; `make soak` the whole of site.yml.
+TAGS = () if SOAK else ("--tags", "cluster_users,slurmctld,slurm_accounts")
+
+# Files with their modes, owners and contents, units, and what is left of an installation or of a file being written.
+STATE = r"""
+cd /
+find etc usr/local var/lib/trainwright var/spool/slurmd var/spool/slurmctld shared/slurmctld home -xdev -maxdepth 6 \
+    -printf '%p %y %m %u:%g %l\n' 2>/dev/null | grep -vE "$VOLATILE"
+find etc usr/local var/lib/trainwright -xdev -type f -print0 | xargs -0 sha256sum | grep -vE "$VOLATILE"
+for unit in slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh; do
+    echo "unit $unit $(systemctl is-active $unit) $(systemctl is-enabled $unit 2>&1 | head -1)"
+done
+systemctl --failed --plain --no-legend
+dpkg --audit; ls usr/sbin/policy-rc.d 2>/dev/null
+true
+"""
+# Slurm's own state, which changes with every job; backups that the tools for accounts leave; leases of time and DHCP.
+VOLATILE = "|".join(
+    [
+        r"(shared|var/spool)/slurmctld/",
+        r"var/spool/slurmd/",
+        r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-( |$)",
+        r"etc/(passwd|group|shadow|gshadow)\.(lock|org)",
+        r"home/.*/\.(bash_history|ssh/known_hosts)",
+        r"home/[^/ ]+/.+/.+",
+    ]
+)
+ACCOUNTING = (
+    "for what in 'assoc format=Cluster,Account,User,Partition,Share,DefaultQOS,QOS,GrpTRES,MaxJobs'"
+    " 'qos format=Name,Priority,MaxWall,Flags,Preempt' 'account format=Account,Descr,Org' 'user format=User,DefaultAccount,AdminLevel';"
+    " do sacctmgr -nP show $what | sort; done"
+)
+SHOWN = (
+    "scontrol show config | grep -E '^(KillWait|PriorityType|MpiDefault|ClusterName|SlurmctldHost)';"
+    " scontrol -o show partition | sort; sinfo -hN -o '%N %P' | sort; scontrol ping | grep -o ' is .*'"
+)
+
+
+def state(site: Converged) -> dict[str, str]:
+    """All that a run makes, by host; what Slurm and its database hold, in the controller's."""
+    seen = {host: site.run(host, f"VOLATILE='{VOLATILE}'; {STATE}") for host in site.cluster.hosts}
+    seen["accounting"] = site.run("ctl1", ACCOUNTING)
+    seen["slurm"] = site.run("ctl1", SHOWN)
+    return seen
+
+
+def difference(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    """The lines that only one of two states has."""
+    lines = []
+    for where in one.keys() | other.keys():
+        first, second = (set(each.get(where, "").splitlines()) for each in (one, other))
+        lines += [f"{where}: - {line}" for line in sorted(first - second)]
+        lines += [f"{where}: + {line}" for line in sorted(second - first)]
+    return lines
+
+
+def children() -> dict[int, list[int]]:
+    """The processes of this machine by their parents."""
+    found: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            text = (entry / "stat").read_text() if entry.name.isdigit() else ""
+        except OSError:  # it has ended
+            continue
+        if text:
+            found.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    return found
+
+
+def kill_tree(process: subprocess.Popen[str]) -> int:
+    """Kill a process with all that descends from it, which Ansible's workers do in sessions of their own.
+
+    Each is stopped first, so that none makes another one meanwhile. Returns how many there were.
+    """
+    tree: list[int] = []
+    new = [process.pid]
+    while new:
+        for pid in new:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:
+                continue
+        tree += new
+        by_parent = children()
+        new = [pid for parent in tree for pid in by_parent.get(parent, []) if pid not in tree]
+    for pid in tree:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.communicate()
+    return len(tree)
+
+
+def killed(site: Converged, seconds: float, *arguments: str, **extra: Any) -> str:
+    """Start a run and kill it after some seconds; what became of it."""
+    process = site.start_playbook("site.yml", *arguments, **extra)
+    try:
+        process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return f"killed after {seconds:.1f} s with {kill_tree(process)} processes"
+    return f"it had ended with {process.returncode} before {seconds:.1f} s"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(site: Converged) -> Iterator[dict[str, Any]]:
+    """The states before and after the change when nobody disturbs it, how long it takes, and a job that runs."""
+    site.end_all_jobs()
+    before = state(site)
+    job = site.sbatch("srun sleep 7200", "-N2")
+    site.wait_job(job, ["RUNNING"])
+    run = site.play("site.yml", *TAGS, **CHANGED)
+    yield {
+        "states": [before, state(site)],
+        "seconds": run.seconds,
+        "job": site.job(job),
+    }
+    site.end_all_jobs()
+    site.play("site.yml", *TAGS, **BACK)
+    site.run("ctl1", FORGET, check=False)
+
+
+@pytest.mark.parametrize("attempt", range(sample(2, 20)))
+def test_a_change_that_was_killed_is_done_by_the_next_run(
+    site: Converged, undisturbed: dict[str, Any], attempt: int
+) -> None:
+    """The first attempt kills the way back, the second the change itself, and so on."""
+    seed = int(time.time()) * 100 + attempt
+    target = attempt % 2
+    if target:
+        site.run("ctl1", FORGET)
+    extra = (BACK, CHANGED)[target]
+    what = killed(
+        site, random.Random(seed).uniform(0.1, 1) * undisturbed["seconds"], *TAGS, **extra
+    )
+    run = site.play("site.yml", *TAGS, **extra)
+    what = f"seed {seed}: {what}; the next run made {len(run.changed)} changes"
+    print(what)
+    lines = difference(undisturbed["states"][target], state(site))
+    left = [line for line in lines if target or not STAYS.search(line)]
+    assert not left, "\n".join([what, *left])
+    job = undisturbed["job"]
+    now = site.job(job["JobId"])
+    for key in ("JobState", "StartTime", "Restarts", "NodeList"):
+        assert now[key] == job[key], f"{what}: {now}"
