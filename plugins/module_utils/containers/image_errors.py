@@ -51,8 +51,10 @@ def free_space(path: str) -> tuple[int, int]:
     return seen.f_bavail * seen.f_frsize, seen.f_blocks * seen.f_frsize
 
 
-def no_space(path: str, why: str, needed: int | None = None) -> ImageError:
-    free, size = free_space(path)
+def no_space(path: str, why: str, needed: int | None = None, free: int | None = None) -> ImageError:
+    """Return that a store is full. free: how little there was, where that is known."""
+    now, size = free_space(path)
+    free = now if free is None else free
     need = f", and {human(needed)} are needed" if needed else ""
     return ImageError(
         "space",

@@ -11,24 +11,23 @@ import hashlib
 import os
 import re
 import select
-import shutil
-import socket
 import subprocess
 import typing as t
 
 from ..node.acting import user_name
+from .enroot import enroot_settings, program
 from .image_errors import ImageError, free_space, human, no_space
 from .image_file import CHUNK, IMAGE, Record, fault_of, read_record, sha256_of
+from .refusals import Disks, refusal
+from .registry import REFERENCE
 
 #: Kept images are read often and written once: zstd packs well and unpacks fast.
 SQUASH_OPTIONS = "-comp zstd -Xcompression-level 3 -b 1M -exit-on-error"
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$", re.M)
 _PINNED = re.compile(r"@sha256:[0-9a-f]{64}$")
-# docker://[USER@][REGISTRY#|/]IMAGE[:TAG][@DIGEST], as src/docker.sh of Enroot 4.1 reads it.
-_REGISTRY = re.compile(
-    r"docker://(?:[^@/#\s]+@)?(?:([^/#@\s]+)[/#])?[a-z0-9._/-]+(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?"
-)
 _DAEMON = re.compile(r"(?:dockerd|podman)://[A-Za-z0-9/._:-]+")
+
+_PAUSE = 0.2
 
 Say = t.Callable[[str], None]
 
@@ -37,46 +36,28 @@ def silent(_line: str) -> None:
     """Say nothing."""
 
 
-def program(name: str) -> str:
-    found = shutil.which(name) or shutil.which(name, path="/usr/bin:/usr/local/bin:/usr/sbin")
-    if not found:
-        remedy = "role enroot installs it" if name == "enroot" else "install it on this host"
-        raise ImageError(
-            "missing", f"{name} is not installed on {socket.gethostname()} -> {remedy}"
-        )
-    return found
+def stream(
+    command: t.Sequence[str], tell: Say, look: t.Callable[[], None] = lambda: None, **variables: str
+) -> tuple[int, str]:
+    """Run a program; return its exit code and output.
 
-
-def enroot_settings() -> dict[str, str]:
-    """Return Enroot's settings as it runs here (ENROOT_TEMP_PATH ...), and version."""
-    shown = subprocess.run(
-        [program("enroot"), "info"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-        text=True,
-    ).stdout
-    settings = dict(re.findall(r"^\s+(ENROOT_\w+)=(.*)$", shown, re.M))
-    version = re.search(r"^Enroot version: (\S+)", shown, re.M)
-    return {**settings, "version": version[1] if version else ""}
-
-
-def _stream(command: t.Sequence[str], tell: t.Callable[[str], None]) -> tuple[int, str]:
-    """Run a program; report each of its [INFO] lines, the latest again each second. Return its exit code and output."""
+    tell: gets each of its [INFO] lines, the latest again and again. look: called as often, and at each output.
+    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C.UTF-8", "ENROOT_SQUASH_OPTIONS": SQUASH_OPTIONS},
+        env={**os.environ, "LC_ALL": "C.UTF-8", **variables},
     )
     output = b""
     phase = ""
     pipe = t.cast("t.IO[bytes]", process.stdout)
     try:
         while True:
-            if select.select([pipe], [], [], 1.0)[0]:
+            look()
+            if select.select([pipe], [], [], _PAUSE)[0]:
+                look()
                 chunk = os.read(pipe.fileno(), 65536)
                 if not chunk:
                     break
@@ -91,63 +72,6 @@ def _stream(command: t.Sequence[str], tell: t.Callable[[str], None]) -> tuple[in
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-def _registry_of(reference: str) -> str:
-    match = _REGISTRY.fullmatch(reference)
-    found = (match[1] if match else None) or ""
-    # Like Enroot: a name without a dot or a port is a namespace of Docker Hub.
-    return found if "#" in reference or re.search("[.:]", found) else "registry-1.docker.io"
-
-
-def _refusal(reference: str, output: str, store: str) -> ImageError:
-    """Return what Enroot's output means; its last error is reported where nothing fits."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("[ERROR]", "curl:", "FATAL ERROR"))]
-    said = (errors or lines or ["it printed nothing"])[-1].replace("[ERROR] ", "")
-    full = re.search("No space left on device|Disk quota exceeded", output)
-    if full:
-        settings = enroot_settings()
-        also = " and ".join(
-            settings[name]
-            for name in ("ENROOT_CACHE_PATH", "ENROOT_TEMP_PATH")
-            if settings.get(name)
-        )
-        also = f", or in {also}, where Enroot works" if also else ""
-        return no_space(store, f"{full[0]} for {reference}, here{also}")
-    code = re.search(r"returned error code: (\d+)", output)
-    registry = _registry_of(reference)
-    if code and code[1] in ("401", "403"):
-        settings = enroot_settings()
-        place = settings.get("ENROOT_CONFIG_PATH", "~/.config/enroot") + "/.credentials"
-        host = registry.rpartition(":")[0] or registry
-        login = "USER password PASSWORD"
-        match = re.search(r"\.ecr[\w-]*\.([\w-]+)\.amazonaws\.", host)
-        if match:
-            login = f"AWS password $(aws ecr get-login-password --region {match[1]})"
-        return ImageError(
-            "credentials",
-            f"{reference}: {registry} refuses {user_name(os.geteuid())} ({said}) -> check the name; if "
-            f"the image is private, write the line `machine {host} login {login}` into {place}, mode 0600",
-        )
-    if code and code[1] == "404" or "Invalid image reference" in output:
-        return ImageError(
-            "reference",
-            f"{reference}: {registry} does not have this image ({said}) -> check registry, name and tag; the form "
-            "is docker://REGISTRY/NAME:TAG",
-        )
-    if re.search(r"curl: \((?:5|6|7|28|35|52|56|60)\)|returned error code: (?:429|5\d\d)", output):
-        return ImageError(
-            "network",
-            f"{reference}: {registry} cannot be reached ({said}) -> check the network, the proxy (https_proxy) "
-            "and the certificates of this host, then run it again",
-        )
-    missing = re.search(r"Command not found: (\S+)", output)
-    if missing:
-        return ImageError("missing", f"enroot needs {missing[1]} -> role enroot installs it")
-    return ImageError(
-        "failed", f"{reference}: enroot failed: {said} -> see `enroot import` by hand"
-    )
 
 
 class Source:
@@ -176,15 +100,15 @@ class Remote(Source):
     def digest(self) -> str:
         if self.reference.startswith("docker://"):
             command = [program("enroot"), "digest", *self._arch, "--", self.reference]
-            code, output = _stream(command, silent)
+            code, output = stream(command, silent)
             found = _DIGEST.search(output)
             if code or not found:
-                raise _refusal(self.reference, output, os.sep)
+                raise refusal(self.reference, output)
             return found[0]
         scheme, image = self.reference.split("://", 1)
         engine = scheme.rstrip("d") if scheme == "dockerd" else scheme
         command = [program(engine), "image", "inspect", "--format", "{{.Id}}", image]
-        code, output = _stream(command, silent)
+        code, output = stream(command, silent)
         found = re.search(r"^(?:sha256:)?([0-9a-f]{64})$", output, re.M)
         if code or not found:
             said = (output.strip().splitlines() or ["it printed nothing"])[-1]
@@ -209,14 +133,15 @@ class Remote(Source):
                 size = 0
             tell(f"{phase} {human(size)}" if size else phase)
 
-        version = enroot_settings()["version"]
+        settings = enroot_settings()
+        disks = Disks(store, settings)
         pinned = self._pinned(digest)
         command = [program("enroot"), "import", *self._arch, "--output", path, "--", pinned]
-        code, output = _stream(command, grown)
+        code, output = stream(command, grown, disks.look, ENROOT_SQUASH_OPTIONS=SQUASH_OPTIONS)
         if code or not os.path.exists(path):
-            raise _refusal(self.reference, output, store)
+            raise refusal(self.reference, output, disks)
         tell("Computing the checksum of the image...")
-        return sha256_of(path), version
+        return sha256_of(path), settings["version"]
 
 
 class Local(Source):
@@ -287,7 +212,7 @@ def source_of(reference: str, arch: str = "") -> Source:
     ):
         return Local(os.path.abspath(os.path.expanduser(reference)))
     full = reference if "://" in reference else f"docker://{reference}"
-    if not (_REGISTRY if full.startswith("docker://") else _DAEMON).fullmatch(full):
+    if not (REFERENCE if full.startswith("docker://") else _DAEMON).fullmatch(full):
         raise ImageError(
             "reference",
             f"{reference}: is not an image reference -> write docker://REGISTRY/NAME:TAG (names are in lower "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import (
+    enroot,
     sources,
     store,
 )
@@ -164,7 +165,7 @@ def test_what_a_registry_refuses(world: World, image: str, kind: str, words: str
 
 
 def test_without_enroot(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources.shutil, "which", lambda *_given, **_more: None)
+    monkeypatch.setattr(enroot.shutil, "which", lambda *_given, **_more: None)
     with pytest.raises(ImageError, match="enroot is not installed.*-> role enroot") as caught:
         present(world)
     assert caught.value.kind == "missing"
