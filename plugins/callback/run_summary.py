@@ -13,6 +13,7 @@ author: The trainwright team (@trainwright)
 description:
   - At the end of a run prints one line for each failed or unreachable host, with the task, the
     reason and, where one is known, the remedy.
+  - The last lines name the drained nodes and the held jobs, as the end of C(site.yml) finds them.
   - Counts the results that were not skipped, by host. Action plugins, argument validation and
     includes count; a loop counts once, its items are counted on their own.
   - Writes the counts, the times and the changed tasks to a JSON file when a path is given. Two such
@@ -40,6 +41,11 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
+
+
+#: The modules whose lines end the run: they run on a controller.
+_ATTENTION = ("trainwright.slurm.slurm_nodes_ready", "trainwright.slurm.slurm_proof")
+_ATTENTION_LINES = 30
 
 
 class HostCount(t.TypedDict):
@@ -84,6 +90,7 @@ class CallbackModule(CallbackBase):
         self._host_began: dict[tuple[str, str], float] = {}
         self._changed: list[list[str]] = []
         self._trouble: dict[str, str] = {}
+        self._attention: list[str] = []
 
     # --- events from Ansible ------------------------------------------------------------------
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
@@ -128,6 +135,8 @@ class CallbackModule(CallbackBase):
             # Rescued and ignored failures do not count; Ansible's own statistics know them.
             if stats.failures.get(host) or stats.dark.get(host):
                 self._display.display(printable(self._trouble[host]), color="red")
+        for line in self._attention[:_ATTENTION_LINES]:
+            self._display.display(printable(line).replace("\n", " "), color="yellow")
         path = self.get_option("json_path")
         if path:
             try:
@@ -179,6 +188,8 @@ class CallbackModule(CallbackBase):
         count["executions"] += 1
         count["seconds"] += now - self._host_began.get((host, uuid), now)
         entry = self._tasks[uuid]
+        if result.task.action in _ATTENTION:
+            self._attention += [str(line) for line in result.result.get("attention") or []]
         entry["hosts"] += 1
         entry["seconds"] = now - self._task_began[uuid]
         if result.is_changed():

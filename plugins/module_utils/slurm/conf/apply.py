@@ -19,7 +19,11 @@ from dataclasses import dataclass
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, syntax
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    accepted,
+    messages,
+    syntax,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snapshot import Snapshot
 
 
@@ -56,6 +60,7 @@ class Wanted:
     #: nodes must be handed the new configuration after slurmctld was restarted
     push: bool = False
     enable: bool = False
+    digest: str = ""
 
     @property
     def changed(self) -> bool:
@@ -362,6 +367,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         slurmd_restart,
         push,
         enable=settings.enabled and not controller.enabled(),
+        digest=accepted.digest(specs),
     )
 
 
@@ -423,6 +429,9 @@ def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
         path = _applied_path(spec, settings)
         text = None if spec["state"] == "absent" else _recorded(spec, settings)
         wanted.append({**common, "path": path, "state": spec["state"], "content": text})
+    whole = os.path.join(settings.applied_dir, accepted.ACCEPTED)
+    text = accepted.manifest(specs)
+    wanted.append({**common, "path": whole, "state": "present", "content": text})
     directories = [
         {**owner, "path": path, "state": "directory", "mode": mode}
         for path, mode in (
@@ -471,6 +480,9 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
         raise
     if wanted.enable:
         controller.systemctl("enable", settings.service)
+    if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
+        told = wanted.push or wanted.action == "reconfigure"
+        accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
     if wanted.action == "reconfigure":
         done, answer = controller.reconfigure()
         if not done:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What waits for a person: nodes that are drained or down and jobs that are held, in a few lines. Pure.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...node.terminal import printable
+from ..records import Node
+
+
+def held_lines(shown: str, limit: int = 10) -> list[str]:
+    """Return one line for each reason for which jobs are held. shown: squeue's job|user|reason of those that wait."""
+    by_reason: dict[str, list[str]] = {}
+    users: dict[str, int] = {}
+    for line in shown.splitlines():
+        job, _bar, rest = line.partition("|")
+        user, _bar, reason = rest.partition("|")
+        if reason.strip() == "JobHeldUser":
+            users[user] = users.get(user, 0) + 1
+        elif "held" in reason.lower():
+            by_reason.setdefault(reason.strip(), []).append(f"{job} ({user})")
+    lines = [
+        f"Held jobs, {reason}: {some(jobs, limit)} -> scontrol release <job>, when the cause is gone"
+        for reason, jobs in sorted(by_reason.items())
+    ]
+    if users:
+        count = sum(users.values())
+        lines.append(
+            f"{count} job{'s are' if count > 1 else ' is'} held by {some(sorted(users), limit)}"
+        )
+    return [printable(line).replace("\n", " ") for line in lines]
+
+
+def drained_lines(nodes: t.Iterable[Node], limit: int = 10) -> list[str]:
+    """Return one line for each reason for which nodes are drained or down."""
+    by_reason: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.drained or node.state == "DOWN":
+            kind = "Drained" if node.drained else "Down"
+            by_reason.setdefault(
+                f"{kind}: {' '.join(node.reason.split()) or 'no reason given'}", []
+            ).append(node.name)
+    lines = []
+    for reason, names in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
+        kind, _colon, why = reason.partition(": ")
+        lines.append(f"{kind} nodes, {why[:200]}: {some(names, limit)}")
+    more = len(lines) - limit
+    lines = lines[:limit] + ([f"and {more} more reasons -> sinfo -R"] if more > 0 else [])
+    return [printable(line).replace("\n", " ") for line in lines]
+
+
+def some(names: list[str], limit: int) -> str:
+    """Return the first names, and how many there are more."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def skipped_lines(skipped: t.Mapping[str, str], limit: int = 10) -> list[str]:
+    """Return a line about the nodes on which no step was run, and why; none for those that others name."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in skipped.items():
+        if not why.startswith("drained"):
+            by_reason.setdefault(why, []).append(name)
+    return [
+        printable(
+            f"No step was run to prove {some(names, limit)}: {why}; the next run does it"
+        ).replace("\n", " ")
+        for why, names in sorted(by_reason.items())[:limit]
+    ]

@@ -1,0 +1,111 @@
+# What slurmctld last accepted, and what was proved to run jobs.
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The files beside the copies of the accepted configuration, which an interrupted run leaves as they are.
+
+accepted.json has the files that slurmctld was last given; before.json the nodes just before that; proved.json
+the files with which a step last ran, and what each node ran it with. All three are for root alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
+
+ACCEPTED = "accepted.json"
+BEFORE = "before.json"
+PROVED = "proved.json"
+#: From here on a slurmd that is reconfigured is a new process, or says why not and goes on with the old one.
+NEW_PROCESS = (23, 11)
+_KEPT = ("path", "content", "mode", "owner", "group", "state")
+_NODE = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def kept(specs: list[dict]) -> list[dict]:
+    """Return the files that slurmctld reads, as they can be given again. Secret ones are left out."""
+    return [
+        {key: spec.get(key) for key in _KEPT}
+        for spec in specs
+        if syntax.read_by_slurmctld(spec["path"]) and not spec.get("secret")
+    ]
+
+
+def manifest(specs: list[dict]) -> str:
+    """Return the text of accepted.json."""
+    return json.dumps({"files": kept(specs)}, indent=1) + "\n"
+
+
+def digest(specs: list[dict]) -> str:
+    """Return a digest of what nodes are given: the same for files that differ in comments only."""
+    given = sorted(
+        (os.path.basename(spec["path"]), repr(syntax.meaning(spec.get("content") or "")))
+        for spec in specs
+        if spec.get("state") != "absent" and "/systemd/" not in spec["path"]
+    )
+    return hashlib.sha256(json.dumps(given).encode(errors="surrogateescape")).hexdigest()
+
+
+def read(directory: str, name: str) -> dict[str, t.Any]:
+    """Return one of the files, {} where it is missing or broken."""
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8") as handle:
+            found = json.load(handle)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write(directory: str, name: str, content: dict[str, t.Any]) -> None:
+    """Replace one of the files."""
+    keyed.write_private(os.path.join(directory, name), json.dumps(content, indent=1) + "\n")
+
+
+def starts(shown: str) -> dict[str, str]:
+    """Return when each slurmd started, as `scontrol show node` prints it."""
+    found = (
+        (name, re.search(r"SlurmdStartTime=(\S+)", rest)) for name, rest in _NODE.findall(shown)
+    )
+    return {
+        name: match[1] for name, match in found if match and match[1] not in ("None", "Unknown")
+    }
+
+
+def drained(shown: str) -> list[str]:
+    """Return the nodes that are drained."""
+    return [name for name, rest in _NODE.findall(shown) if re.search(r"State=\S*DRAIN", rest)]
+
+
+def note_nodes(
+    settings: t.Any, scontrol: t.Callable[..., tuple[int, str, str]], of: str, told: bool
+) -> None:
+    """Write before.json, just before slurmctld is told. of: the digest of what it is told.
+
+    told: each slurmd is then a new process, where Slurm does that. The drained nodes are those before the first
+    change since the last proof.
+    """
+    rc, shown, _err = scontrol("show", "node")
+    if rc:
+        return
+    directory, found = settings.applied_dir, starts(shown)
+    told = told and syntax.version_key(settings.version) >= NEW_PROCESS
+    before = read(directory, BEFORE)
+    now = {
+        "of": of,
+        "told": told,
+        "starts": found,
+        "drained": before.get("drained", drained(shown)),
+        "since": before.get("since", int(time.time())),
+    }
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    write(directory, BEFORE, now)
+    newest = max(found.values(), default="")
+    if told and newest >= time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 1)):
+        # Slurm prints whole seconds: a slurmd that starts now would look like the one before.
+        time.sleep(1.1)

@@ -1,0 +1,533 @@
+# Proves that nodes run jobs with the accepted configuration.
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Run one short step on each node that has not run one with what it has now, and keep what passed.
+
+A job of SlurmUser for each node, in a partition that is made for them and removed again, so that no partition's
+accounts, groups, limits, tiers or preemption count, and no user is charged or pushed aside. They wait in front of
+the other jobs of their tier. Only nodes that are idle get one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
+
+PARTITION = "trainwright_proof"
+ACCOUNT = "root"
+#: States of a node in which nothing is to be proved: flag -> what it is.
+_AWAY = {
+    "NOT_RESPONDING": "does not answer",
+    "POWERED_DOWN": "powered down",
+    "POWERING_DOWN": "powering down",
+    "POWERING_UP": "powering up",
+    "REBOOT_ISSUED": "rebooting",
+    "RESERVED": "reserved",
+    "MAINTENANCE": "in maintenance",
+    "MAINT": "in maintenance",
+}
+#: What slurmctld writes when it drains a node because a job did not start or end there.
+_LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
+_WAITS = ("PENDING",)
+_RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
+# The words of srun go to the job's comment, which slurmctld can be asked for. SLURM_CONF is that of the controller.
+_SCRIPT = """#!/bin/sh
+unset SLURM_CONF
+said=$(srun -n1 /bin/true 2>&1) && exit 0
+said=$(printf '%s' "$said" | tr '\\n\\t|' '   ' | cut -c1-400)
+scontrol update JobId="$SLURM_JOB_ID" Comment="$said"
+exit 1
+"""
+
+
+@dataclass
+class Settings:
+    """The module's arguments."""
+
+    version: str
+    bin_dir: str = "/usr/bin"
+    applied_dir: str = "/var/lib/trainwright/applied"
+    config_dir: str = "/etc/slurm"
+    #: seconds until each slurmd has taken the configuration; until a job starts; until it ends
+    taken: float = 25.0
+    start: float = 15.0
+    end: float = 45.0
+    at_once: int = 64
+
+
+@dataclass
+class Result:
+    """What was found; failed and skipped have a reason for each node."""
+
+    proved: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    #: nodes that Slurm drained because a job could not run
+    drained: list[str] = field(default_factory=list)
+    #: why no job could be submitted at all
+    refused: str = ""
+
+
+# --- pure --------------------------------------------------------------------------------------------------------
+def stamp_of(node: Node, digest: str) -> dict[str, t.Any]:
+    """Return what a node that ran a step ran it with."""
+    return {"conf": digest, "version": node.version, "start": node.slurmd_start_time}
+
+
+def stale(
+    nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str, changed: t.Collection[str]
+) -> list[Node]:
+    """Return the nodes that have not run a step with what they have now."""
+    return [
+        node
+        for node in nodes
+        if node.name in changed or stamps.get(node.name) != stamp_of(node, digest)
+    ]
+
+
+def away(node: Node) -> str:
+    """Return why a node takes no job now, "" if it is idle."""
+    if not node.registered:
+        return "its slurmd has not registered"
+    for flag, words in _AWAY.items():
+        if flag in node.flags:
+            return words
+    if node.drained:
+        return f"drained ({node.reason})" if node.reason else "drained"
+    if node.busy:
+        return "busy"
+    return "" if node.state == "IDLE" else node.shown.lower()
+
+
+def not_taken(nodes: t.Iterable[Node], before: t.Mapping[str, t.Any], shown: str) -> list[str]:
+    """Return the nodes whose slurmd is the process that ran before slurmctld handed out the configuration."""
+    if not before.get("told"):
+        return []
+    then, now = before.get("starts", {}), accepted.starts(shown)
+    return [
+        node.name
+        for node in nodes
+        if node.registered
+        and "NOT_RESPONDING" not in node.flags
+        and node.name in then
+        and now.get(node.name) == then[node.name]
+    ]
+
+
+def drained_since(nodes: t.Iterable[Node], before: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the nodes that Slurm drained since then, because a job could not start or end there."""
+    return [
+        node.name
+        for node in nodes
+        if node.drained
+        and node.name not in before.get("drained", [])
+        and _LAUNCH.search(node.reason)
+        and (node.reason_time or 0) >= before.get("since", 0)
+    ]
+
+
+def verdict(state: str, reason: str, comment: str) -> tuple[str, str]:
+    """Return (proved, failed, skipped, waits or runs; why) of a job."""
+    if state == "COMPLETED":
+        return "proved", ""
+    if state in _RUNS:
+        return "runs", ""
+    if state in _WAITS:
+        held = "held" in reason.lower() or "launch" in reason.lower()
+        return ("failed", f"its job could not start: {reason}") if held else ("waits", reason)
+    if state in ("CANCELLED", "PREEMPTED"):
+        return "skipped", f"its job was {state.lower()}"
+    words = comment if comment not in ("", "(null)") else f"its job ended as {state} ({reason})"
+    return "failed", " ".join(words.split())
+
+
+# --- on the controller -------------------------------------------------------------------------------------------
+class Slurm:
+    """Slurm's commands on the controller, as root or as SlurmUser."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.conf = os.path.join(settings.config_dir, "slurm.conf")
+        self.config: dict[str, str] = {}
+
+    def run(self, name: str, *arguments: str, **more: t.Any) -> tuple[int, str]:
+        """Run one of the commands; return its status and its words."""
+        path = f"{self.settings.bin_dir}:/usr/bin:/bin"
+        environment = {"PATH": path, "SLURM_CONF": self.conf, "TZ": "UTC", "LC_ALL": "C"}
+        environment.update(more.pop("environment", {}), SLURM_TIME_FORMAT="standard")
+        done = subprocess.run(
+            [os.path.join(self.settings.bin_dir, name), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=environment,
+            timeout=120,
+            **more,
+        )
+        return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
+
+    def shown(self) -> str:
+        """Return `scontrol show node`, "" without an answer."""
+        rc, out = self.run("scontrol", "show", "node")
+        return out if rc == 0 else ""
+
+    def read_config(self) -> None:
+        rc, out = self.run("scontrol", "show", "config")
+        self.config = text.configuration(out).settings if rc == 0 else {}
+
+    def user(self) -> tuple[str, int]:
+        """Return name and number of SlurmUser."""
+        match = re.match(r"([^()]+)\((\d+)\)", self.config.get("SlurmUser", ""))
+        return (match[1], int(match[2])) if match else ("root", 0)
+
+    def add_association(self) -> None:
+        """Let SlurmUser submit where jobs need an association; it has no share of the cluster."""
+        if "associations" not in self.config.get("AccountingStorageEnforce", ""):
+            return
+        who = f"user={self.user()[0]}"
+        rc, out = self.run(
+            "sacctmgr", "-nP", "show", "assoc", who, f"account={ACCOUNT}", "format=user"
+        )
+        if rc == 0 and not out.strip():
+            name = who.replace("user=", "name=")
+            self.run("sacctmgr", "-i", "add", "user", name, f"account={ACCOUNT}", "fairshare=0")
+
+    def make_partition(self, nodes: list[str]) -> str:
+        """Make the partition of the jobs; return scontrol's words when that failed."""
+        rc, out = self.run("scontrol", "show", "partition")
+        tiers = [int(tier) for tier in re.findall(r"PriorityTier=(\d+)", out)] if rc == 0 else []
+        options = [f"Nodes={','.join(nodes)}", "Hidden=YES", "RootOnly=YES", "MaxTime=2"]
+        # Not above any other, so that none of its jobs takes the place of one that runs.
+        options += ["State=UP", f"PriorityTier={min(tiers, default=1)}", "PreemptMode=OFF"]
+        self.remove_partition()
+        rc, out = self.run("scontrol", "create", f"PartitionName={PARTITION}", *options)
+        return out.strip() if rc else ""
+
+    def remove_partition(self) -> None:
+        self.run("scontrol", "delete", f"PartitionName={PARTITION}")
+
+
+class Steps:
+    """The jobs of one proof."""
+
+    def __init__(self, slurm: Slurm, settings: Settings) -> None:
+        self.slurm, self.settings = slurm, settings
+        self.jobs: dict[str, str] = {}  # node of each job
+        self.began: dict[str, float] = {}
+        self.result = Result()
+
+    def run(self, names: list[str]) -> Result:
+        """Prove the nodes; each is in one of the lists of the result."""
+        self.slurm.add_association()
+        objection = self.slurm.make_partition(names)
+        if objection:
+            self.result.refused = f"partition {PARTITION}: {objection}"
+            return self.result
+        try:
+            with tempfile.TemporaryDirectory() as scratch:
+                self._run(list(names), scratch)
+        finally:
+            self._end()
+        return self.result
+
+    def _run(self, left: list[str], scratch: str) -> None:
+        self._prepare(scratch)
+        open_jobs: set[str] = set()
+        with ThreadPoolExecutor(8) as pool:
+            while (left or open_jobs) and not self.result.refused:
+                now = [
+                    left.pop(0)
+                    for _ in range(min(len(left), self.settings.at_once - len(open_jobs)))
+                ]
+                for job in pool.map(lambda name: self._submit(name, scratch), now):
+                    open_jobs |= {job} if job else set()
+                time.sleep(0.25)
+                open_jobs -= self._look(open_jobs)
+
+    def _prepare(self, scratch: str) -> None:
+        # What users' commands load on login nodes need not be on a controller.
+        with open(self.slurm.conf, encoding="utf-8", errors="surrogateescape") as handle:
+            lines = handle.read().splitlines()
+        off = re.compile(r"\s*(PlugStackConfig|CliFilterPlugins)\s*=", re.IGNORECASE)
+        files = {
+            "slurm.conf": "\n".join(line for line in lines if not off.match(line)) + "\n",
+            "plugstack.conf": "",
+            "job": _SCRIPT,
+        }
+        os.chmod(scratch, 0o755)
+        for name, content in files.items():
+            with open(
+                os.path.join(scratch, name), "w", encoding="utf-8", errors="surrogateescape"
+            ) as handle:
+                handle.write(content)
+            os.chmod(handle.name, 0o644)
+
+    def _submit(self, node: str, scratch: str) -> str:
+        _name, number = self.slurm.user()
+        options = f"--parsable -p {PARTITION} -J proof -n1 -c1 --mem=128 -t1 --no-requeue -D /"
+        options += " -o /dev/null -e /dev/null --propagate=NONE --export=PATH --priority=4294967293"
+        words = [*options.split(), "-w", node]
+        if "associations" in self.slurm.config.get("AccountingStorageEnforce", ""):
+            words += ["-A", ACCOUNT]
+        who = {"user": number, "group": number, "extra_groups": []} if os.geteuid() == 0 else {}
+        place = {"SLURM_CONF": os.path.join(scratch, "slurm.conf")}
+        for attempt in range(6):
+            rc, out = self.slurm.run(
+                "sbatch", *words, os.path.join(scratch, "job"), environment=place, cwd="/", **who
+            )
+            # slurmdbd hands a new association on within a second or two.
+            if rc == 0 or attempt == 5 or "account" not in out:
+                break
+            time.sleep(0.5)
+        if rc:
+            self.result.failed[node] = f"sbatch: {' '.join(out.split())}"
+            if not self.jobs:
+                self.result.refused = self.result.failed[node]
+            return ""
+        job = out.strip().split(";")[0]
+        self.jobs[job], self.began[job] = node, time.monotonic()
+        return job
+
+    def _look(self, open_jobs: set[str]) -> set[str]:
+        """Judge the jobs that are open; return those that no longer are."""
+        rc, out = self.slurm.run("squeue", "-ah", "-p", PARTITION, "-t", "all", "-o", "%i|%T|%r|%k")
+        rows = (
+            {line.split("|")[0]: line.split("|", 3)[1:] for line in out.splitlines()}
+            if rc == 0
+            else {}
+        )
+        done = set()
+        for job in open_jobs:
+            row, waited = rows.get(job, ["PENDING", "", ""]), time.monotonic() - self.began[job]
+            word, why = verdict(*row) if len(row) == 3 else ("waits", "")
+            if word == "waits" and waited > self.settings.start:
+                word, why = "skipped", f"its job did not start ({why})"
+            if word == "runs" and waited > self.settings.end:
+                word, why = "failed", f"its job did not end within {self.settings.end:g} s"
+            if word in ("waits", "runs"):
+                continue
+            done.add(job)
+            if word == "proved":
+                self.result.proved.append(self.jobs[job])
+            else:
+                kind = self.result.skipped if word == "skipped" else self.result.failed
+                kind[self.jobs[job]] = why
+                self.slurm.run("scancel", job)
+        return done
+
+    def _end(self) -> None:
+        # An epilog that fails drains the node after its job.
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            rc, out = self.slurm.run("squeue", "-ah", "-p", PARTITION, "-o", "%i")
+            if rc or not out.strip():
+                break
+            for job in set(out.split()) - set(self.jobs):
+                self.slurm.run("scancel", job)
+            time.sleep(0.25)
+        else:
+            self.slurm.run("scancel", "-p", PARTITION)
+        self.slurm.remove_partition()
+
+
+def closed(node: Node, port: int) -> bool:
+    """Whether nothing listens where a node's slurmd should: an answer, and not silence."""
+    with contextlib.suppress(OSError):
+        try:
+            socket.create_connection((node.address or node.name, port), 2).close()
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+def wait_taken(slurm: Slurm, settings: Settings, wanted: t.Callable[[], list[str]]) -> list[str]:
+    """Wait until no slurmd is left that has not taken the configuration; return those that are."""
+    until = time.monotonic() + settings.taken
+    while True:
+        left = wanted()
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.3)
+
+
+def prove(
+    names: t.Collection[str],
+    broken: t.Collection[str],
+    changed: t.Collection[str],
+    settings: Settings,
+) -> Result | None:
+    """Prove the nodes that changed; None if there are none. broken: nodes whose hosts failed in this run."""
+    files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
+    state = accepted.read(settings.applied_dir, accepted.PROVED)
+    stamps, digest = state.get("nodes", {}), accepted.digest(files)
+    slurm = Slurm(settings)
+    nodes = {node.name: node for node in text.nodes(slurm.shown())}
+    old = stale((nodes[name] for name in names if name in nodes), stamps, digest, changed)
+    before = accepted.read(settings.applied_dir, accepted.BEFORE)
+    before = before if before.get("of") == digest else {}
+    result = Result()
+    if digest != state.get("digest"):
+        slurm.read_config()
+        for name in broken:
+            port = int(slurm.config.get("SlurmdPort") or 6818)
+            if name in stamps and name in nodes and closed(nodes[name], port):
+                result.failed[name] = "its slurmd does not run"
+    if not old and not result.failed:
+        return None
+    if not result.failed:
+        told = [node for node in old if stamps.get(node.name, {}).get("conf") != digest]
+        left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.shown()))
+        result.failed.update({name: "its slurmd did not take the configuration" for name in left})
+    if not result.failed:
+        slurm.config or slurm.read_config()
+        current = {node.name: node for node in text.nodes(slurm.shown())}
+        why = {node.name: away(current.get(node.name, node)) for node in old}
+        idle = [name for name, word in why.items() if not word]
+        result = Steps(slurm, settings).run(idle) if idle else result
+        result.skipped.update({name: word for name, word in why.items() if word})
+        if result.refused:
+            result.failed = {name: result.refused for name in idle}
+    nodes = {node.name: node for node in text.nodes(slurm.shown())}
+    result.drained = drained_since(nodes.values(), before)
+    for name in set(result.drained) & set(result.proved):
+        result.proved.remove(name)
+        result.failed[name] = f"Slurm drained it after the job: {nodes[name].reason}"
+    _keep(settings, state, files, digest, result, nodes)
+    return result
+
+
+def _keep(
+    settings: Settings,
+    state: dict[str, t.Any],
+    files: list[dict],
+    digest: str,
+    result: Result,
+    nodes: t.Mapping[str, Node],
+) -> None:
+    """Keep what each node ran its step with; and the configuration, unless a node failed with it."""
+    stamps = {name: stamp for name, stamp in state.get("nodes", {}).items() if name in nodes}
+    stamps.update({name: stamp_of(nodes[name], digest) for name in result.proved})
+    state = {**state, "nodes": stamps}
+    if result.proved and not result.failed:
+        state = {"digest": digest, "files": files, "nodes": stamps}
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(settings.applied_dir, accepted.BEFORE))
+    accepted.write(settings.applied_dir, accepted.PROVED, state)
+
+
+def files_before(settings: Settings) -> list[dict]:
+    """Return the files of the last proof, for slurmctld_config; [] if the accepted ones are the same."""
+    state = accepted.read(settings.applied_dir, accepted.PROVED)
+    files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
+    proved = state.get("files", [])
+    if not proved or state.get("digest") == accepted.digest(files):
+        return []
+    known = {spec["path"] for spec in proved}
+    new = [
+        {**spec, "content": None, "state": "absent"} for spec in files if spec["path"] not in known
+    ]
+    return [*proved, *new]
+
+
+def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Settings) -> Result:
+    """Give drained nodes back to the jobs, and run a step on those that failed, with the files that are back."""
+    slurm = Slurm(settings)
+    slurm.read_config()
+    before = accepted.read(settings.applied_dir, accepted.BEFORE)
+    wait_taken(slurm, settings, lambda: not_taken(text.nodes(slurm.shown()), before, slurm.shown()))
+    nodes = {node.name: node for node in text.nodes(slurm.shown())}
+    for name in {*drained, *drained_since(nodes.values(), before)}:
+        slurm.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+    until = time.monotonic() + settings.taken
+    while True:
+        nodes = {node.name: node for node in text.nodes(slurm.shown())}
+        port = int(slurm.config.get("SlurmdPort") or 6818)
+        why = {name: away(nodes[name]) for name in failed if name in nodes}
+        why.update({name: "its slurmd does not run" for name in why if closed(nodes[name], port)})
+        if not any(why.values()) or time.monotonic() > until:
+            break
+        time.sleep(0.5)
+    idle = [name for name, word in why.items() if not word]
+    result = Steps(slurm, settings).run(idle) if idle else Result()
+    result.skipped.update({name: word for name, word in why.items() if word})
+    return result
+
+
+# --- the message -------------------------------------------------------------------------------------------------
+#: Where a site sets what a reason of slurmctld_config begins with.
+_VARIABLES = {
+    "NodeName": "slurm_node",
+    "PartitionName": "slurm_partitions",
+    "NodeSet": "slurm_node_sets",
+    "plugstack.conf": "slurm_plugstack",
+    "cgroup.conf": "slurm_cgroup_conf",
+    "gres.conf": "slurm_node",
+    "topology.conf": "slurm_topology",
+    "topology.yaml": "slurm_topology",
+    "job_container.conf": "slurm_job_tmp",
+}
+
+
+def variables(reasons: t.Iterable[str]) -> list[str]:
+    """Return the variables that set what changed, from the reasons of slurmctld_config."""
+    names = []
+    for reason in reasons:
+        name = re.split(r"[:=]", reason, maxsplit=1)[0].strip()
+        if re.fullmatch(r"[A-Za-z]+", name):
+            names.append(_VARIABLES.get(name, f"slurm_conf.{name}"))
+        elif name in _VARIABLES:
+            names.append(_VARIABLES[name])
+    return list(dict.fromkeys(names))
+
+
+def message(
+    failed: t.Mapping[str, str],
+    words: t.Mapping[str, str],
+    back: t.Mapping[str, t.Any] | None,
+    after: Result | None,
+) -> str:
+    """Return the end of a run whose proof failed.
+
+    words: slurmd's own, by node. back: the result of slurmctld_config, None if there was nothing to go back to.
+    """
+    shown = [
+        f"{name}: {why}" + (f"; slurmd said: {words[name]}" if words.get(name) else "")
+        for name, why in list(failed.items())[:5]
+    ]
+    more = len(failed) - len(shown)
+    said = "; ".join(shown) + (f"; and {more} more nodes" if more > 0 else "")
+    if back is None or after is None:
+        return (
+            f"a step does not run on {len(failed)} of the nodes that this run touched: {said}. Nothing was put back: "
+            "no other configuration has run a step here. Remedy: correct what slurmd or srun names on these nodes, or "
+            "drain them (scontrol update nodename=<node> state=drain reason=<why>), and run again"
+        )
+    given = variables(back.get("reasons", []))
+    changed = f" (it is {', '.join(given)} that changed)" if given else ""
+    if after.proved:
+        now = f"a step runs with it again on {', '.join(after.proved[:5])}"
+    else:
+        left = {**after.skipped, **after.failed}
+        now = "with it no step ran either: " + "; ".join(
+            f"{name}: {why}" for name, why in list(left.items())[:3]
+        )
+    return (
+        f"the new configuration does not run a step: {said}. The configuration of the last proof is back "
+        f"({back.get('action', 'none')}), and {now}. Remedy: correct "
+        f"{' or '.join(given) or 'what slurmd or srun names'}{changed if len(given) > 1 else ''}, or drain a node "
+        "that is broken itself, and run again"
+    )

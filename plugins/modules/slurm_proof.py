@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Prove that the nodes which a run touched run a step."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_proof
+short_description: Prove that nodes run a step with the accepted configuration
+version_added: "1.0.0"
+author: The trainwright team (@trainwright)
+description:
+  - Finds the nodes that have not run a step with what they have now, which is the configuration that slurmctld
+    accepted last (M(trainwright.slurm.slurmctld_config)), their version of Slurm and their slurmd's start.
+    If there are none, it does nothing else.
+  - From Slurm 23.11 on, waits until each slurmd is a new process. One that is not has refused the configuration and
+    would not start again with it.
+  - Runs a job with one short step on each of these nodes that is idle, as SlurmUser with account root, in a partition
+    C(trainwright_proof) that is made for it and removed again. The partitions' accounts, groups, limits and
+    preemption do not count, and no running job makes room for it.
+  - Keeps in O(applied_dir) what passed, and which nodes ran their step with it.
+  - Does not fail when a step fails, but returns RV(failed_nodes), and RV(files) to give to
+    M(trainwright.slurm.slurmctld_config). Called again with O(failure), it resumes the nodes that Slurm drained
+    meanwhile because a job could not start, runs a step on those that failed, and fails with the reason.
+extends_documentation_fragment: [trainwright.slurm.internal]
+options:
+  nodes:
+    description: Names of the nodes of this run.
+    type: list
+    elements: str
+    required: true
+  broken:
+    description: Names of nodes whose hosts failed in this run, so that their slurmd may not have started.
+    type: list
+    elements: str
+    default: []
+  changed:
+    description: Names of nodes to prove in any case, since packages or plugins changed.
+    type: list
+    elements: str
+    default: []
+  version:
+    description: The Slurm version that runs here, such as V(24.11).
+    type: str
+    required: true
+  config_dir:
+    description: Directory of slurm.conf.
+    type: path
+    default: /etc/slurm
+  applied_dir:
+    description: Directory for copies of the configuration that slurmctld last accepted.
+    type: path
+    default: /var/lib/trainwright/applied
+  failure:
+    description: What an earlier call returned, to conclude with.
+    type: dict
+    default: {}
+    suboptions:
+      failed:
+        description: RV(failed_nodes) of that call.
+        type: dict
+        default: {}
+      drained:
+        description: RV(drained) of that call.
+        type: list
+        elements: str
+        default: []
+      words:
+        description: The journal of slurmd, by node.
+        type: dict
+        default: {}
+      back:
+        description: Result of M(trainwright.slurm.slurmctld_config) on the primary; empty if no files were put back.
+        type: dict
+        default: {}
+attributes:
+  check_mode: {support: full, description: Does nothing.}
+  diff_mode: {support: none, description: There is nothing to show.}
+"""
+
+EXAMPLES = r"""
+- name: Prove the nodes of this run
+  trainwright.slurm.slurm_proof:
+    nodes: [c1, c2]
+    version: "24.11"
+  register: proof
+"""
+
+RETURN = r"""
+proved:
+  description: Nodes that ran a step.
+  returned: always
+  type: list
+  elements: str
+skipped:
+  description: Why a node that should have run one was left out, by name.
+  returned: always
+  type: dict
+failed_nodes:
+  description: Why a step did not run, by name.
+  returned: always
+  type: dict
+drained:
+  description: Nodes that Slurm drained since the configuration changed, because a job could not start or end there.
+  returned: always
+  type: list
+  elements: str
+files:
+  description: The files of the last proof, if a step failed and they differ.
+  returned: always
+  type: list
+  elements: dict
+attention:
+  description: One line about the nodes that were left out, for the end of the run.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, proof
+
+
+def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
+    given = module.params
+    found = None
+    if not module.check_mode:
+        found = proof.prove(given["nodes"], given["broken"], given["changed"], settings)
+    found = found or proof.Result()
+    return {
+        "proved": found.proved,
+        "skipped": found.skipped,
+        "failed_nodes": found.failed,
+        "drained": found.drained,
+        "files": proof.files_before(settings) if found.failed else [],
+        "attention": attention.skipped_lines(found.skipped),
+    }
+
+
+def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
+    given = module.params["failure"]
+    words = {name: messages.reason(str(said).splitlines()) for name, said in given["words"].items()}
+    after = proof.again(given["failed"], given["drained"], settings) if given["back"] else None
+    said = proof.message(given["failed"], words, given["back"] or None, after)
+    module.fail_json(msg=printable(f"slurm_proof: {said}"))
+
+
+def main() -> None:
+    """Read the arguments, prove or conclude, return what was found."""
+    strings = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "broken": strings,
+            "changed": strings,
+            "version": {"type": "str", "required": True},
+            "config_dir": {"type": "path", "default": "/etc/slurm"},
+            "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
+            "failure": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "failed": {"type": "dict", "default": {}},
+                    "drained": strings,
+                    "words": {"type": "dict", "default": {}},
+                    "back": {"type": "dict", "default": {}},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    settings = proof.Settings(
+        module.params["version"],
+        os.path.dirname(module.get_bin_path("scontrol") or "/usr/bin/scontrol"),
+        module.params["applied_dir"],
+        module.params["config_dir"],
+    )
+    if module.params["failure"].get("failed"):
+        _conclude(module, settings)
+    module.exit_json(**_first(module, settings))
+
+
+if __name__ == "__main__":
+    main()
