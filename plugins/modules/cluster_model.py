@@ -451,6 +451,20 @@ plugstack:
   elements: str
   sample: []
   returned: success
+plugstack_waits:
+  description: >-
+    Hosts that already run jobs and that get their own part of plugstack.conf in this run. C(plugstack) is written once
+    all of them have it.
+  type: list
+  elements: str
+  sample: []
+  returned: success
+plugstack_before:
+  description: Lines of plugstack.conf as long as one of C(plugstack_waits) does not have its own part.
+  type: list
+  elements: str
+  sample: []
+  returned: success
 job_container_conf:
   description: Settings of job_container.conf; empty without C(slurm_job_tmp).
   type: list

@@ -12,15 +12,15 @@ short_description: Read the versions of Slurm, Enroot and Pyxis, and check that 
 version_added: "0.1.0"
 description:
   - Reads the versions of Slurm, Enroot and Pyxis, and the Slurm release that the Pyxis plugin was built for.
-  - Slurm does not load a SPANK plugin that is missing or was built for another release. Since our
-    C(plugstack.conf) marks it as optional, nothing else reports this. This module does.
+  - Slurm does not load a SPANK plugin that is missing or was built for another release. On such a host, jobs that ask
+    for a container fail and all others run. This module reports it.
 options:
   prefix:
     description: Where Slurm is installed, such as V(/opt/slurm). By default, the module looks for it.
     type: str
     default: ""
   plugin:
-    description: The plugin as C(plugstack.conf) names it.
+    description: The plugin, or a link that leads to it.
     type: path
     default: /usr/lib/trainwright/spank_pyxis.so
   fail:

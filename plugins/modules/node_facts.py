@@ -158,11 +158,13 @@ ansible_facts:
           returned: always
         containers:
           description:
-            - C(enroot), C(enroot_caps), C(pyxis) are the versions of the packages, C(missing_programs) are
+            - C(enroot), C(enroot_caps), C(pyxis), C(guard) are the versions of the packages, C(missing_programs) are
               programs that Enroot and Pyxis call and that are missing, C(crun) whether crun is installed.
             - C(pyxis_built_for) is the Slurm release that the Pyxis plugin was built for, such as C(24.11), and
               C(pyxis_error) is set if it is not a plugin.
             - C(userns_restricted) is whether AppArmor lets only some programs create user namespaces (Ubuntu 24.04).
+            - C(plugstack) is what the host's own part of plugstack.conf loads, C(pyxis), C(guard) (Pyxis does not fit),
+              or empty if there is none.
           type: dict
           returned: always
         users:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The computed lines of slurm.conf, slurmdbd.conf, cgroup.conf and plugstack.conf. Pure.
+"""The computed lines of slurm.conf, slurmdbd.conf, cgroup.conf and job_container.conf. Pure.
 
 Lines that are the same on every cluster are data of the roles slurmctld (vars/main/slurm_conf.yml) and slurmdbd
 (vars/main/slurmdbd_conf.yml). Parameters for which slurmd restarts stay here, whatever their value: the digest
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ..containers import pyxis
 from ..slurm.conf.pairs import Pairs, override
 from .choices import default_memory
 from .inputs import Inputs, Settings, is_true
@@ -149,12 +148,3 @@ def job_container_conf(settings: Settings) -> Pairs:
     if not settings["slurm_job_tmp"]:
         return []
     return [["AutoBasePath", "true"], ["BasePath", str(settings["slurm_job_tmp"])]]
-
-
-def plugstack(settings: Settings, inputs: Inputs) -> list[str]:
-    """Return the lines of plugstack.conf, written out: configless mode does not ship files included by path."""
-    lines = [str(line) for line in settings.get("slurm_plugstack") or []]
-    if inputs["groups"].get("slurm_pyxis"):
-        version = str(settings.get("pyxis_version") or pyxis.VERSION)
-        lines.append(pyxis.plugstack_line(version, settings.get("pyxis_options") or {}))
-    return lines

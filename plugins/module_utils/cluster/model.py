@@ -11,13 +11,14 @@ from __future__ import annotations
 from ..containers import oci
 from ..slurm.hostlist import fold
 from .choices import choose_cgroup, choose_topology, has_pmix
-from .conf import cgroup_conf, job_container_conf, plugstack, slurm_conf, slurmdbd_conf
+from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
 from .hosts import add_hosts, daemon_hosts, host_entry, revoke
 from .inputs import Inputs, choose_version, parse_version
 from .mounts import normalise_mounts
 from .nodes import gres_lines, merge_nodes, node_lines
 from .partitions import node_set_lines, partition_lines, partitions_of
+from .plugstack import plugstack
 from .record import record_of
 from .schema import Model
 from .users import normalise_users
@@ -88,6 +89,7 @@ def build_model(inputs: Inputs) -> Model:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
         messages.append(f"MpiDefault is none: {fold(lacking)}'s Slurm does not have mpi/pmix")
 
+    stack = plugstack(inputs, nodes, controller_hosts, messages)
     model: Model = {
         "cluster": str(settings["slurm_cluster_name"]),
         "version": list(version),
@@ -142,7 +144,9 @@ def build_model(inputs: Inputs) -> Model:
         "topology": network,
         "cgroup_conf": [],
         "slurmdbd_conf": [],
-        "plugstack": plugstack(settings, inputs),
+        "plugstack": stack.lines,
+        "plugstack_waits": stack.waits,
+        "plugstack_before": stack.before,
         "job_container_conf": job_container_conf(settings),
         "oci_conf": oci.pairs(version, settings.get("oci_conf") or {})
         if inputs["groups"].get("slurm_oci")

@@ -56,6 +56,8 @@ class Model(t.TypedDict):
     cgroup_conf: Pairs
     slurmdbd_conf: Pairs
     plugstack: list[str]
+    plugstack_waits: list[str]
+    plugstack_before: list[str]
     job_container_conf: Pairs
     oci_conf: Pairs
     slurmd_digest: str

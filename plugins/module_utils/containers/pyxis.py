@@ -1,14 +1,12 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which arguments each version of Pyxis has, and its line in plugstack.conf."""
+"""Which arguments each version of Pyxis has in plugstack.conf."""
 
 from __future__ import annotations
 
 import re
 import typing as t
-
-from ..node.spank import PLUGIN
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,12 +80,8 @@ def problems(version: str, options: dict[str, t.Any]) -> Iterator[tuple[str, str
             )
 
 
-def plugstack_line(version: str, options: dict[str, t.Any], plugin: str = PLUGIN) -> str:
-    """Return Pyxis' line of plugstack.conf: our defaults as far as this version has them, then the options.
-
-    `optional`: a node whose plugin is missing or was built for another Slurm continues to run jobs without
-    containers; that the plugin is there is checked elsewhere.
-    """
+def arguments(version: str, options: dict[str, t.Any]) -> str:
+    """Return Pyxis' arguments in plugstack.conf: our defaults as far as this version has them, then the options."""
     have = number(version)
     merged = {name: value for name, value in DEFAULTS.items() if have >= OPTIONS[name]} | options
     words = []
@@ -95,7 +89,7 @@ def plugstack_line(version: str, options: dict[str, t.Any], plugin: str = PLUGIN
         if value is None or value == "":
             continue
         words.append(f"{name}={int(value) if isinstance(value, bool) else value}")
-    return " ".join(["optional", plugin, *words])
+    return " ".join(words)
 
 
 def slurm_number(version: str) -> tuple[int, int]:

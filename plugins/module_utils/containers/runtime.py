@@ -9,7 +9,7 @@ import os
 import re
 import typing as t
 
-from ..node import facts, machine
+from ..node import facts, machine, spank
 from ..node.spank import PLUGIN
 from . import pyxis
 
@@ -75,6 +75,11 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
         out.append(
             f"Pyxis: {os.path.realpath(plugin)} was built for Slurm {found['pyxis_built_for']}, and"
             f" Slurm {slurm} runs here, which does not load it -> {remedy}"
+        )
+    elif plugin == PLUGIN and found["plugstack"] != "pyxis":
+        out.append(
+            f"Pyxis: {spank.OWN_FILE} does not name it, so jobs that ask for a container fail here -> see"
+            f" /usr/lib/trainwright/plugstack with its message, or {remedy[:12]}"
         )
     missing = found["missing_programs"]
     if missing:

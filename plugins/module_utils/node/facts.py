@@ -265,7 +265,7 @@ CONTAINER_PROGRAMS = {
 # Where they are: not in /usr/local/sbin, which has what role enroot puts before two of them.
 CONTAINER_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USERNS_RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
-CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis")
+CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis", "trainwright-guard")
 
 
 def start_container_query(commands: Commands, like: str) -> None:
@@ -298,6 +298,8 @@ def containers(commands: Commands, plugin: str = spank.PLUGIN) -> dict[str, obje
         "crun": shutil.which("crun", path=COMMAND_ENV["PATH"]) is not None,
         "pyxis": versions.get("trainwright-pyxis", ""),
         "pyxis_built_for": built_for,
+        "guard": versions.get("trainwright-guard", ""),
+        "plugstack": spank.own_part(),
         "pyxis_error": error,
         # Ubuntu from 23.10: only a program with a profile of AppArmor that allows it makes user namespaces.
         "userns_restricted": read(USERNS_RESTRICTED).strip() == "1",
@@ -364,6 +366,7 @@ def gather(
         **slurm_version(commands, release["like"], places),
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
+        "plugstack": spank.lines(os.path.join(places["config_dir"], "plugstack.conf")),
     }
     facts["containers"] = containers(commands)
     loginuid = read("/proc/self/loginuid").strip()

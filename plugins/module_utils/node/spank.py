@@ -1,13 +1,37 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""For which Slurm a SPANK plugin was built, read from its file. Runs on nodes: Python 3.9."""
+"""SPANK plugins of a host: for which Slurm one was built, and what plugstack.conf names. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
+import re
 import struct
 
 # The link that every node has, whatever version of Slurm and Pyxis it runs.
 PLUGIN = "/usr/lib/trainwright/spank_pyxis.so"
+# A host's own part of plugstack.conf (role pyxis, files/plugstack), and the line that includes it.
+OWN_FILE = "/etc/trainwright/plugstack.conf"
+INCLUDE = f"include {OWN_FILE}"
+
+
+def own_part(path: str = OWN_FILE) -> str:
+    """Return what a host's own part of plugstack.conf loads: "pyxis", "guard" (without Pyxis), or "" for neither."""
+    words = [line.split() for line in lines(path)]
+    files = [line[1] for line in words if len(line) > 1 and line[0] in ("required", "optional")]
+    for kind in ("pyxis", "guard"):
+        if any(re.search(rf"/spank_{kind}\b[^/]*\.so$", file) for file in files):
+            return kind
+    return ""
+
+
+def lines(path: str) -> list[str]:
+    """Return the lines of a configuration file that are not comments; none of a file that cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            text = handle.read()
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
 
 
 def built_for(path: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Pyxis' line in plugstack.conf, and for which Slurm a plugin was built."""
+"""Pyxis' arguments in plugstack.conf, and for which Slurm a plugin was built."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_the_default_version_is_the_roles() -> None:
     assert not found(pyxis.VERSION, **pyxis.DEFAULTS)
 
 
-def test_line_of_the_newest() -> None:
-    assert pyxis.plugstack_line("0.24.0", {}) == (
-        "optional /usr/lib/trainwright/spank_pyxis.so runtime_path=/run/pyxis execute_entrypoint=0"
+def test_arguments_of_the_newest() -> None:
+    assert pyxis.arguments("0.24.0", {}) == (
+        "runtime_path=/run/pyxis execute_entrypoint=0"
         " container_scope=global sbatch_support=1 use_squashfuse=1"
         " importer=/usr/lib/trainwright/pyxis-importer"
     )
@@ -46,13 +46,13 @@ def test_line_of_the_newest() -> None:
 def test_defaults_are_those_that_the_version_has(
     version: str, there: list[str], missing: list[str]
 ) -> None:
-    line = pyxis.plugstack_line(version, {})
+    line = pyxis.arguments(version, {})
     assert all(word in line for word in there)
     assert not any(word in line for word in missing)
 
 
 def test_options_of_a_person_go_before_ours_and_null_takes_one_out() -> None:
-    line = pyxis.plugstack_line("0.24.0", {"container_scope": "job", "importer": None})
+    line = pyxis.arguments("0.24.0", {"container_scope": "job", "importer": None})
     assert "container_scope=job" in line and "importer" not in line
 
 
