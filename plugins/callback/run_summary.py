@@ -42,7 +42,6 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
 
-
 #: The modules whose lines end the run: they run on a controller.
 _ATTENTION = ("trainwright.slurm.slurm_nodes_ready", "trainwright.slurm.slurm_proof")
 _ATTENTION_LINES = 30

@@ -124,7 +124,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, proof
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    proof,
+    proof_message,
+)
 
 
 def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
@@ -145,9 +148,9 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
 
 def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
     given = module.params["failure"]
-    words = {name: messages.reason(str(said).splitlines()) for name, said in given["words"].items()}
+    words = {name: proof_message.words_of(str(said)) for name, said in given["words"].items()}
     after = proof.again(given["failed"], given["drained"], settings) if given["back"] else None
-    said = proof.message(given["failed"], words, given["back"] or None, after)
+    said = proof_message.message(given["failed"], words, given["back"] or None, after)
     module.fail_json(msg=printable(f"slurm_proof: {said}"))
 
 
