@@ -75,7 +75,7 @@ options:
         type: dict
         default: {}
 attributes:
-  check_mode: {support: full, description: Does nothing.}
+  check_mode: {support: full, description: Runs no step.}
   diff_mode: {support: none, description: There is nothing to show.}
 """
 
@@ -112,10 +112,14 @@ files:
   type: list
   elements: dict
 attention:
-  description: One line about the nodes that were left out, for the end of the run.
+  description:
+    - The drained and down nodes of the whole cluster, the held jobs and the nodes that were left out, in one line a
+      reason with at most ten names.
+    - The callback P(trainwright.slurm.run_summary#callback) prints them at the end of a run.
   returned: always
   type: list
   elements: str
+  sample: ["Drained nodes, tw:health:gpu fell off: gpu07"]
 """
 
 import os
@@ -142,7 +146,7 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
         "failed_nodes": found.failed,
         "drained": found.drained,
         "files": proof.files_before(settings) if found.failed else [],
-        "attention": attention.skipped_lines(found.skipped),
+        "attention": proof.waiting(settings) + attention.skipped_lines(found.skipped),
     }
 
 
@@ -151,7 +155,7 @@ def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
     words = {name: proof_message.words_of(str(said)) for name, said in given["words"].items()}
     after = proof.again(given["failed"], given["drained"], settings) if given["back"] else None
     said = proof_message.message(given["failed"], words, given["back"] or None, after)
-    module.fail_json(msg=printable(f"slurm_proof: {said}"))
+    module.fail_json(msg=printable(f"slurm_proof: {said}"), attention=proof.waiting(settings))
 
 
 def main() -> None:

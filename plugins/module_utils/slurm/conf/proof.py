@@ -21,7 +21,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention, text
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
 
@@ -168,17 +168,20 @@ class Slurm:
         path = f"{self.settings.bin_dir}:/usr/bin:/bin"
         environment = {"PATH": path, "SLURM_CONF": self.conf, "TZ": "UTC", "LC_ALL": "C"}
         environment.update(more.pop("environment", {}), SLURM_TIME_FORMAT="standard")
-        done = subprocess.run(
-            [os.path.join(self.settings.bin_dir, name), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=environment,
-            timeout=120,
-            **more,
-        )
+        try:
+            done = subprocess.run(
+                [os.path.join(self.settings.bin_dir, name), *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env=environment,
+                timeout=120,
+                **more,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return 1, str(error)
         return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
 
     def shown(self) -> str:
@@ -472,3 +475,11 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     result = Steps(slurm, settings).run(idle) if idle else Result()
     result.skipped.update({name: word for name, word in why.items() if word})
     return result
+
+
+def waiting(settings: Settings) -> list[str]:
+    """Return the lines about drained nodes and held jobs, none where Slurm does not answer."""
+    slurm = Slurm(settings)
+    lines = attention.drained_lines(text.nodes(slurm.shown()))
+    rc, out = slurm.run("squeue", "-ah", "-t", "PENDING", "-o", "%i|%u|%r")
+    return lines + ([] if rc else attention.held_lines(out))
