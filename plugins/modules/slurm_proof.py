@@ -67,7 +67,7 @@ options:
         elements: str
         default: []
       words:
-        description: The journal of slurmd, by node.
+        description: The last lines of slurmd's log, by node.
         type: dict
         default: {}
       back:
@@ -106,6 +106,10 @@ drained:
   returned: always
   type: list
   elements: str
+log:
+  description: The log file of slurmd; "" if it writes to the journal alone.
+  returned: always
+  type: str
 files:
   description: The files of the last proof, if a step failed and they differ.
   returned: always
@@ -145,6 +149,7 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
         "skipped": found.skipped,
         "failed_nodes": found.failed,
         "drained": found.drained,
+        "log": found.log,
         "files": proof.files_before(settings) if found.failed else [],
         "attention": proof.waiting(settings) + attention.skipped_lines(found.skipped),
     }

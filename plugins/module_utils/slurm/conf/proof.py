@@ -78,6 +78,8 @@ class Result:
     drained: list[str] = field(default_factory=list)
     #: why no job could be submitted at all
     refused: str = ""
+    #: where each slurmd writes its messages, "" for the journal
+    log: str = ""
 
 
 # --- pure --------------------------------------------------------------------------------------------------------
@@ -385,8 +387,9 @@ def prove(
     before = before if before.get("of") == digest else {}
     result = Result()
     idle: list[str] = []
-    if digest != state.get("digest"):
+    if old or broken:
         slurm.read_config()
+    if digest != state.get("digest"):
         for name in broken:
             port = int(slurm.config.get("SlurmdPort") or 6818)
             if name in stamps and name in nodes and closed(nodes[name], port):
@@ -398,7 +401,6 @@ def prove(
         left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.shown()))
         result.failed.update({name: "its slurmd did not take the configuration" for name in left})
     if not result.failed:
-        slurm.read_config()
         current = {node.name: node for node in text.nodes(slurm.shown())}
         why = {node.name: away(current.get(node.name, node)) for node in old}
         idle = [name for name, word in why.items() if not word]
@@ -416,6 +418,8 @@ def prove(
         result.proved = [one for one in result.proved if one != name]
         result.skipped.pop(name, None)
         result.failed[name] = f"Slurm drained it: {nodes[name].reason}"
+    log = slurm.config.get("SlurmdLogFile", "")
+    result.log = "" if "%" in log else log
     _keep(settings, state, files, digest, result, nodes)
     return result
 

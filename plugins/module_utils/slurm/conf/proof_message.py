@@ -40,9 +40,10 @@ def variables(reasons: t.Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def words_of(journal: str) -> str:
-    """Return why slurmd refused a configuration or ended, from the last lines of its journal."""
-    lines = journal.splitlines()
+def words_of(log: str) -> str:
+    """Return why slurmd refused a configuration or ended, from the last lines of its log or journal."""
+    # Somebody who only looked whether it listens is no reason.
+    lines = [line for line in log.splitlines() if "Zero Bytes" not in line]
     begins = [
         number
         for number, line in enumerate(lines)
