@@ -42,8 +42,8 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
 
-#: The modules whose lines end the run: they run on a controller.
-_ATTENTION = ("trainwright.slurm.slurm_nodes_ready", "trainwright.slurm.slurm_proof")
+#: The module whose lines end the run: it runs on a controller.
+_ATTENTION = "trainwright.slurm.slurm_proof"
 _ATTENTION_LINES = 30
 
 
@@ -187,8 +187,8 @@ class CallbackModule(CallbackBase):
         count["executions"] += 1
         count["seconds"] += now - self._host_began.get((host, uuid), now)
         entry = self._tasks[uuid]
-        if result.task.action in _ATTENTION:
-            self._attention += [str(line) for line in result.result.get("attention") or []]
+        if result.task.action == _ATTENTION:
+            self._attention = [str(line) for line in result.result.get("attention") or []]
         entry["hosts"] += 1
         entry["seconds"] = now - self._task_began[uuid]
         if result.is_changed():

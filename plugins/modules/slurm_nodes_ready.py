@@ -55,10 +55,6 @@ options:
     description: Whether to return the running configuration.
     type: bool
     default: false
-  attention:
-    description: Whether to return RV(attention).
-    type: bool
-    default: false
 attributes:
   check_mode: {support: full, description: Looks once and resumes nothing.}
   diff_mode: {support: none, description: There is nothing to show.}
@@ -92,18 +88,9 @@ drained:
   returned: always
   type: dict
 message:
-  description: RV(not_ready) as the module fails with it; "" if every node is ready.
+  description: RV(not_ready) in the words with which the module fails; "" if every node is ready.
   returned: O(required=false)
   type: str
-attention:
-  description:
-    - The drained and down nodes of the whole cluster and the held jobs, each with their reasons, at most ten by name
-      for a reason.
-    - The callback P(trainwright.slurm.run_summary#callback) prints them at the end of a run.
-  returned: O(attention=true)
-  type: list
-  elements: str
-  sample: ["Drained nodes, tw:health:gpu fell off: gpu07"]
 resumed:
   description: Nodes that were resumed.
   returned: always
@@ -130,9 +117,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
-    attention as waiting,
-)
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     readiness as pure,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
@@ -153,17 +137,6 @@ class _Controller:
             return 127, "", "scontrol is not installed here"
         as_read = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
         return self._module.run_command([self._scontrol, *arguments], environ_update=as_read)
-
-    def attention(self) -> list[str]:
-        """Return the lines about drained nodes and held jobs."""
-        squeue = self._module.get_bin_path("squeue")
-        code, out, _err = self.run("show", "node")
-        lines = [] if code else waiting.drained_lines(text.nodes(out))
-        if squeue:
-            form = ["-ah", "-t", "PENDING", "-o", "%i|%u|%r"]
-            code, out, _err = self._module.run_command([squeue, *form])
-            lines += [] if code else waiting.held_lines(out)
-        return lines
 
     def expand(self, names: list[str]) -> list[str]:
         """Return the single names of host lists."""
@@ -245,7 +218,6 @@ def main() -> None:
             "owner": {"type": "str", "choices": owners, "default": ""},
             "required": {"type": "bool", "default": True},
             "config": {"type": "bool", "default": False},
-            "attention": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -254,8 +226,6 @@ def main() -> None:
     if module.params["config"]:
         config = text.configuration(controller.run("show", "config")[1])
         result["effective"], result["effective_sections"] = config.settings, config.sections
-    if module.params["attention"]:
-        result["attention"] = controller.attention()
     lines = [f"{name}: {why}" for name, why in result["not_ready"].items()]
     total = len({*result["nodes"], *result["not_ready"]})
     head = f"{len(lines)} of {total} nodes are not ready after {result['waited']:.0f} s"

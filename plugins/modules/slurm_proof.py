@@ -67,7 +67,7 @@ options:
         elements: str
         default: []
       words:
-        description: The journal of slurmd, by node.
+        description: The last lines of slurmd's log, by node.
         type: dict
         default: {}
       back:
@@ -75,7 +75,7 @@ options:
         type: dict
         default: {}
 attributes:
-  check_mode: {support: full, description: Does nothing.}
+  check_mode: {support: full, description: Runs no step.}
   diff_mode: {support: none, description: There is nothing to show.}
 """
 
@@ -106,16 +106,24 @@ drained:
   returned: always
   type: list
   elements: str
+log:
+  description: The log file of slurmd; "" if it writes to the journal alone.
+  returned: always
+  type: str
 files:
   description: The files of the last proof, if a step failed and they differ.
   returned: always
   type: list
   elements: dict
 attention:
-  description: One line about the nodes that were left out, for the end of the run.
+  description:
+    - The drained and down nodes of the whole cluster, the held jobs and the nodes that were left out, in one line a
+      reason with at most ten names.
+    - The callback P(trainwright.slurm.run_summary#callback) prints them at the end of a run.
   returned: always
   type: list
   elements: str
+  sample: ["Drained nodes, tw:health:gpu fell off: gpu07"]
 """
 
 import os
@@ -124,7 +132,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages, proof
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    proof,
+    proof_message,
+)
 
 
 def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
@@ -138,17 +149,18 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
         "skipped": found.skipped,
         "failed_nodes": found.failed,
         "drained": found.drained,
+        "log": found.log,
         "files": proof.files_before(settings) if found.failed else [],
-        "attention": attention.skipped_lines(found.skipped),
+        "attention": proof.waiting(settings) + attention.skipped_lines(found.skipped),
     }
 
 
 def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
     given = module.params["failure"]
-    words = {name: messages.reason(str(said).splitlines()) for name, said in given["words"].items()}
+    words = {name: proof_message.words_of(str(said)) for name, said in given["words"].items()}
     after = proof.again(given["failed"], given["drained"], settings) if given["back"] else None
-    said = proof.message(given["failed"], words, given["back"] or None, after)
-    module.fail_json(msg=printable(f"slurm_proof: {said}"))
+    said = proof_message.message(given["failed"], words, given["back"] or None, after)
+    module.fail_json(msg=printable(f"slurm_proof: {said}"), attention=proof.waiting(settings))
 
 
 def main() -> None:

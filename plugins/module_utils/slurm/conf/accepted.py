@@ -46,8 +46,8 @@ def digest(specs: list[dict]) -> str:
     """Return a digest of what nodes are given: the same for files that differ in comments only."""
     given = sorted(
         (os.path.basename(spec["path"]), repr(syntax.meaning(spec.get("content") or "")))
-        for spec in specs
-        if spec.get("state") != "absent" and "/systemd/" not in spec["path"]
+        for spec in kept(specs)
+        if spec["state"] != "absent" and "/systemd/" not in spec["path"]
     )
     return hashlib.sha256(json.dumps(given).encode(errors="surrogateescape")).hexdigest()
 

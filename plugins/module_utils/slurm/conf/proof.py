@@ -21,7 +21,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention, text
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
 
@@ -61,7 +61,7 @@ class Settings:
     applied_dir: str = "/var/lib/trainwright/applied"
     config_dir: str = "/etc/slurm"
     #: seconds until each slurmd has taken the configuration; until a job starts; until it ends
-    taken: float = 25.0
+    taken: float = 15.0
     start: float = 15.0
     end: float = 45.0
     at_once: int = 64
@@ -78,6 +78,8 @@ class Result:
     drained: list[str] = field(default_factory=list)
     #: why no job could be submitted at all
     refused: str = ""
+    #: where each slurmd writes its messages, "" for the journal
+    log: str = ""
 
 
 # --- pure --------------------------------------------------------------------------------------------------------
@@ -131,7 +133,8 @@ def drained_since(nodes: t.Iterable[Node], before: t.Mapping[str, t.Any]) -> lis
     return [
         node.name
         for node in nodes
-        if node.drained
+        if before
+        and node.drained
         and node.name not in before.get("drained", [])
         and _LAUNCH.search(node.reason)
         and (node.reason_time or 0) >= before.get("since", 0)
@@ -167,17 +170,20 @@ class Slurm:
         path = f"{self.settings.bin_dir}:/usr/bin:/bin"
         environment = {"PATH": path, "SLURM_CONF": self.conf, "TZ": "UTC", "LC_ALL": "C"}
         environment.update(more.pop("environment", {}), SLURM_TIME_FORMAT="standard")
-        done = subprocess.run(
-            [os.path.join(self.settings.bin_dir, name), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=environment,
-            timeout=120,
-            **more,
-        )
+        try:
+            done = subprocess.run(
+                [os.path.join(self.settings.bin_dir, name), *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                env=environment,
+                timeout=120,
+                **more,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return 1, str(error)
         return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
 
     def shown(self) -> str:
@@ -279,7 +285,7 @@ class Steps:
     def _submit(self, node: str, scratch: str) -> str:
         _name, number = self.slurm.user()
         options = f"--parsable -p {PARTITION} -J proof -n1 -c1 --mem=128 -t1 --no-requeue -D /"
-        options += " -o /dev/null -e /dev/null --propagate=NONE --export=PATH --priority=4294967293"
+        options += " -o /dev/null -e /dev/null --propagate=NONE --export=ALL --priority=4294967293"
         words = [*options.split(), "-w", node]
         if "associations" in self.slurm.config.get("AccountingStorageEnforce", ""):
             words += ["-A", ACCOUNT]
@@ -380,8 +386,10 @@ def prove(
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     before = before if before.get("of") == digest else {}
     result = Result()
-    if digest != state.get("digest"):
+    idle: list[str] = []
+    if old or broken:
         slurm.read_config()
+    if digest != state.get("digest"):
         for name in broken:
             port = int(slurm.config.get("SlurmdPort") or 6818)
             if name in stamps and name in nodes and closed(nodes[name], port):
@@ -393,7 +401,6 @@ def prove(
         left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.shown()))
         result.failed.update({name: "its slurmd did not take the configuration" for name in left})
     if not result.failed:
-        slurm.config or slurm.read_config()
         current = {node.name: node for node in text.nodes(slurm.shown())}
         why = {node.name: away(current.get(node.name, node)) for node in old}
         idle = [name for name, word in why.items() if not word]
@@ -403,9 +410,16 @@ def prove(
             result.failed = {name: result.refused for name in idle}
     nodes = {node.name: node for node in text.nodes(slurm.shown())}
     result.drained = drained_since(nodes.values(), before)
-    for name in set(result.drained) & set(result.proved):
-        result.proved.remove(name)
-        result.failed[name] = f"Slurm drained it after the job: {nodes[name].reason}"
+    tested = {*result.proved, *result.failed, *idle}
+    if result.proved:
+        # Others ran a step, so that a node on which none was run has a reason of its own.
+        result.drained = [name for name in result.drained if name in tested]
+    for name in result.drained:
+        result.proved = [one for one in result.proved if one != name]
+        result.skipped.pop(name, None)
+        result.failed[name] = f"Slurm drained it: {nodes[name].reason}"
+    log = slurm.config.get("SlurmdLogFile", "")
+    result.log = "" if "%" in log else log
     _keep(settings, state, files, digest, result, nodes)
     return result
 
@@ -467,67 +481,9 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     return result
 
 
-# --- the message -------------------------------------------------------------------------------------------------
-#: Where a site sets what a reason of slurmctld_config begins with.
-_VARIABLES = {
-    "NodeName": "slurm_node",
-    "PartitionName": "slurm_partitions",
-    "NodeSet": "slurm_node_sets",
-    "plugstack.conf": "slurm_plugstack",
-    "cgroup.conf": "slurm_cgroup_conf",
-    "gres.conf": "slurm_node",
-    "topology.conf": "slurm_topology",
-    "topology.yaml": "slurm_topology",
-    "job_container.conf": "slurm_job_tmp",
-}
-
-
-def variables(reasons: t.Iterable[str]) -> list[str]:
-    """Return the variables that set what changed, from the reasons of slurmctld_config."""
-    names = []
-    for reason in reasons:
-        name = re.split(r"[:=]", reason, maxsplit=1)[0].strip()
-        if re.fullmatch(r"[A-Za-z]+", name):
-            names.append(_VARIABLES.get(name, f"slurm_conf.{name}"))
-        elif name in _VARIABLES:
-            names.append(_VARIABLES[name])
-    return list(dict.fromkeys(names))
-
-
-def message(
-    failed: t.Mapping[str, str],
-    words: t.Mapping[str, str],
-    back: t.Mapping[str, t.Any] | None,
-    after: Result | None,
-) -> str:
-    """Return the end of a run whose proof failed.
-
-    words: slurmd's own, by node. back: the result of slurmctld_config, None if there was nothing to go back to.
-    """
-    shown = [
-        f"{name}: {why}" + (f"; slurmd said: {words[name]}" if words.get(name) else "")
-        for name, why in list(failed.items())[:5]
-    ]
-    more = len(failed) - len(shown)
-    said = "; ".join(shown) + (f"; and {more} more nodes" if more > 0 else "")
-    if back is None or after is None:
-        return (
-            f"a step does not run on {len(failed)} of the nodes that this run touched: {said}. Nothing was put back: "
-            "no other configuration has run a step here. Remedy: correct what slurmd or srun names on these nodes, or "
-            "drain them (scontrol update nodename=<node> state=drain reason=<why>), and run again"
-        )
-    given = variables(back.get("reasons", []))
-    changed = f" (it is {', '.join(given)} that changed)" if given else ""
-    if after.proved:
-        now = f"a step runs with it again on {', '.join(after.proved[:5])}"
-    else:
-        left = {**after.skipped, **after.failed}
-        now = "with it no step ran either: " + "; ".join(
-            f"{name}: {why}" for name, why in list(left.items())[:3]
-        )
-    return (
-        f"the new configuration does not run a step: {said}. The configuration of the last proof is back "
-        f"({back.get('action', 'none')}), and {now}. Remedy: correct "
-        f"{' or '.join(given) or 'what slurmd or srun names'}{changed if len(given) > 1 else ''}, or drain a node "
-        "that is broken itself, and run again"
-    )
+def waiting(settings: Settings) -> list[str]:
+    """Return the lines about drained nodes and held jobs, none where Slurm does not answer."""
+    slurm = Slurm(settings)
+    lines = attention.drained_lines(text.nodes(slurm.shown()))
+    rc, out = slurm.run("squeue", "-ah", "-t", "PENDING", "-o", "%i|%u|%r")
+    return lines + ([] if rc else attention.held_lines(out))

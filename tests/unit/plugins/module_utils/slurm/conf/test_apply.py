@@ -77,6 +77,9 @@ class Slurm:
         self.calls.append("daemon-reload")
         return 0, "", ""
 
+    def _show(self):
+        return 0, "NodeName=c1 Arch=x\n   State=IDLE\n   SlurmdStartTime=2026-01-01T00:00:09\n", ""
+
     def _ping(self):
         return 0, f"Slurmctld(primary) at ctl1 is {'UP' if self.given else 'DOWN'}\n", ""
 

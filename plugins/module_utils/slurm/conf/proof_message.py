@@ -1,0 +1,98 @@
+# The end of a run whose proof failed: which nodes, slurmd's words, the variable and the remedy.
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Say why a step did not run and what to do. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.attention import some
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages
+
+if t.TYPE_CHECKING:
+    from .proof import Result
+
+#: Where a site sets what a reason of slurmctld_config begins with.
+_VARIABLES = {
+    "NodeName": "slurm_node",
+    "PartitionName": "slurm_partitions",
+    "NodeSet": "slurm_node_sets",
+    "plugstack.conf": "slurm_plugstack",
+    "cgroup.conf": "slurm_cgroup_conf",
+    "gres.conf": "slurm_node",
+    "topology.conf": "slurm_topology",
+    "topology.yaml": "slurm_topology",
+    "job_container.conf": "slurm_job_tmp",
+}
+
+
+def variables(reasons: t.Iterable[str]) -> list[str]:
+    """Return the variables that set what changed, from the reasons of slurmctld_config."""
+    names = []
+    for reason in reasons:
+        name = re.split(r"[:=]", reason, maxsplit=1)[0].strip()
+        if re.fullmatch(r"[A-Za-z]+", name):
+            names.append(_VARIABLES.get(name, f"slurm_conf.{name}"))
+        elif name in _VARIABLES:
+            names.append(_VARIABLES[name])
+    return list(dict.fromkeys(names))
+
+
+def words_of(log: str) -> str:
+    """Return why slurmd refused a configuration or ended, from the last lines of its log or journal."""
+    # Somebody who only looked whether it listens is no reason.
+    lines = [line for line in log.splitlines() if "Zero Bytes" not in line]
+    begins = [
+        number
+        for number, line in enumerate(lines)
+        if re.search(r"Triggering reconfigure|Starting slurmd|slurmd version", line)
+    ]
+    # A slurmd that systemd starts again and again writes the same for each start.
+    last = [lines[start:end] for start, end in zip(begins, [*begins[1:], len(lines)])] or [lines]
+    found = next((part for part in reversed(last) if any("error" in line for line in part)), [])
+    return messages.reason([line.removeprefix("slurmd: ") for line in found])
+
+
+def message(
+    failed: t.Mapping[str, str],
+    words: t.Mapping[str, str],
+    back: t.Mapping[str, t.Any] | None,
+    after: Result | None,
+) -> str:
+    """Return the end of a run whose proof failed.
+
+    words: slurmd's own, by node. back: the result of slurmctld_config, None if there was nothing to go back to.
+    """
+    alike: dict[str, list[str]] = {}
+    for name, why in failed.items():
+        said = words.get(name) or next((words[one] for one in words if failed.get(one) == why), "")
+        alike.setdefault(f"{why}; slurmd said: {said}" if said else why, []).append(name)
+    shown = [f"{some(sorted(names), 5)}: {why}" for why, names in list(alike.items())[:3]]
+    said = "; ".join(shown)
+    drain = "drain a node that is broken itself (scontrol update nodename=<node> state=drain reason=<why>)"
+    if back is None or after is None:
+        return (
+            f"no step runs on {some(sorted(failed), 5)}, and no other configuration was proved that could come back: "
+            f"{said} -> correct what slurmd or srun names, or {drain}, and run again"
+        )
+    given = " or ".join(variables(back.get("reasons", []))) or "what slurmd or srun names"
+    if back.get("failed"):
+        return (
+            f"the new configuration does not run a step, and slurmctld did not go back to the last proved one "
+            f"({back.get('msg', '')}): {said} -> correct {given} and run again"
+        )
+    if after.proved:
+        now = f"runs a step again on {some(sorted(after.proved), 5)}"
+    else:
+        left = {**after.skipped, **after.failed}
+        now = (
+            "runs none either ("
+            + "; ".join(f"{name}: {why}" for name, why in list(left.items())[:2])
+            + ")"
+        )
+    return (
+        f"the new configuration does not run a step on {some(sorted(failed), 5)}; the one of the last proof is back "
+        f"and {now}. {said} -> correct {given}, or {drain}, and run again"
+    )

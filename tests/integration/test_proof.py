@@ -1,0 +1,109 @@
+"""The end of a run proves that jobs run: a configuration with which they do not comes back, and the run fails.
+
+The plugins here are files that are there, so that preflight has no objection, and that do not load.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from .conftest import Converged
+from .site import Run, tail
+
+DIRECTORY = "$(dirname $(find /usr/lib -name proctrack_linuxproc.so))"
+BAD = "proctrack_text.so"
+
+
+@contextmanager
+def plugin_that_does_not_load(site: Converged) -> Iterator[None]:
+    """A file with the name of a plugin on every host, and text in it."""
+    for host in site.cluster.hosts:
+        site.run(host, f"echo text > {DIRECTORY}/{BAD}")
+    try:
+        yield
+    finally:
+        for host in site.cluster.hosts:
+            site.run(host, f"rm -f {DIRECTORY}/{BAD}")
+
+
+def with_bad_plugin(site: Converged, *tags: str) -> Run:
+    given = {**site.extra_vars.get("slurm_conf", {}), "ProctrackType": "proctrack/text"}
+    run = site.play("site.yml", "--tags", ",".join(tags), rc=None, slurm_conf=given)
+    assert run.rc == 2, tail(run.output, 40)
+    return run
+
+
+def assert_said(run: Run, *words: str) -> None:
+    """The last lines have the words."""
+    end = run.output[run.output.rindex("PLAY RECAP") :]
+    for word in words:
+        assert word in end, (word, end)
+
+
+def steps(site: Converged) -> list[str]:
+    """The nodes of the proofs' jobs, one for each job."""
+    return site.run("ctl1", "sacct -nPXu slurm -p trainwright_proof -o nodelist,state").splitlines()
+
+
+def assert_jobs_run(site: Converged, options: str) -> None:
+    """Jobs run, and each slurmd starts again."""
+    site.run("c1", "systemctl restart slurmd && systemctl is-active slurmd")
+    site.wait_node("c1", "idle")
+    site.wait_job(site.sbatch("srun true", options), timeout=90)
+
+
+@pytest.mark.systems("debian13")
+def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
+    quiet_site: Converged,
+) -> None:
+    site = quiet_site
+    before = json.loads(site.run("ctl1", "cat /var/lib/trainwright/applied/proved.json"))
+    assert set(before["nodes"]) >= {"c1", "c2"}
+    held = site.sbatch("true", "-H")
+    site.run("ctl1", "scontrol update nodename=c2 state=drain reason=$'fan \\033]0;x'")
+    try:
+        with plugin_that_does_not_load(site):
+            run = with_bad_plugin(site, "slurmctld")
+        assert_said(
+            run,
+            "the new configuration does not run a step on c1",
+            "the one of the last proof is back and runs a step again on c1",
+            "proctrack_text.so",
+            "-> correct slurm_conf.ProctrackType",
+            "Drained nodes, fan \\x1b]0;x: c2",
+            "1 job is held by alice",
+        )
+        for host in (name for name in site.cluster.hosts if name.startswith("ctl")):
+            assert "proctrack/text" not in site.run(host, "cat /etc/slurm/slurm.conf")
+        assert not site.run(
+            "ctl1", "scontrol show partition trainwright_proof", check=False
+        ).startswith("Part")
+    finally:
+        site.run("ctl1", f"scancel {held}; scontrol update nodename=c2 state=resume")
+    assert_jobs_run(site, "-N2 -w c1,c2")
+
+    # A busy node is left out with a line, and the next run proves only what is left.
+    job = site.sbatch("sleep 300", "-w c2")
+    site.wait_job(job, ["RUNNING"])
+    count = len(steps(site))
+    assert_said(site.play("site.yml", "--tags", "slurmctld"), "No step was run to prove c2: busy")
+    assert [line for line in steps(site)[count:]] == ["c1|COMPLETED"]
+
+
+@pytest.mark.systems("debian12", only="an older slurmd that a restart gives the plugin")
+def test_the_configuration_comes_back_when_no_slurmd_starts(quiet_site: Converged) -> None:
+    site = quiet_site
+    with plugin_that_does_not_load(site):
+        run = with_bad_plugin(site, "slurmctld", "slurmd")
+    assert_said(
+        run,
+        "its slurmd does not run; slurmd said: error: ",
+        "the one of the last proof is back and runs a step again on c1, c2",
+        "-> correct slurm_conf.ProctrackType",
+    )
+    assert_jobs_run(site, "-N2 -w c1,c2")
+    site.play("site.yml", "--tags", "slurmctld,slurmd")
