@@ -38,13 +38,18 @@ def plugstack(
     if not inputs["groups"].get("slurm_pyxis"):
         return Plugstack(lines, [], [])
     facts = inputs["facts"]
-    current = next(
-        ((facts[host].get("slurm") or {}).get("plugstack") for host in controllers if host in facts), []
+    current: list[str] = next(
+        (
+            (facts[host].get("slurm") or {}).get("plugstack")
+            for host in controllers
+            if host in facts
+        ),
+        [],
     )
     wanted = [*lines, INCLUDE]
-    if INCLUDE in (current or []):
+    if INCLUDE in current:
         return Plugstack(wanted, [], [])
-    before = [*lines, *(line for line in current or [] if _EARLIER.fullmatch(line))]
+    before = [*lines, *(line for line in current if _EARLIER.fullmatch(line))]
     recorded = inputs["record"].get("nodes") or {}
     # A node of another Slurm release, or one that is new, does not run jobs before it has its part.
     old = [node for node in nodes if node["name"] in recorded and not node.get("client")]
