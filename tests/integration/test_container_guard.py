@@ -99,7 +99,9 @@ def test_a_node_whose_plugin_goes_runs_other_jobs_only(quiet_site: Converged, im
     site = quiet_site
     ways = {name: way.format(f"--container-image={image}") for name, way in WAYS.items()}
     ways["variable"] = f"PYXIS_CONTAINER_IMAGE={image} {BY_VARIABLE}"
-    some = ways if SOAK else {name: ways[name] for name in ("srun", "sbatch", "variable")}
+    if not SOAK:
+        ways = {name: ways[name] for name in ("srun", "two nodes", "sbatch", "variable")}
+    some = ways if SOAK else {name: ways[name] for name in ("sbatch", "variable")}
     site.run("c1", f"rm -rf /root/plugins; cp -a {PLUGINS} /root/plugins; rm {PLUGINS}/*.so")
     own_part(site, " alone")
     assert_refused(site, ways)
