@@ -153,7 +153,8 @@ ansible_facts:
         slurm:
           description:
             - C(version) installed, C(candidate) the package version that is or would be installed
-              (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins.
+              (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins,
+              C(plugstack) the lines of plugstack.conf.
           type: dict
           returned: always
         containers:

@@ -103,8 +103,13 @@ def test_an_image_by_its_name(quiet_site: Converged, image: str) -> None:
 
 
 def test_a_name_that_is_not_there_is_said(quiet_site: Converged, image: str) -> None:
-    out = quiet_site.as_user("alice", "srun -N1 --container-image=trian.sqsh true", check=False)
+    out = quiet_site.as_user(
+        "alice",
+        "srun -N1 --container-image=trian.sqsh sh -c ': >/home/alice/bare'; echo rc $?; ls bare",
+        check=False,
+    )
     assert "no image trian.sqsh -> the nearest names are: train.sqsh" in out
+    assert "rc 1" in out.splitlines() and "ls: cannot access 'bare'" in out
 
 
 def test_torchrun_in_a_batch_job(quiet_site: Converged, image: str) -> None:

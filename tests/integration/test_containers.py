@@ -29,14 +29,20 @@ def test_srun_knows_container_image(site: Converged) -> None:
     assert "--container-image" in site.as_user("alice", "srun --help")
 
 
-def test_plugstack_names_the_link_and_calls_it_optional(site: Converged) -> None:
-    line = site.run("ctl1", "grep pyxis /etc/slurm/plugstack.conf")
-    assert line.startswith("optional /usr/lib/trainwright/spank_pyxis.so ")
-    assert "container_scope=global" in line and "use_squashfuse=1" in line
+def test_each_host_has_its_own_part_of_plugstack_conf(site: Converged) -> None:
+    lines = site.run("ctl1", "grep -v '^#' /etc/slurm/plugstack.conf").splitlines()
+    assert lines[-1] == "include /etc/trainwright/plugstack.conf"
     version = ".".join(site.run("c1", "slurmd -V").split()[1].split(".")[:2])
-    for host in HOSTS:
-        target = site.run(host, "readlink /usr/lib/trainwright/spank_pyxis.so")
-        assert target.startswith("pyxis/spank_pyxis-") and f"-slurm{version}.so" in target
+    # Before 23.11 a login host runs slurmd.
+    for host, words in (("login1", ("optional", "required")), ("c1", ("required",))):
+        lines = site.run(host, "grep -v '^#' /etc/trainwright/plugstack.conf").splitlines()
+        word, plugin = lines[0].split()[:2]
+        assert word in words and plugin.startswith("/usr/lib/trainwright/pyxis/spank_pyxis-")
+        assert f"-slurm{version}.so runtime_path=/run/pyxis" in lines[0]
+        assert "container_scope=global" in lines[0] and "use_squashfuse=1" in lines[0]
+    assert lines[1].startswith(
+        f"required /usr/lib/trainwright/guard/spank_guard-slurm{version}.so "
+    )
 
 
 @pytest.mark.systems("debian12")
@@ -82,6 +88,11 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     site.run("c1", f"echo no plugin >{plugin}; systemctl restart slurmd")
     site.wait_node("c1", "idle")
     assert site.as_user("alice", "srun -Q -w c1 hostname") == "c1"
+    refused = site.as_user(
+        "alice", f"srun -Q -w c1 --container-image={plugin} sh -c ': >bare'; echo rc $?"
+    )
+    assert refused.endswith("rc 1") and "is not started" in refused
+    assert not site.as_user("alice", "ls bare 2>/dev/null || true")
     run = site.play("site.yml", "--check", "--limit", "c1,slurm_controller")
     assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
     registry = {"user": "alice", "registry": "nvcr.io", "login": "$oauthtoken"}

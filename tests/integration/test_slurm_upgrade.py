@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import artifacts
+from . import artifacts, small_image
 from .site import SOAK, Nodes, Site
 
 pytestmark = [
@@ -49,15 +49,7 @@ def cluster13() -> Iterator[Site]:
         artifacts.tell(cluster.inventory)
         made = Site(cluster)
         made.play("site.yml")
-        made.run(
-            "login1",
-            "set -e; rm -rf /tmp/small; mkdir -p /tmp/small/proc /tmp/small/dev /tmp/small/sys /tmp/small/tmp;"
-            " for file in /usr/bin/sh /usr/bin/cat /usr/bin/mkdir $(ldd /usr/bin/sh /usr/bin/cat /usr/bin/mkdir"
-            " | grep -o '/[^ ]*' | grep -v ':$' | sort -u); do"
-            " install -D $(readlink -f $file) /tmp/small$file; done; ln -s usr/bin /tmp/small/bin;"
-            " install -D /etc/os-release /tmp/small/etc/os-release;"
-            f" mksquashfs /tmp/small {IMAGE} -quiet -no-progress -noappend",
-        )
+        small_image.make(made, IMAGE)
         yield made
     finally:
         if not os.environ.get("TRAINWRIGHT_KEEP"):
@@ -78,8 +70,16 @@ def test_containers_work_after_an_upgrade_of_slurm_and_one_run(cluster13: Site) 
     for host in site.cluster.hosts:
         site.run(host, UPGRADE)
     assert site.run("c1", "slurmd -V").split()[1].startswith("26.")
-    # The result of stopping here: Pyxis is for the old Slurm, and only Slurm's log shows it.
-    assert "unrecognized option" in container_job(site).stderr
+    # The result of stopping here: Pyxis is for the old Slurm, so container jobs fail, and all others run.
+    stopped = container_job(site)
+    assert stopped.returncode != 0 and "unrecognized option" in stopped.stderr
+    bare = f'su - alice -c "PYXIS_CONTAINER_IMAGE={IMAGE} srun -Q -N2 sh -c \\": >bare\\""'
+    assert site.cluster.local.ssh("login1", bare, check=False).returncode != 0
+    assert not site.as_user("alice", "ls bare 2>/dev/null || true")
+    assert sorted(site.as_user("alice", "srun -Q -N2 hostname").split()) == ["c1", "c2"]
+    assert site.run("c1", "grep required /etc/trainwright/plugstack.conf").endswith(
+        "spank_guard-slurm26.05.so alone"
+    )
     site.play("site.yml")
     after = container_job(site)
     assert after.stdout.count("ID=debian") == 2, after.stderr

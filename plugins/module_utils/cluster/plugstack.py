@@ -38,26 +38,29 @@ def plugstack(
     if not inputs["groups"].get("slurm_pyxis"):
         return Plugstack(lines, [], [])
     facts = inputs["facts"]
-    current = next(
+    current: list[str] = next(
         (
-            (facts[host].get("slurm") or {}).get("plugstack")
+            (facts[host].get("slurm") or {}).get("plugstack", [])
             for host in controllers
             if host in facts
         ),
         [],
     )
     wanted = [*lines, INCLUDE]
-    if INCLUDE in (current or []):
+    if INCLUDE in current:
         return Plugstack(wanted, [], [])
-    before = [*lines, *(line for line in current or [] if _EARLIER.fullmatch(line))]
+    before = [*lines, *(line for line in current if _EARLIER.fullmatch(line))]
     recorded = inputs["record"].get("nodes") or {}
-    # A node of another Slurm release, or one that is new, does not run jobs before it has its part.
+    # A node that is new does not run jobs before it has its part.
     old = [node for node in nodes if node["name"] in recorded and not node.get("client")]
     away = [node["name"] for node in old if node["host"] not in facts]
     if away:
+        so = "so container jobs are not set up yet"
+        if len(before) > len(lines):
+            so = "so a job whose container fails still runs outside of it"
         messages.append(
-            f"{fold(away)}: not in this run, and without their own part of plugstack.conf, so container jobs are not"
-            " set up yet -> run site.yml for all nodes, or remove those with remove_nodes.yml"
+            f"{fold(away)}: not in this run, and without their own part of plugstack.conf, {so}"
+            " -> run site.yml for all nodes, or remove those with remove_nodes.yml"
         )
         return Plugstack(before, [], [])
     waits = [
