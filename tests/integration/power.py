@@ -96,8 +96,8 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
     def put(command: str) -> None:
         for host in ("ctl2", "ctl1"):
             site.run(host, command)
-        site.run("ctl2", "systemctl restart slurmctld")
         site.run("ctl1", "scontrol reconfigure")
+        site.run("ctl2", "systemctl restart slurmctld")
 
     conf = "/etc/slurm/slurm.conf"
     put(
@@ -111,8 +111,13 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
 
 
 def standby(site: Site) -> bool:
-    """Whether ctl2's slurmctld runs and has looked at the primary."""
-    return site.run("ctl2", "scontrol ping", check=False).count(" is UP") == 2
+    """Whether both controllers answer, and the backup is not in charge."""
+    said = site.run(
+        "ctl2",
+        f"scontrol ping; grep -oE '(background mode|Running as primary)' {_LOG} | tail -n1",
+        check=False,
+    )
+    return said.count(" is UP") == 2 and said.endswith("background mode")
 
 
 def _in_charge(site: Site, host: str, since: int) -> bool:
@@ -146,3 +151,10 @@ def cut_primary(site: Site, timeout: int, away: float = 3) -> Cut:
     give_back = time.time() - started
     poll("the backup to stand by again", lambda: standby(site), 60)
     return Cut(at, takeover, give_back)
+
+
+def cut_backup(site: Site) -> None:
+    """Cut the power of ctl2, start it, and wait until it stands by."""
+    site.cluster.kill("ctl2")
+    site.cluster.start("ctl2")
+    poll("the backup to stand by again", lambda: standby(site), 60)

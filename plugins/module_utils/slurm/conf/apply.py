@@ -335,7 +335,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
     if action == "refuse":
         action = _allowed(refused, settings)
     if action == "reconfigure" and settings.role == "backup":
-        # scontrol speaks to the controller in charge. One that stands by and re-reads its files at SIGHUP forgets the
+        # scontrol speaks to the controller in charge. A standby that re-reads its files at SIGHUP forgets the
         # cluster's id, and cannot take over then while slurmdbd is away (24.11 to 26.05: slurm_conf_reinit).
         action = "restart"
     if not running:
