@@ -280,7 +280,7 @@ class Site:
         """Systemd's invocation of every daemon of the cluster, by host and unit: another after a restart.
 
         Not the process: from 23.11 a reconfigure starts a new one inside the running service. Without the
-        slurmctld that stands by, which each change restarts.
+        standby slurmctld, which each change restarts.
         """
         units = "slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh"
         found = {}
