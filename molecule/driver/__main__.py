@@ -37,6 +37,8 @@ def up(args: argparse.Namespace) -> None:
         args.controllers,
         bool(args.pyxis),
         args.bare,
+        # A primary that takes the database with it leaves its backup without accounting.
+        args.database == "own" or (not args.database and args.controllers == 2),
         progress=progress,
     )
     for name in playbooks:
@@ -168,6 +170,11 @@ def parser() -> argparse.ArgumentParser:
     size.add_argument("--compute", type=int, default=2, help="compute nodes (2)")
     size.add_argument("--gpus", type=int, default=0, help="fake GPUs of each compute node (0)")
     size.add_argument("--controllers", type=int, default=1, help="1, or 2 for failover (1)")
+    size.add_argument(
+        "--database",
+        choices=("own", "ctl1"),
+        help="the host of accounting: one of its own, db1, or ctl1 (own with 2 controllers)",
+    )
     size.add_argument("--pyxis", type=int, choices=(0, 1), default=0, help="1 for containers (0)")
     size.add_argument(
         "--bare", type=int, default=0, help="hosts without a cluster, instead of one (0)"

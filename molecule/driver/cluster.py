@@ -141,10 +141,11 @@ class Cluster:
         controllers: int = 1,
         pyxis: bool = False,
         bare: int = 0,
+        database: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Containers and inventory, ready for Ansible. Made again, it starts or adds what lacks."""
-        spec = Spec(self.name, os, compute, gpus, controllers, pyxis, bare)
+        spec = Spec(self.name, os, compute, gpus, controllers, pyxis, bare, database)
         spec.check()
         progress = progress or Progress(5, quiet=True)
         machine.check_host()
@@ -178,7 +179,13 @@ class Cluster:
         if now.bare:
             raise LocalError(f"{self.name} has no compute nodes; use a cluster made without --bare")
         self.create(
-            now.os, now.compute + count, now.gpus, now.controllers, now.pyxis, progress=progress
+            now.os,
+            now.compute + count,
+            now.gpus,
+            now.controllers,
+            now.pyxis,
+            database=now.database,
+            progress=progress,
         )
 
     def remove_compute(self) -> str:
@@ -216,7 +223,8 @@ class Cluster:
         if replace(now, compute=spec.compute) != spec or spec.compute < now.compute:
             raise LocalError(
                 f"cluster {self.name} stands already with OS={now.os} COMPUTE={now.compute} "
-                f"GPUS={now.gpus} CONTROLLERS={now.controllers} PYXIS={int(now.pyxis)}; remove it "
+                f"GPUS={now.gpus} CONTROLLERS={now.controllers} PYXIS={int(now.pyxis)} and the database on "
+                f"{'db1' if now.database else 'ctl1'}; remove it "
                 f"first: make destroy NAME={self.name}, or choose another NAME"
             )
 

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,19}")
 _SUBNETS = [f"10.89.{third}.0/24" for third in range(10, 255)]
 
 # Last octet of each role's first address; compute nodes have room for MAX_COMPUTE.
-_FIRST_OCTET = {"controller": 11, "login": 21, "bare": 31, "compute": 101}
+_FIRST_OCTET = {"controller": 11, "database": 16, "login": 21, "bare": 31, "compute": 101}
 MAX_BARE = 8
 
 
@@ -54,6 +54,7 @@ class Spec:
 
     pyxis: whether compute and login nodes get Enroot and Pyxis. bare: hosts that belong to no
     cluster, for roles that work alone; if there are any, there is not a cluster as well.
+    database: whether accounting has a host of its own, or is on the first controller.
     """
 
     name: str = "local"
@@ -63,6 +64,7 @@ class Spec:
     controllers: int = 1
     pyxis: bool = False
     bare: int = 0
+    database: bool = False
 
     def check(self) -> None:
         """Raise LocalError for the first value that cannot be built."""
@@ -116,6 +118,7 @@ def hosts_of(spec: Spec, subnet: str) -> list[Host]:
         return [host("bare", "bare", n + 1) for n in range(spec.bare)]
     return [
         *(host("ctl", "controller", n + 1) for n in range(spec.controllers)),
+        *([host("db", "database", 1)] if spec.database else []),
         host("login", "login", 1),
         *(host("c", "compute", n + 1, spec.gpus) for n in range(spec.compute)),
     ]
@@ -178,7 +181,7 @@ def inventory_text(
     controllers = names("controller")
     groups = {
         "slurm_controller": controllers,
-        "slurm_database": controllers[:1],
+        "slurm_database": names("database") or controllers[:1],
         "slurm_login": names("login"),
         "slurm_compute": names("compute"),
         "slurm_rest": controllers[:1],

@@ -95,6 +95,14 @@ options:
             in quotes.
         type: dict
         default: {}
+  state_directory:
+    description:
+      - C(StateSaveLocation) of a cluster with two controllers. If slurmctld has not yet written its copy of the
+        accounting there (C(assoc_mgr_state)), or this task changed something, C(scontrol reconfigure) makes it write
+        one. Without it, a backup controller that takes over while slurmdbd is away does not start. slurmctld itself
+        writes it every 5 minutes.
+      - Must run on a controller.
+    type: path
   owned:
     description:
       - What this task owns, so that it removes what is there and not named. Without it, nothing is
@@ -214,6 +222,7 @@ SPEC = {
     "accounts": {**SEVERAL, "options": ACCOUNT},
     "users": {**SEVERAL, "options": USER},
     "qos": {**SEVERAL, "options": QOS},
+    "state_directory": {"type": "path"},
     "owned": {"type": "dict", "default": {}, "options": OWNED},
 }
 

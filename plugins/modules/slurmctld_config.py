@@ -16,6 +16,7 @@ description:
     Slurm version from the table in C(plugins/module_utils/slurm/conf/parameters.py).
   - Compares with the configuration that slurmctld last accepted, kept in O(applied_dir) and written only
     after it was accepted. So the run after an interrupted one still reconfigures or restarts.
+  - A backup controller is restarted where the primary reconfigures. Jobs do not notice it.
   - Changes in comments and blanks are written, but do not need a reconfigure.
   - A drop-in of its unit (C(/etc/systemd/system/slurmctld.service.d/*.conf)) that changed means a restart, after
     systemd has read it.

@@ -279,7 +279,8 @@ class Site:
     def invocations(self) -> dict[str, str]:
         """Systemd's invocation of every daemon of the cluster, by host and unit: another after a restart.
 
-        Not the process: from 23.11 a reconfigure starts a new one inside the running service.
+        Not the process: from 23.11 a reconfigure starts a new one inside the running service. Without the
+        standby slurmctld, which each change restarts.
         """
         units = "slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh"
         found = {}
@@ -288,7 +289,11 @@ class Site:
                 host, f"for u in {units}; do echo $u $(systemctl show -P InvocationID $u); done"
             )
             found.update(
-                {f"{host}:{line.split()[0]}": line.split()[-1] for line in lines.splitlines()}
+                {
+                    f"{host}:{line.split()[0]}": line.split()[-1]
+                    for line in lines.splitlines()
+                    if (host, line.split()[0]) != ("ctl2", "slurmctld")
+                }
             )
         return found
 

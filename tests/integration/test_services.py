@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,42 @@ def test_daemons_run_enabled_and_as_their_users(site: Converged) -> None:
             assert service.is_running, f"{unit} does not run on {name}"
             assert service.is_enabled, f"{unit} is not enabled on {name}"
             assert host.process.get(pid=int(site.pid(name, unit))).user == user
+
+
+#: The daemons of the cluster, each on one of its hosts.
+DAEMONS = {
+    "ctl1": ["slurmctld", "slurmdbd", "mariadb", "slurmrestd"],
+    "ctl2": ["slurmctld"],
+    "login1": ["sackd"],
+    "c1": ["slurmd"],
+    "c2": ["munge"],
+}
+# Kills the unit's process, and waits until systemd has another one active.
+KILL = """before=$(systemctl show -P MainPID {0}); kill -9 $before
+for i in $(seq 150); do
+  sleep 0.1
+  now=$(systemctl show -P MainPID {0})
+  [ $now != 0 ] && [ $now != $before ] && systemctl is-active -q {0} && exit 0
+done
+systemctl status {0}; exit 1"""
+
+
+@pytest.mark.systems("debian13", only="sackd and a second controller")
+def test_a_daemon_that_is_killed_comes_back_twice_in_a_row(quiet_site: Converged) -> None:
+    site = quiet_site
+    victims = [(host, unit) for host, units in DAEMONS.items() for unit in units]
+
+    def kill_twice(victim: tuple[str, str]) -> None:
+        for _ in range(2):
+            site.run(victim[0], KILL.format(victim[1]))
+
+    with ThreadPoolExecutor(len(victims)) as pool:
+        list(pool.map(kill_twice, victims))
+    # One that dies whenever it is started is left alone in the end.
+    for unit in ("slurmctld", "slurmdbd"):
+        assert site.run("ctl1", f"systemctl show -P StartLimitBurst {unit}") == "5"
+    poll("both controllers", lambda: site.run("ctl1", "scontrol ping").count(" is UP") == 2)
+    site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
 
 
 def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:

@@ -110,10 +110,10 @@ def test_every_subcommand_takes_a_name() -> None:
 
 
 def test_largest_cluster_has_distinct_addresses_within_its_subnet() -> None:
-    hosts = hosts_of(Spec(compute=MAX_COMPUTE, controllers=2), SUBNET)
-    assert len({h.address for h in hosts}) == len({h.mac for h in hosts}) == len(hosts) == 103
+    hosts = hosts_of(Spec(compute=MAX_COMPUTE, controllers=2, database=True), SUBNET)
+    assert len({h.address for h in hosts}) == len({h.mac for h in hosts}) == len(hosts) == 104
     assert all(h.address.startswith("10.89.10.") for h in hosts)
-    assert [h.name for h in hosts[:4]] == ["ctl1", "ctl2", "login1", "c1"]
+    assert [h.name for h in hosts[:4]] == ["ctl1", "ctl2", "db1", "login1"]
 
 
 def test_adding_nodes_keeps_the_addresses_of_those_that_stand() -> None:
@@ -176,8 +176,9 @@ def test_bare_hosts_belong_to_no_cluster() -> None:
     assert "children" not in everything
 
 
-def test_inventory_has_the_groups_and_keeps_host_key_checking() -> None:
-    spec = Spec(compute=2, controllers=2)
+@pytest.mark.parametrize(("apart", "database"), [(True, "db1"), (False, "ctl1")])
+def test_inventory_has_the_groups_and_keeps_host_key_checking(apart: bool, database: str) -> None:
+    spec = Spec(compute=2, controllers=2, database=apart)
     hosts = hosts_of(spec, SUBNET)
     text = inventory_text(spec, hosts, "/k", "/known", "/run/cp", "ssh-ed25519 AAAA x\n")
     everything = yaml.safe_load(text)["all"]
@@ -185,7 +186,7 @@ def test_inventory_has_the_groups_and_keeps_host_key_checking() -> None:
     groups = everything["children"]["slurm_cluster"]["children"]
     assert {name: list(group["hosts"]) for name, group in groups.items()} == {
         "slurm_controller": ["ctl1", "ctl2"],
-        "slurm_database": ["ctl1"],
+        "slurm_database": [database],
         "slurm_login": ["login1"],
         "slurm_compute": ["c1", "c2"],
         "slurm_rest": ["ctl1"],

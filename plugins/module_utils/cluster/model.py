@@ -76,6 +76,12 @@ def build_model(inputs: Inputs) -> Model:
             f"the distribution does not have slurm_version {wanted}; Slurm {version_string} is"
             " installed (slurm_install_method repository or source gives another)"
         )
+    if len(controllers) > 1 and database and database["host"] == controllers[0]["host"]:
+        messages.append(
+            f"accounting is on {database['host']}, the primary of {len(controllers)} controllers: while that host is"
+            " lost, jobs run under the backup without it (a host of its own in slurm_database:"
+            " docs/high_availability.md)"
+        )
     network, notes = choose_topology(settings, nodes, version)
     messages += notes
     unlisted = [node["name"] for node in nodes if not node["listed"]]

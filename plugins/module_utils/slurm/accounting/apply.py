@@ -15,7 +15,7 @@ from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
 from ..records import Job
-from . import plan, removals
+from . import kept, plan, removals
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
 
@@ -134,8 +134,10 @@ def tree(session: Session) -> dict[str, t.Any]:
         jobs = _jobs(session, transport) if owns else []
         return plan.plan(cluster, wanted, state, jobs)
 
+    directory = session.params["state_directory"]
     try:
-        return converge(session, wanted, planner, registered=False)
+        result = converge(session, wanted, planner, registered=False)
+        return kept.keep(session, directory, result) if directory else result
     except SlurmError as error:
         # Before the first real run there is nothing to ask; then everything would be made.
         unbuilt = session.check and session.params["cluster"]

@@ -255,11 +255,7 @@ class Controller:
 
     def reconfigure(self) -> tuple[bool, str]:
         self._restarts = self._shown().get("NRestarts", "0")
-        if self.settings.role != "primary":
-            # scontrol speaks to the controller in charge; a standby one re-reads at SIGHUP.
-            rc, out, err = self.systemctl("reload", self.settings.service)
-        else:
-            rc, out, err = self.scontrol("reconfigure")
+        rc, out, err = self.scontrol("reconfigure")
         return rc == 0 and self.wait_up(), (err or out).strip()
 
     def syntax_error(self, specs: list[dict]) -> str:
@@ -343,6 +339,10 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
             pushed = True
     if action == "refuse":
         action = _allowed(refused, settings)
+    if action == "reconfigure" and settings.role == "backup":
+        # scontrol speaks to the controller in charge. A standby that re-reads its files at SIGHUP forgets the
+        # cluster's id, and cannot take over then while slurmdbd is away (24.11 to 26.05: slurm_conf_reinit).
+        action = "restart"
     if not running:
         action = "start"
         reasons.append(f"{settings.service} is not running -> start")

@@ -410,7 +410,7 @@ def test_the_unit_is_enabled_once(site):
     assert not site.run(BASE, enabled=True)["changed"]
 
 
-def test_a_standby_controller_rereads_at_sighup(running):
+def test_a_standby_controller_is_restarted_where_a_primary_reconfigures(running):
     name = os.uname().nodename.split(".")[0]
     running.slurm._ping = lambda: (
         0,
@@ -418,8 +418,8 @@ def test_a_standby_controller_rereads_at_sighup(running):
         "",
     )
     result = running.run(BASE + "SlurmctldTimeout=9\n", role="backup")
-    assert result["action"] == "reconfigure"
-    assert running.slurm.calls == ["reconfigure"]
+    assert result["action"] == "restart"
+    assert running.slurm.calls == ["stop", "start"]
 
 
 def test_a_drop_in_of_the_unit_restarts_once_and_systemd_reads_it_first(running):
