@@ -237,7 +237,7 @@ def _bootstrap(recipe: Recipe, target: Path) -> None:
             if not ubuntu:
                 raise
             raise LocalError(
-                f"no image from {recipe.archive}; if this machine cannot reach it, set {UBUNTU_MIRROR} to another: {error}"
+                f"no image from {recipe.archive}; if it cannot be reached, set {UBUNTU_MIRROR} to another: {error}"
             ) from error
 
 

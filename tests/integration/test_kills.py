@@ -73,7 +73,7 @@ systemctl --failed --plain --no-legend
 dpkg --audit; ls usr/sbin/policy-rc.d 2>/dev/null
 true
 """
-# Slurm's own state, which changes with every job; backups that the tools for accounts leave; leases of time and DHCP.
+# Slurm's own state, which changes with every job, and what the tools for accounts leave.
 VOLATILE = "|".join(
     [
         r"(shared|var/spool)/slurmctld/",
@@ -86,7 +86,8 @@ VOLATILE = "|".join(
 )
 ACCOUNTING = (
     "for what in 'assoc format=Cluster,Account,User,Partition,Share,DefaultQOS,QOS,GrpTRES,MaxJobs'"
-    " 'qos format=Name,Priority,MaxWall,Flags,Preempt' 'account format=Account,Descr,Org' 'user format=User,DefaultAccount,AdminLevel';"
+    " 'qos format=Name,Priority,MaxWall,Flags,Preempt' 'account format=Account,Descr,Org'"
+    " 'user format=User,DefaultAccount,AdminLevel';"
     " do sacctmgr -nP show $what | sort; done"
 )
 SHOWN = (
@@ -151,9 +152,9 @@ def kill_tree(process: subprocess.Popen[str]) -> int:
     return len(tree)
 
 
-def killed(site: Converged, seconds: float, *arguments: str, **extra: Any) -> str:
+def killed(site: Converged, playbook: str, seconds: float, *arguments: str, **extra: Any) -> str:
     """Start a run and kill it after some seconds; what became of it."""
-    process = site.start_playbook("site.yml", *arguments, **extra)
+    process = site.start_playbook(playbook, *arguments, **extra)
     try:
         process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -189,9 +190,8 @@ def test_a_change_that_was_killed_is_done_by_the_next_run(
     if target:
         site.run("ctl1", FORGET)
     extra = (BACK, CHANGED)[target]
-    what = killed(
-        site, random.Random(seed).uniform(0.1, 1) * undisturbed["seconds"], *TAGS, **extra
-    )
+    moment = random.Random(seed).uniform(0.1, 1) * undisturbed["seconds"]
+    what = killed(site, "site.yml", moment, *TAGS, **extra)
     run = site.play("site.yml", *TAGS, **extra)
     what = f"seed {seed}: {what}; the next run made {len(run.changed)} changes"
     print(what)
@@ -202,3 +202,38 @@ def test_a_change_that_was_killed_is_done_by_the_next_run(
     now = site.job(job["JobId"])
     for key in ("JobState", "StartTime", "Restarts", "NodeList"):
         assert now[key] == job[key], f"{what}: {now}"
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAK, reason="a node of its own for each attempt; run by `make soak`")
+@pytest.mark.parametrize("attempt", range(5))
+def test_an_addition_and_a_removal_of_a_node_that_were_killed_are_done_by_the_next_run(
+    site: Converged, attempt: int
+) -> None:
+    seed = int(time.time()) * 100 + attempt
+    chance = random.Random(seed)
+    job = site.sbatch("srun sleep 7200", "-N1 -w c1")
+    started = site.wait_job(job, ["RUNNING"])["StartTime"]
+    new = site.cluster.add_compute(1)[0]
+    try:
+        limit = ("--limit", f"{new},slurm_controller")
+        what = killed(site, "site.yml", chance.uniform(5, 60), *limit)
+        site.play("site.yml", *limit)
+        site.wait_node(new, "idle")
+        site.wait_job(site.sbatch("srun hostname", f"-N1 -w {new}"))
+        site.play("site.yml")
+        assert site.play("site.yml").changed == set(), f"seed {seed}: {what}"
+        remove = {"nodes": new, "confirm": "yes"}
+        what = killed(site, "remove_nodes.yml", chance.uniform(2, 20), **remove)
+        # One that had just finished is told that Slurm does not know the node.
+        again = site.play("remove_nodes.yml", rc=None, **remove)
+        assert again.rc == 0 or "ended with 0" in what, f"seed {seed}: {what}"
+        site.cluster.forget(new)
+        site.play("site.yml")
+        assert new not in site.run("ctl1", "sinfo -hN -o %N; cat /etc/slurm/slurm.conf")
+        assert site.play("site.yml").changed == set(), f"seed {seed}: {what}"
+        info = site.job(job)
+        assert (info["JobState"], info["StartTime"]) == ("RUNNING", started), f"seed {seed}: {what}"
+    finally:
+        site.run("ctl1", f"scancel {job}", check=False)
+        site.cluster.remove(new)

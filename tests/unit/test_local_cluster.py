@@ -285,15 +285,17 @@ def test_no_archive_of_ubuntu_is_made_up(given: str, said: str) -> None:
 
 
 def test_without_an_archive_of_ubuntu_nothing_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line that names the variable, and nothing is left: no directory, image or container."""
+    """`make cluster OS=ubuntu2404` ends with one line that names the variable, and leaves nothing."""
     monkeypatch.setenv(UBUNTU_MIRROR, "mirror")
     monkeypatch.setattr("driver.host.check_host", lambda: None)
     monkeypatch.setattr(image, "build", lambda *_args: pytest.fail("an image is built"))
-    with pytest.raises(LocalError, match=UBUNTU_MIRROR):
-        Cluster("ub", root=tmp_path).create(os="ubuntu2404")
-    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(sys, "argv", ["driver", "up", "--name=noarchive", "--os=ubuntu2404"])
+    assert main() == 1
+    errors = capsys.readouterr().err.strip().splitlines()
+    assert len(errors) == 1 and errors[0].startswith(f"error: {UBUNTU_MIRROR}=mirror: ")
+    assert not (ROOT / ".cluster" / "noarchive").exists()
 
 
 def test_an_archive_that_does_not_answer_leaves_no_half_of_an_image(
