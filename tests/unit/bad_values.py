@@ -86,6 +86,8 @@ VALUES = [
     # parts of a line
     Case("limit-of-jobs", "cluster", "slurm_accounts_max_submit_jobs", "-2 is not a number of jobs",
          "from 0, for no limit", {"slurm_accounts_max_submit_jobs": -2}),
+    Case("days-of-layers", "cluster", "enroot_cache_days", "-1 is not a number of days", "from 0, for never",
+         {"enroot_cache_days": -1}),
     Case("listen-address", "cluster", "slurmrestd_listen_address", "'1.2.3.4; rm' is neither", "without a port",
          {"slurmrestd_listen_address": "1.2.3.4; rm"}),
     Case("hidepid-group", "cluster", "node_base_hidepid_group", "'a b' is not the name of a group", "such as adm",

@@ -7,8 +7,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime
+import gzip
 import hashlib
 import http.server
+import ipaddress
 import json
 import os
 import shutil
@@ -28,12 +30,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from driver.host import locked
-from tests.unit.images import ROOT
 
-USER, PASSWORD = "alice", 'pa$s"word'
+USER, PASSWORD = "alice", "pa$sword"
 # As `htpasswd -nbB` writes it.
-HTPASSWD = "alice:$2y$05$abcdefghijklmnopqrstuufjaJIpWUV0D3sGyb/02Kupt3f2ub3y2\n"
-CACHE = ROOT / ".cache" / "docker-registry"
+HTPASSWD = "alice:$2y$05$abcdefghijklmnopqrstuuJMqjYYvk/PBDn72l1xxPip.OxzY67gW\n"
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "docker-registry"
 
 
 def program() -> Path | None:
@@ -51,19 +52,16 @@ def program() -> Path | None:
     return Path(found) if Path(found).exists() else None
 
 
-ADDRESS = "127.0.0.1"
-
-
-def free_port() -> int:
+def free_port(address: str = "127.0.0.1") -> int:
     with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 
 class Authority:
-    """A certificate for names and addresses, that only its own file certifies."""
+    """A certificate for this machine and an address, that only its own file certifies."""
 
-    def __init__(self, path: Path, names: t.Sequence[str] = ("localhost",)) -> None:
+    def __init__(self, path: Path, address: str) -> None:
         self.key = rsa.generate_private_key(65537, 2048)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
         now = datetime.datetime.now(datetime.timezone.utc)
@@ -72,7 +70,10 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(
-                x509.SubjectAlternativeName([x509.DNSName(each) for each in names]), False
+                x509.SubjectAlternativeName(
+                    [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
+                ),
+                False,
             )
             .add_extension(x509.BasicConstraints(True, None), True)
             .sign(self.key, hashes.SHA256())
@@ -96,9 +97,9 @@ def _encoded(what: bytes) -> str:
 class TokenServer(http.server.ThreadingHTTPServer):
     """Gives tokens as https://distribution.github.io/distribution/spec/auth/token/ says."""
 
-    def __init__(self, authority: Authority, private: str) -> None:
+    def __init__(self, authority: Authority, private: str, address: str) -> None:
         self.authority, self.private = authority, private
-        super().__init__((ADDRESS, 0), _TokenHandler)
+        super().__init__((address, 0), _TokenHandler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(authority.cert, authority.pem)
         self.socket = context.wrap_socket(self.socket, server_side=True)
@@ -137,33 +138,35 @@ class _TokenHandler(http.server.BaseHTTPRequestHandler):
 
 
 class RegistryServer:
-    """One docker-registry on a port of its own; kind: none, basic or bearer."""
+    """One docker-registry on a port of its own; kind: basic or bearer."""
 
-    def __init__(self, path: Path, kind: str) -> None:
+    def __init__(self, path: Path, kind: str, address: str = "127.0.0.1") -> None:
+        self.kind = kind
         serve = program()
         assert serve
         path.mkdir(exist_ok=True)
-        self.authority = Authority(path)
-        self.port = free_port()
-        self.name = f"localhost:{self.port}"
+        self.authority = Authority(path, address)
+        self.port = free_port(address)
+        self.host = "localhost" if address.startswith("127.") else address
+        self.name = f"{self.host}:{self.port}"
         self._tokens: TokenServer | None = None
         auth: dict[str, t.Any] = {}
         if kind == "basic":
             (path / "htpasswd").write_text(HTPASSWD)
             auth = {"htpasswd": {"realm": "tests", "path": str(path / "htpasswd")}}
         elif kind == "bearer":
-            self._tokens = TokenServer(self.authority, "team/")
+            self._tokens = TokenServer(self.authority, "team/", address)
             threading.Thread(target=self._tokens.serve_forever, daemon=True).start()
-            realm = f"https://localhost:{self._tokens.server_port}/token"
+            realm = f"https://{self.host}:{self._tokens.server_port}/token"
             auth = {"token": {"realm": realm, "service": "registry", "issuer": "tests",
                               "rootcertbundle": str(self.authority.cert)}}  # fmt: skip
         config = {
             "version": 0.1,
             "log": {"level": "error", "accesslog": {"disabled": True}},
             "storage": {"filesystem": {"rootdirectory": str(path / "data")}},
-            "http": {"addr": f"{ADDRESS}:{self.port}",
+            "http": {"addr": f"{address}:{self.port}",
                      "tls": {"certificate": str(self.authority.cert), "key": str(self.authority.pem)}},
-            **({"auth": auth} if auth else {}),
+            "auth": auth,
         }  # fmt: skip
         (path / "config.yml").write_text(json.dumps(config))
         self._log = (path / "log").open("w")
@@ -175,7 +178,7 @@ class RegistryServer:
         )
         until = time.monotonic() + 20
         while True:
-            with contextlib.suppress(OSError), socket.create_connection((ADDRESS, self.port), 1):
+            with contextlib.suppress(OSError), socket.create_connection((address, self.port), 1):
                 break
             assert self._process.poll() is None and time.monotonic() < until, (
                 path / "log"
@@ -203,7 +206,7 @@ class RegistryServer:
         with urllib.request.urlopen(request, context=context, timeout=20) as answer:
             return str(answer.headers.get("Location", ""))
 
-    def push(self, image: str, tag: str, layer: bytes = b"layer") -> None:
+    def push(self, image: str, tag: str, layer: bytes = gzip.compress(b"layer")) -> None:
         """Put an image of one layer there."""
         base = f"https://{self.name}/v2/{image}"
 
@@ -213,8 +216,11 @@ class RegistryServer:
             self._send("PUT", f"{place}&digest={digest}", image, content)
             return {"size": len(content), "digest": digest}
 
+        # As far as a registry needs them to answer a client of the first schema.
+        unpacked = f"sha256:{hashlib.sha256(gzip.decompress(layer)).hexdigest()}"
         config = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
-                             "rootfs": {"type": "layers", "diff_ids": []}}).encode()  # fmt: skip
+                             "history": [{"created_by": "tests"}],
+                             "rootfs": {"type": "layers", "diff_ids": [unpacked]}}).encode()  # fmt: skip
         prefix = "application/vnd.docker"
         manifest = {
             "schemaVersion": 2,

@@ -114,6 +114,15 @@ def test_users_have_images_of_their_own(shared: World) -> None:
 
 
 @needs_root
+def test_a_name_of_ones_own_that_hides_the_clusters_is_said(shared: World) -> None:
+    for name in ("train", "other"):
+        shared.run("image-import", TAG, "train")
+        done = as_user(shared, ALICE, "image-import", TAG, name)
+        hides = "train.sqsh is a name of the cluster too: your jobs get yours from now on"
+        assert done.returncode == 0 and (hides in done.stderr) == (name == "train")
+
+
+@needs_root
 def test_a_user_cannot_replace_what_is_not_his(shared: World) -> None:
     shared.run("image-import", TAG, "base")
     as_user(shared, ALICE, "image-import", TAG, "train")

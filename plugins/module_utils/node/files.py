@@ -165,6 +165,10 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
     what would have made them (a package, an account) did not run.
     """
     plan = Plan()
+    if check:
+        directories, files = (
+            [_planned_home(spec) for spec in each] for each in (directories, files)
+        )
     # Those above come first: one that is made on the way to another is root's, and no longer empty.
     for spec in sorted(directories, key=lambda spec: spec["path"].rstrip("/").count("/")):
         with _reported(spec["path"]):
@@ -173,6 +177,12 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
         with _reported(spec["path"]):
             _plan_file(plan, spec, check)
     return plan
+
+
+def _planned_home(spec: dict) -> dict:
+    """Return a specification with the home that a user of `~USER` will probably get, who is not made yet."""
+    path = spec["path"]
+    return {**spec, "path": f"/home/{path[1:]}" if path.startswith("~") else path}
 
 
 @contextlib.contextmanager

@@ -24,6 +24,14 @@ def container_jobs(inputs: Inputs) -> Iterator[Problem]:
         str(settings.get("pyxis_version") or pyxis.VERSION), settings.get("pyxis_options") or {}
     ):
         yield Problem(CLUSTER, what, why, remedy)
+    days = settings.get("enroot_cache_days")
+    if isinstance(days, int) and days < 0:
+        yield Problem(
+            CLUSTER,
+            "enroot_cache_days",
+            f"{days} is not a number of days",
+            "write one from 0, for never",
+        )
     for line in settings["slurm_plugstack"]:
         if "pyxis" in str(line):
             yield Problem(

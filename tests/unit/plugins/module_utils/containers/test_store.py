@@ -158,6 +158,42 @@ def small(world: World) -> t.Iterator[World]:
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("place", "remedy"), [("cache", "empty the cache (`rm -r"), ("temp", "remove what nobody")]
+)
+def test_a_full_disk_of_enroot(world: World, place: str, remedy: str) -> None:
+    """It is free again when Enroot has ended, and the store never was full."""
+    world.push(TAG, b"one")
+    full = world.registry / place
+    full.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "tmpfs", str(full)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    try:
+        # The layer that does not fit, and Enroot's trap.
+        step = f"head -c 4000000 /dev/zero >{full}/layer || {{ sleep 0.5; rm {full}/layer; exit 1; }}\n"
+        program = world.bin / "enroot"
+        mark = 'info "Downloading 5 missing layers..."\n'
+        text = program.read_text()
+        assert mark in text
+        program.write_text(text.replace(mark, mark + step))
+        with pytest.raises(ImageError) as caught:
+            present(world)
+    finally:
+        subprocess.run(["umount", "--lazy", str(full)], check=True)
+    said = str(caught.value)
+    assert caught.value.kind == "space" and said.startswith(
+        f"{full}: No space left on device for docker://"
+    ), said
+    assert (
+        " 0 B of 1.0 MiB were free there -> " in said
+        and remedy in said
+        and "enroot_storage" in said
+    )
+    assert str(world.store) not in said and not left_over(world.store)
+
+
+@needs_root
 def test_a_full_disk(small: World) -> None:
     small.push(TAG, os.urandom(4 << 20))
     with pytest.raises(ImageError, match="No space left on device.*of 2.0 MiB are free") as caught:

@@ -114,6 +114,19 @@ def test_check_mode_counts_what_is_not_there_yet_as_a_change(tmp_path):
             files.plan_all([], [spec], False)
 
 
+def test_the_home_of_a_user_whom_check_mode_did_not_make():
+    """The module has replaced ~USER where the host knows the user."""
+    specs = (
+        [directory("~nobody-yet/.config", owner="nobody-yet", mode="0700")],
+        [file("~nobody-yet/.config/x", content="x", owner="nobody-yet", mode="0600")],
+    )
+    plan = files.plan_all(*specs, True)
+    place = "/home/nobody-yet/.config"
+    assert [change.path for change in plan.changes] == [place, f"{place}/x"]
+    with pytest.raises(files.FilesError, match="nobody-yet"):
+        files.plan_all(*specs, False)
+
+
 def test_validate_keeps_the_old_file(tmp_path):
     target = tmp_path / "sudoers"
     target.write_text("good\n")
