@@ -34,7 +34,7 @@ cd /
   find etc var/lib/trainwright -xdev -type f -print0 | xargs -0 sha256sum
   stat -c '%n %s %Y' var/lib/dpkg/status var/lib/mysql/slurm_acct_db/*.frm
   systemctl show -p Id,MainPID,ActiveEnterTimestampMonotonic \
-    slurmctld slurmdbd slurmd slurmrestd munge mariadb ssh
+    slurmctld slurmdbd slurmd slurmrestd slurmrestd-front munge mariadb ssh
   grep -v /run/user/ proc/mounts
 } 2>&1 | sort
 """
