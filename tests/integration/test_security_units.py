@@ -166,6 +166,15 @@ def test_half_open_requests_do_not_stop_the_rest_service(site: Converged, part: 
         assert before[unit] == after[unit], unit
 
 
+@pytest.mark.systems("debian13")
+def test_nobody_passes_by_the_front(site: Converged) -> None:
+    assert site.run("ctl1", "stat -c '%a %U' /run/slurmrestd-daemon") == "700 slurmrestd"
+    listening = site.run("ctl1", "ss -Hlntp 'sport = :6820'; ss -Hlxp | grep slurmrestd")
+    assert "haproxy" in listening.splitlines()[0]
+    own = [line for line in listening.splitlines() if '"slurmrestd"' in line]
+    assert own and all("/run/slurmrestd-daemon/" in line for line in own), listening
+
+
 @pytest.mark.systems("debian12")
 def test_one_client_may_send_many_requests_at_once(site: Converged) -> None:
     headers = token(site)[1::2]
@@ -173,7 +182,7 @@ def test_one_client_may_send_many_requests_at_once(site: Converged) -> None:
     assert site.run("login1", words) == "{200: 200}"
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_with_a_certificate_the_port_speaks_https_alone(site: Converged) -> None:
     path = "/etc/ssl/private/rest.pem"
     make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ctl1 -addext subjectAltName=DNS:ctl1"
