@@ -32,7 +32,7 @@ options:
     description: Units whose journal and status are collected.
     type: list
     elements: str
-    default: [slurmctld, slurmdbd, slurmd, slurmrestd, sackd, munge, mariadb]
+    default: [slurmctld, slurmdbd, slurmd, slurmrestd, slurmrestd-front, sackd, munge, mariadb]
   extra_files:
     description: Other files to collect, as globs. Secrets are masked in them too.
     type: list

@@ -92,6 +92,8 @@ def main() -> None:
             engine.save_checkpoint(checkpoints)
         if stopping:
             break
+    # Nobody leaves while another rank still communicates.
+    dist.barrier()
     dist.destroy_process_group()
 
 

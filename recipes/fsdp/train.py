@@ -207,6 +207,8 @@ def main() -> None:
             save(checkpoints, step, model, optimizer)
         if stopping:
             break
+    # Nobody leaves while another rank still communicates.
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -100,6 +100,10 @@ def main() -> None:
         if os.path.isdir(checkpoints)
         else None
     )
+    # The Trainer leaves this to the script. Nobody leaves while another rank still communicates.
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -282,7 +282,7 @@ class Site:
         Not the process: from 23.11 a reconfigure starts a new one inside the running service. Without the
         standby slurmctld, which each change restarts.
         """
-        units = "slurmctld slurmdbd slurmd slurmrestd sackd munge mariadb ssh"
+        units = "slurmctld slurmdbd slurmd slurmrestd slurmrestd-front sackd munge mariadb ssh"
         found = {}
         for host in self.cluster.hosts:
             lines = self.run(

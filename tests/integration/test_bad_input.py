@@ -1,8 +1,8 @@
 """Bad input against a live cluster: refused by host and variable, with its remedy, and nothing changed.
 
-Each case is one run of site.yml, one of each kind: the groups, a type, accounting, storage, a host that is
-away, and what only a real host shows. All kinds of all of these are refused in the unit tests, by the same plugin
-(tests/unit/plugins/action/test_cluster_model.py).
+One case of each kind: the groups, a type, accounting, storage, a host that is away, and what only a real host shows.
+Each is a run of site.yml; the faults of hosts that one run can find are one run. All kinds of all of these are refused
+in the unit tests, by the same plugin (tests/unit/plugins/action/test_cluster_model.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +35,7 @@ cd /
   find etc var/lib/trainwright -xdev -type f -print0 | xargs -0 sha256sum
   stat -c '%n %s %Y' var/lib/dpkg/status var/lib/mysql/slurm_acct_db/*.frm
   systemctl show -p Id,MainPID,ActiveEnterTimestampMonotonic \
-    slurmctld slurmdbd slurmd slurmrestd munge mariadb ssh
+    slurmctld slurmdbd slurmd slurmrestd slurmrestd-front munge mariadb ssh
   grep -v /run/user/ proc/mounts
 } 2>&1 | sort
 """
@@ -106,6 +107,8 @@ FAULTS: dict[str, Callable[[Site], AbstractContextManager[object]]] = {
         edited, host="ctl1", path="/var/lib/trainwright/record.json", expressions=["1 s/^/x/"]
     ),
 }
+# One run finds these, and is told of all of them.
+TOGETHER = ("user-with-another-uid", "port-taken", "firewall")
 CHOSEN = [case for case in CASES if case.id in WRITTEN | set(FAULTS)]
 
 
@@ -181,6 +184,38 @@ def runs(
         }
 
 
+@dataclass
+class Tried:
+    """A run with bad input, and the nodes before and after it."""
+
+    before: dict[str, str]
+    run: Run
+    after: dict[str, str]
+
+
+def tried(cases: list[Case], site: Site, directory: Path) -> Tried:
+    """Run site.yml while hosts have the faults of the cases, and their variables are set."""
+    with ExitStack() as faults:
+        for case in cases:
+            faults.enter_context(FAULTS[case.id](site))
+        before = fingerprints(site)
+        variables = {name: value for case in cases for name, value in case.variables.items()}
+        run = site.play(
+            "site.yml", inventory=wrong_inventory(cases[0], site, directory), rc=None, **variables
+        )
+        return Tried(before, run, fingerprints(site))
+
+
+@pytest.fixture(scope="module")
+def together(
+    site: Converged, runs: dict[str, Future[Run]], tmp_path_factory: pytest.TempPathFactory
+) -> Tried:
+    """The run in which the hosts have several faults."""
+    wait(runs.values())
+    cases = [case for case in CHOSEN if case.id in TOGETHER]
+    return tried(cases, site, tmp_path_factory.mktemp("together"))
+
+
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.id)
 def test_bad_input_is_refused(
     case: Case,
@@ -188,16 +223,17 @@ def test_bad_input_is_refused(
     untouched: dict[str, str],
     runs: dict[str, Future[Run]],
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    if case.id in FAULTS:
+    if case.id in TOGETHER:
+        found = request.getfixturevalue("together")
+    elif case.id in FAULTS:
         wait(runs.values())
-        with FAULTS[case.id](site):
-            before = fingerprints(site)
-            run = play(case, site, tmp_path)
-            after = fingerprints(site)
+        found = tried([case], site, tmp_path)
     else:
         run = runs[case.id].result()
-        before, after = untouched, fingerprints(site)
+        found = Tried(untouched, run, fingerprints(site))
+    run = found.run
     assert run.rc not in (0, 250), tail(run.output, 40)
     said = problems_said(run)
     matching = case.lines(said)
@@ -209,7 +245,7 @@ def test_bad_input_is_refused(
     assert shown.splitlines().count(matching[0]) == 1, tail(run.output, 40)
     assert run.changed == set()
     assert set(re.findall(r"^PLAY \[(.*?)\]", run.output, re.MULTILINE)) <= PREFLIGHT_PLAYS
-    assert difference(before, after) == []
+    assert difference(found.before, found.after) == []
 
 
 def test_one_case_of_each_kind_is_run() -> None:

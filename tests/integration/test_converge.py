@@ -85,7 +85,7 @@ def test_configuration_changes_restart_only_what_slurm_must_restart(quiet_site: 
     assert restarted == ({"ctl1:slurmctld"} if site.os == "debian12" else set())
     assert "SchedulerType           = sched/builtin" in site.run("ctl1", "scontrol show config")
     # The controllers have the only copy.
-    site.play("site.yml", "--limit", "slurm_controller")
+    site.play("site.yml", "--limit", "slurm_controller", "--tags", "slurmctld")
     info = site.job(job)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
 

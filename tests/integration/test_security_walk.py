@@ -35,6 +35,7 @@ WRITABLE = [
     (r"/run/(slurm|slurmctld|slurmdbd)/sack\.socket", {"debian13"}, "the same of auth/slurm"),
     (r"/run/mysqld/mysqld\.sock", BOTH, "MariaDB asks for a password, or knows root by his uid"),
     (r"/run/slurmrestd/slurmrestd\.socket", BOTH, "slurmrestd asks for a token"),
+    (r"/run/slurmrestd-daemon/slurmrestd\.socket", BOTH, "only slurmrestd enters its directory"),
     (
         r"/var/spool/slurmd/c1_\d+\.\d+",
         BOTH,

@@ -327,7 +327,7 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
     job = {
         "name": "secret",
         "launcher": "srun",
-        "command": "bash -c 'sha256sum <<< $TOKEN; sleep 25; [ -n \"$TOKEN\" ]'",
+        "command": "bash -c 'sha256sum <<< $TOKEN; until [ -e over ]; do sleep 0.2; done; [ -n \"$TOKEN\" ]'",
         "nodes": 2,
         "memory": "100M",
         "time": "5",
@@ -368,6 +368,7 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
     for command in (f"scontrol show job -dd {number}", f"scontrol write batch_script {number} -",
                     f"sacct -j {number} -o all -P", f"scontrol listpids {number}"):  # fmt: skip
         assert part not in site.run("ctl1", command, check=False)
+    site.as_user("alice", "touch /shared/data/secret/over")
     site.wait_job(number)
     assert not site.run("login1", f"ls {place} 2>/dev/null || true")
     text = site.as_user("alice", f"cat /shared/data/secret/secret-{number}.out")

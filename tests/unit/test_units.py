@@ -22,6 +22,7 @@ UNITS = {
     "slurmctld": ("slurmctld/vars/main/unit.yml", "__slurmctld_unit"),
     "slurmdbd": ("slurmdbd/vars/main/unit.yml", "__slurmdbd_unit"),
     "slurmrestd": ("slurmrestd/vars/main/unit.yml", "__slurmrestd_unit"),
+    "slurmrestd-front": ("slurmrestd/vars/main/front.yml", "__slurmrestd_front_unit"),
     "sackd": ("slurm_login/vars/main/hardening.yml", "__slurm_login_hardening"),
 }
 EVERYWHERE = {
@@ -63,6 +64,7 @@ def drop_in(daemon: str, **variables: t.Any) -> list[str]:
         "slurmrestd_threads": 10,
         "slurmrestd_max_connections": 300,
         "slurmrestd_socket": "/run/slurmrestd/slurmrestd.socket",
+        "slurmrestd_tls_certificate": "",
         "__slurmrestd_environment_file": "/etc/default/slurmrestd",
         **variables,
     }
@@ -119,7 +121,8 @@ def test_each_unit_is_restricted(daemon: str) -> None:
             {"-/root/log", "-/home/archive"},
         ),
         ("slurmdbd", {"slurmdbd_conf": {"PidFile": "/etc/slurm/pid"}}, {"-/etc/slurm"}),
-        ("slurmrestd", {"slurmrestd_socket": "/srv/rest/x.socket"}, {"-/srv/rest"}),
+        ("slurmrestd", {}, set()),
+        ("slurmrestd-front", {"slurmrestd_socket": "/srv/rest/x.socket"}, {"-/srv/rest"}),
     ],
 )
 def test_the_daemon_can_write_where_the_site_wants_it(
@@ -130,9 +133,15 @@ def test_the_daemon_can_write_where_the_site_wants_it(
     assert found == writable
 
 
-def test_slurmrestd_limits_connections_where_it_can() -> None:
-    new = drop_in("slurmrestd")
-    assert "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt -t 10 --max-connections 300" in new
-    assert "LimitNOFILE=1324" in new
-    old = drop_in("slurmrestd", model={"version": [22, 5]})
-    assert "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt -t 10" in old
+def test_the_front_of_slurmrestd_can_open_its_connections_and_reads_a_copy_of_the_certificate() -> (
+    None
+):
+    lines = drop_in("slurmrestd-front")
+    # 300 by TCP and 200 by the socket, each with one to slurmrestd.
+    assert "LimitNOFILE=2024" in lines
+    assert not any(line.startswith("ExecStartPre=") for line in lines)
+    copy = (
+        "+/usr/bin/install -m 0400 -o slurmrestd /etc/a.pem /run/slurmrestd-front/certificate.pem"
+    )
+    lines = drop_in("slurmrestd-front", slurmrestd_tls_certificate="/etc/a.pem")
+    assert f"ExecStartPre={copy}" in lines and f"ExecReload={copy}" in lines

@@ -35,7 +35,16 @@ from .machine import (
 )
 from .network import Probes, default_interface, interface_addresses, listeners, nics
 
-SERVICES = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
+SERVICES = (
+    "slurmctld",
+    "slurmdbd",
+    "slurmd",
+    "slurmrestd",
+    "slurmrestd-front",
+    "sackd",
+    "munge",
+    "mariadb",
+)
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
 DEB_PACKAGES = ("slurmd", "slurmctld", "slurm-client", "slurm-smd-slurmd", "slurm-smd-client")

@@ -39,6 +39,8 @@ def main() -> None:
         end="",
         flush=True,
     )
+    # Nobody leaves while another rank still communicates.
+    distributed.barrier()
     distributed.destroy_process_group()
 
 

@@ -69,19 +69,22 @@ def clocks(inputs: Inputs) -> Iterator[Problem]:
 def listeners(inputs: Inputs) -> Iterator[Problem]:
     """No other program listens on the ports."""
     settings = inputs["settings"]
+    ports = settings["slurm_ports"]
+    # By port: the program that may listen, the unit that listens by another name, and the variable.
     expected = {
-        str(settings["slurm_ports"]["slurmctld"]): ("slurmctld", "slurm_ports.slurmctld"),
-        str(settings["slurm_ports"]["slurmd"]): ("slurmd", "slurm_ports.slurmd"),
-        str(settings["slurm_ports"]["slurmdbd"]): ("slurmdbd", "slurm_ports.slurmdbd"),
-        str(settings["slurm_rest_port"]): ("slurmrestd", "slurm_rest_port"),
+        str(ports["slurmctld"]): ("slurmctld", "slurmctld", "slurm_ports.slurmctld"),
+        str(ports["slurmd"]): ("slurmd", "slurmd", "slurm_ports.slurmd"),
+        str(ports["slurmdbd"]): ("slurmdbd", "slurmdbd", "slurm_ports.slurmdbd"),
+        # Slurmrestd itself listened before it had a front.
+        str(settings["slurm_rest_port"]): ("slurmrestd", "slurmrestd-front", "slurm_rest_port"),
     }
     for host, facts in seen(inputs):
         for port, program in (facts.get("ports") or {}).items():
             if port not in expected:
                 continue
-            daemon, variable = expected[port]
-            running = (facts.get("services") or {}).get(daemon) == "active"
-            if program != daemon and not (program in ("?", "systemd") and running):
+            daemon, unit, variable = expected[port]
+            running = (facts.get("services") or {}).get(unit) == "active"
+            if program != daemon and not (program in ("?", "systemd", "haproxy") and running):
                 holder = "another program" if program == "?" else program
                 if program == "sackd":
                     yield Problem(

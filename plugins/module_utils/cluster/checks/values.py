@@ -32,6 +32,7 @@ _CONTROL = re.compile(f"[{CONTROL}]")
 _WORD = re.compile(rf"[{CONTROL}\s\"#\\]")
 _GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SECRET = re.compile("pass", re.IGNORECASE)
+_FILE = re.compile(r"/[A-Za-z0-9/._@+-]+")
 
 
 def _is_listen_address(text: str) -> bool:
@@ -57,6 +58,26 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         _is_listen_address,
         "is neither an address nor a host name",
         "write one address, without a port; 0.0.0.0 is all of the host",
+    ),
+    "slurmrestd_max_connections": (
+        lambda text: not text.isdigit() or 10 <= int(text) <= 100_000,
+        "is not a number of connections",
+        "write a number from 10 to 100000",
+    ),
+    "slurmrestd_socket": (
+        _FILE.fullmatch,
+        "is not the path of a socket",
+        "write an absolute path of letters, digits and ._@+-",
+    ),
+    "slurmrestd_tls_certificate": (
+        lambda text: not text or _FILE.fullmatch(text),
+        "is not the path of a file",
+        "write an absolute path of letters, digits and ._@+-",
+    ),
+    "slurmrestd_conf": (
+        lambda text: "SLURMRESTD_LISTEN" not in text,
+        "sets SLURMRESTD_LISTEN, and the front alone listens for clients",
+        "remove it, and use slurmrestd_socket, slurm_rest_port and slurmrestd_listen_address",
     ),
 }
 

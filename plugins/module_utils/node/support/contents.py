@@ -40,7 +40,16 @@ FILES = (
     "/var/lib/trainwright/record.json",
 )
 LOGS = ("/var/log/slurm/*", "/var/log/slurm-llnl/*", "/var/log/munge/*", "/var/log/mysql/*.err")
-UNITS = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "sackd", "munge", "mariadb")
+UNITS = (
+    "slurmctld",
+    "slurmdbd",
+    "slurmd",
+    "slurmrestd",
+    "slurmrestd-front",
+    "sackd",
+    "munge",
+    "mariadb",
+)
 
 NODE_COMMANDS: dict[str, tuple[str, ...]] = {
     "uname": ("uname", "-a"),

@@ -34,6 +34,7 @@ API_VERSIONS = tuple(f"v0.0.{number}" for number in range(45, 36, -1))
 MANY_NODES = (24, 11)
 _TIMEOUT = 60.0  # seconds
 _REFUSED = (401, 511)
+_NO_SLURMRESTD = (502, 503, 504)  # of a proxy
 _NOT_CHANGED = 304  # what was to be removed is not there
 _UNSPECIFIED = "Unspecified error"
 # slurmrestd's answer when a query finds nothing; older ones return an error (ESLURM_REST_EMPTY_RESULT).
@@ -236,6 +237,11 @@ class Rest:
         if isinstance(document, str):
             if status == 403:
                 raise self._refused(what, f"HTTP {status}")
+            if status in _NO_SLURMRESTD:
+                raise SlurmError(
+                    "down",
+                    f"{what}: HTTP {status}, nothing answers behind the proxy -> see systemctl status slurmrestd there",
+                )
             raise messages.classify(f"HTTP {status} {said}", what, who=self.user)
         if said and method != "POST" and _NOTHING.search(said):
             return {**document, "errors": []}

@@ -16,12 +16,14 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit import samples
+
 ROOT = Path(__file__).resolve().parents[4]
 FILTERS = FilterModule().filters()
 expand, compress, intersect, subtract = (
     FILTERS[f"hostlist_{name}"] for name in ("expand", "compress", "intersect", "subtract")
 )
-THOROUGH = settings(max_examples=10_000, deadline=None)
+THOROUGH = settings(max_examples=samples.MANY, deadline=None)
 
 NUMBERS = ("", "0", "1", "2", "3", "9", "10", "11", "99", "100", "00", "01", "02", "010", "0009")
 NAMES = [

@@ -12,9 +12,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import rec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit import samples
+
 # The cases are made of few integers each: that is what 10,000 of them cost little time with.
-MANY = settings(max_examples=10_000, deadline=None)
-SOME = settings(max_examples=2_000, deadline=None)
+MANY = settings(max_examples=samples.MANY, deadline=None)
+SOME = settings(max_examples=samples.MANY // 5, deadline=None)
 PREFIXES = ("c", "gpu-", "n.rack1-", "a1b", "", "login")
 NUMBERS = (*range(13), *range(95, 106), 998, 999, 1000, 12345)
 PLAIN_HOSTS = ("login", "login-a", "c", "x.y")

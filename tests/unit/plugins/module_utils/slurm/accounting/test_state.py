@@ -17,6 +17,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit import samples
+
 # sacctmgr -nP show ..., with the columns that the planner asks for.
 SHOWN = {
     "cluster": "demo|127.0.0.1\n",
@@ -368,7 +370,7 @@ OPTION_VALUES = st.one_of(
 )
 
 
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=samples.MANY, deadline=None)
 @given(OPTION_VALUES)
 def test_what_is_set_is_what_was_wanted(option: tuple[str, t.Any]) -> None:
     """The text for sacctmgr means the value that it was made of."""
@@ -378,7 +380,7 @@ def test_what_is_set_is_what_was_wanted(option: tuple[str, t.Any]) -> None:
     )
 
 
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=samples.MANY, deadline=None)
 @given(st.integers(1, 4), st.text("ab|\n", max_size=40))
 def test_rows_are_the_lines_with_all_columns(width: int, text: str) -> None:
     """Whatever else sacctmgr prints among them is left out."""

@@ -288,7 +288,9 @@ def test_what_22_05_does_not_say_is_asked_of_the_database(
 
 
 def test_text_that_is_no_document_is_an_error(serve: Serve) -> None:
-    assert "HTTP 502 Bad Gateway" in str(failing(serve, 502, "Bad Gateway"))
+    assert "HTTP 500 Bad" in str(failing(serve, 500, "Bad"))
+    error = failing(serve, 503, "<html>")
+    assert error.kind == "down" and "HTTP 503, nothing answers behind the proxy" in str(error)
     assert failing(serve, 404, NO_PATH).kind == "impossible"
 
 

@@ -13,6 +13,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors imp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit import samples
+
 # What people write: any case, blanks, quotes, comments at the end, continued lines, no line end.
 STOCK = [
     "",
@@ -58,7 +60,7 @@ def rest(text: str, change: edits.Change) -> list[str]:
     return [raw.rstrip("\r\n\\ ") for raw in rows if raw.strip("\r\n\\ ")]
 
 
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=samples.MANY, deadline=None)
 @given(st.text('A=b \\#"\n\r', max_size=16))
 @example("A=1 \\")
 @example("A=\\\n")
@@ -71,7 +73,7 @@ def test_the_lines_of_a_text_are_the_text(text: str) -> None:
         assert all(part == part[-1] or part[0] == "\\" for part in taken)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=samples.MANY // 10, deadline=None)
 @given(texts())
 def test_editing_nothing_changes_nothing(text: str) -> None:
     assert edits.edit(text, []) == text
@@ -85,7 +87,7 @@ def test_editing_nothing_changes_nothing(text: str) -> None:
     assert edits.edit(text, same) == text
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=samples.MANY // 10, deadline=None)
 @given(texts(), st.sampled_from(SETTINGS), st.sampled_from([*VALUES, None]))
 @example("Prolog=/a \\", "KillWait", "1")
 @example("MaxJobCount=1 \\\n", "KillWait", "1")
@@ -108,7 +110,7 @@ def test_exactly_one_option_changes(text: str, name: str, value: str | None) -> 
     assert edits.edit(made, [change]) == made
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=samples.MANY // 10, deadline=None)
 @given(texts(), st.lists(st.sampled_from(["a", "b(10.0.0.1)", "c", "d"]), unique=True))
 def test_an_option_of_several_lines_becomes_the_list(text: str, hosts: list[str]) -> None:
     change = edits.Setting("SlurmctldHost", tuple(hosts) or None)
@@ -128,7 +130,7 @@ OPTIONS: list[dict[str, str | None]] = [
 ]
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=samples.MANY // 10, deadline=None)
 @given(texts(), st.sampled_from(NODES), st.booleans(), st.sampled_from(OPTIONS))
 def test_exactly_the_named_nodes_change(
     text: str, names: str, present: bool, options: dict[str, str | None]
@@ -169,7 +171,7 @@ def test_exactly_the_named_nodes_change(
     assert edits.edit(made, [change]) == made
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=samples.MANY // 10, deadline=None)
 @given(
     texts(),
     st.sampled_from([("PartitionName", "batch"), ("PartitionName", "new"), ("NodeSet", "fast")]),
