@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bad_input import CASES, Case
+from tests.unit.bad_values import MOVES
 
 from .conftest import Converged
 from .site import Run, Site, tail
@@ -96,6 +97,11 @@ WRITTEN = {
     "account-name",
     "too-little-disk",
     "controller-away",
+    # services of a live cluster that would move
+    "database-moved",
+    "database-removed",
+    "database-turned-external",
+    "controller-replaced",
 }
 # The fault itself, of those that are about a host.
 FAULTS: dict[str, Callable[[Site], AbstractContextManager[object]]] = {
@@ -106,7 +112,7 @@ FAULTS: dict[str, Callable[[Site], AbstractContextManager[object]]] = {
         edited, host="ctl1", path="/var/lib/trainwright/record.json", expressions=["1 s/^/x/"]
     ),
 }
-CHOSEN = [case for case in CASES if case.id in WRITTEN | set(FAULTS)]
+CHOSEN = [case for case in (*CASES, *MOVES) if case.id in WRITTEN | set(FAULTS)]
 
 
 # --- the test -----------------------------------------------------------------------------------
