@@ -208,6 +208,15 @@ ansible_facts:
           description: AuthType, ClusterName, SlurmdSpoolDir and StateSaveLocation in slurm.conf.
           type: dict
           returned: always
+        service_hosts:
+          description:
+            - Where the services of the cluster are, by the slurm.conf that this host has, or that its slurmd
+              or sackd got from slurmctld. C(cluster) is ClusterName, C(controllers) the list of SlurmctldHost,
+              C(database) AccountingStorageHost where slurmdbd is used.
+            - C(storage_host) and C(storage_database) are StorageHost and StorageLoc of slurmdbd.conf.
+            - All are empty where the file is not there.
+          type: dict
+          returned: always
         clock_offset_s:
           description: Seconds by which this node's clock is ahead of the control node's.
           type: float

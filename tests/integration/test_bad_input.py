@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bad_input import CASES, Case
+from tests.unit.bad_values import MOVES
 
 from .conftest import Converged
 from .site import Run, Site, tail
@@ -97,6 +98,11 @@ WRITTEN = {
     "account-name",
     "too-little-disk",
     "controller-away",
+    # services of a live cluster that would move
+    "database-moved",
+    "database-removed",
+    "database-turned-external",
+    "controller-replaced",
 }
 # The fault itself, of those that are about a host.
 FAULTS: dict[str, Callable[[Site], AbstractContextManager[object]]] = {
@@ -109,7 +115,7 @@ FAULTS: dict[str, Callable[[Site], AbstractContextManager[object]]] = {
 }
 # One run finds these, and is told of all of them.
 TOGETHER = ("user-with-another-uid", "port-taken", "firewall")
-CHOSEN = [case for case in CASES if case.id in WRITTEN | set(FAULTS)]
+CHOSEN = [case for case in (*CASES, *MOVES) if case.id in WRITTEN | set(FAULTS)]
 
 
 # --- the test -----------------------------------------------------------------------------------

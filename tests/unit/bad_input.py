@@ -35,6 +35,10 @@ class Inventory:
         """Put hosts into a group, after those that are in it."""
         self.groups.setdefault(group, {}).setdefault("hosts", {}).update(dict.fromkeys(hosts))
 
+    def move(self, group: str, *hosts: str) -> None:
+        """Let a group have these hosts, and no others."""
+        self.groups[group] = {"hosts": dict.fromkeys(hosts)}
+
     def take_out(self, group: str) -> None:
         """Put a group beside slurm_cluster, and its hosts out of the one that would keep them in it."""
         del self.groups["slurm_pyxis"]

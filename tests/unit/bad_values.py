@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.bad_input import DATA, Case, Facts, found, partitions
+from tests.unit.bad_input import DATA, Case, Facts, Inventory, found, partitions
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJN6gxojK9sxz3PzNRmyU61mp5y dora@laptop"
 
@@ -58,6 +58,55 @@ def no_such_group(facts: Facts) -> None:
     facts["c1"]["groups"]["docker"] = None
 
 
+def old_controller_away(facts: Facts) -> None:
+    """login1 is a machine without a configuration, and the controller is off."""
+    facts.pop("ctl1")
+    facts["login1"].update(service_hosts={}, services={})
+
+
+def two_controllers(facts: Facts) -> None:
+    for host in facts.values():
+        host["service_hosts"]["controllers"] = ["ctl1(10.89.10.11)", "login1(10.89.10.21)"]
+
+
+def without_host(inventory: Inventory, host: str) -> None:
+    """Take a host out of the inventory, and put login1 in its place."""
+    del inventory.hosts[host]
+    for name, group in inventory.groups.items():
+        if host in group["hosts"]:
+            inventory.move(name, "login1")
+
+
+# What needs more than another line in the inventory: services of a live cluster that change their host.
+MOVES = [
+    Case("database-moved", "inventory", "group slurm_database",
+         "is login1, but slurmdbd of the running cluster is on ctl1: .* empty database", "write ctl1 into the group",
+         inventory=lambda inv: inv.move("slurm_database", "login1")),
+    Case("database-removed", "inventory", "group slurm_database",
+         "is empty, but slurmdbd of the running cluster is on ctl1", "follow docs/move_services.md",
+         inventory=lambda inv: inv.groups.pop("slurm_database")),
+    Case("database-turned-external", "cluster", "mariadb_external.host",
+         "in slurm_acct_db of db1, but slurmdbd on ctl1 has them in slurm_acct_db of localhost",
+         "write mariadb_external: {} again", {"mariadb_external": {"host": "db1", "password": "secret"}}),
+    Case("controller-replaced", "inventory", "group slurm_controller",
+         "is login1, but slurmctld of the running cluster is on ctl1: it would run on",
+         "slurm_allow_service_move: true", inventory=lambda inv: inv.move("slurm_controller", "login1")),
+    Case("controller-replaced-and-gone", "inventory", "group slurm_controller",
+         r"is login1, but slurmctld of the running cluster is on ctl1 \(as c\[1-2\] reports\)", "write ctl1 into",
+         inventory=lambda inv: without_host(inv, "ctl1"), facts=old_controller_away, record=lambda _text: ""),
+    Case("another-primary", "inventory", "group slurm_controller",
+         "is login1, then ctl1, but .* on ctl1: both would run as the primary", "write ctl1 into the group",
+         {"slurm_state_save_location": "/shared/slurmctld"},
+         inventory=lambda inv: inv.move("slurm_controller", "login1", "ctl1")),
+    Case("controllers-swapped", "inventory", "group slurm_controller",
+         "is login1, then ctl1, but .* on ctl1, then login1: both would", "write ctl1, login1 into",
+         {"slurm_state_save_location": "/shared/slurmctld"}, facts=two_controllers,
+         inventory=lambda inv: inv.move("slurm_controller", "login1", "ctl1")),
+    Case("backup-removed", "inventory", "group slurm_controller", "the backup would run on, and take over",
+         "follow docs/move_services.md", facts=two_controllers),
+    Case("slurmctld-left-behind", "c2", "group slurm_controller", "^slurmctld runs on this host, which is not in",
+         "systemctl disable --now slurmctld", facts=found("c2", services={"slurmctld": "active"})),
+]  # fmt: skip
 VALUES = [
     # what took a whole cluster down after a green run
     Case("plugin-that-does-not-exist", "c[1-2],ctl1", "slurm_conf.ProctrackType",

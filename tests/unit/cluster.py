@@ -71,6 +71,7 @@ def node_facts(host: str, address: str, **changes: t.Any) -> dict[str, t.Any]:
         "ssh_host_key": f"ssh-ed25519 {host}",
         "services": dict.fromkeys(SERVICES, "absent"),
         "slurmd_running_conf": {},
+        "service_hosts": {},
         "clock_offset_s": 0.1,
         "clock_error_s": 0.1,
     }

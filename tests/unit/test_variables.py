@@ -181,6 +181,13 @@ def moved(given: t.Any) -> None:
     given["record"] = {**build_model(inputs(2))["record"], "cluster": "old"}
 
 
+def service_moved(given: t.Any) -> None:
+    """A running cluster whose database the inventory moves."""
+    conf = {"controllers": ["ctl"], "database": "10.0.0.2"}
+    given["facts"]["ctl"].update(services={"slurmctld": "active"}, service_hosts=conf)
+    given["groups"]["slurm_database"] = ["login1"]
+
+
 # Variable -> (what else the inputs need, the variable's value); the model differs, and nothing is refused.
 IN_MODEL: dict[str, tuple[Change, Change]] = {
     **{
@@ -232,6 +239,7 @@ IN_PREFLIGHT: dict[str, tuple[Change, Change]] = {
     "slurm_max_clock_skew": (fact("clock_offset_s", 30), setting("slurm_max_clock_skew", 10)),
     "slurm_min_memory_mb": (nothing, setting("slurm_min_memory_mb", 9000)),
     "slurm_allow_state_move": (moved, setting("slurm_allow_state_move", True)),
+    "slurm_allow_service_move": (service_moved, setting("slurm_allow_service_move", True)),
     "slurm_min_disk_mb": (nothing, setting("slurm_min_disk_mb", 99000)),
 }
 

@@ -108,25 +108,32 @@ def controller_parameters(model: Model) -> list[str]:
     return words
 
 
+def storage_of(settings: Settings) -> tuple[str, str]:
+    """Return (server, name) of slurmdbd's database."""
+    external = settings.get("mariadb_external") or {}
+    name = external.get("database") or settings.get("mariadb_database") or "slurm_acct_db"
+    return str(external.get("host") or "localhost"), str(name)
+
+
 def slurmdbd_conf(model: Model, inputs: Inputs) -> Pairs:
     """Return the computed settings of slurmdbd.conf, without the password."""
     database = model["database"]
     if not database:
         return []
     settings = inputs["settings"]
-    storage = settings.get("mariadb_external") or {}
-    user = storage.get("user") or settings.get("mariadb_user") or "slurm"
-    name = storage.get("database") or settings.get("mariadb_database") or "slurm_acct_db"
+    external = settings.get("mariadb_external") or {}
+    user = external.get("user") or settings.get("mariadb_user") or "slurm"
+    server, name = storage_of(settings)
     return [
         ["AuthType", f"auth/{model['auth_type']}"],
         ["AuthAltParameters", f"jwt_key={model['config_dir']}/jwt_hs256.key"],
         ["DbdHost", database["name"]],
         ["DbdAddr", database["address"]],
         ["DbdPort", str(model["ports"]["slurmdbd"])],
-        ["StorageHost", str(storage.get("host") or "localhost")],
-        ["StoragePort", str(storage.get("port") or 3306)],
+        ["StorageHost", server],
+        ["StoragePort", str(external.get("port") or 3306)],
         ["StorageUser", str(user)],
-        ["StorageLoc", str(name)],
+        ["StorageLoc", name],
     ]
 
 

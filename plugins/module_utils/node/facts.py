@@ -151,6 +151,28 @@ def slurm_conf_values(text: str, keys: tuple[str, ...] = CONF_KEYS) -> dict[str,
     return values
 
 
+def service_hosts(slurm_conf: str, slurmdbd_conf: str) -> dict[str, object]:
+    """Where the services of the cluster are, by its configuration files; without slurm.conf only the storage.
+
+    controllers are written as SlurmctldHost is, the primary first. Passwords are not read.
+    """
+    found = slurm_conf_values(
+        slurm_conf, ("AccountingStorageHost", "AccountingStorageType", "ClusterName")
+    )
+    storage = slurm_conf_values(slurmdbd_conf, ("StorageHost", "StorageLoc"))
+    uses_database = found.get("AccountingStorageType") == "accounting_storage/slurmdbd"
+    lines = re.findall(
+        r"^[ \t]*SlurmctldHost[ \t]*=[ \t]*([^\s#]+)", slurm_conf, re.IGNORECASE | re.MULTILINE
+    )
+    return {
+        "cluster": found.get("ClusterName", ""),
+        "controllers": lines,
+        "database": found.get("AccountingStorageHost", "localhost") if uses_database else "",
+        "storage_host": storage.get("StorageHost", ""),
+        "storage_database": storage.get("StorageLoc", ""),
+    }
+
+
 def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
     """Values of `srun --mpi=` on this host: the MPI plugins in Slurm's plugin directory, such as ["pmi2"]."""
     pattern = os.path.join(root, plugin_dir.lstrip("/"), "mpi_*.so") if plugin_dir else ""
@@ -343,6 +365,7 @@ def gather(
     first = default_interface(root)
     pairs.sort(key=lambda pair: pair[0] != first)
     mountinfo = read("/proc/self/mountinfo")
+    own_conf = read(os.path.join(places["config_dir"], "slurm.conf"))
     tmp = os.statvfs("/tmp")
     facts: dict[str, object] = {
         "hostname": uname.nodename.partition(".")[0],
@@ -365,8 +388,11 @@ def gather(
         "files": present(files or [], places["plugin_dir"]),
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
-        "slurmd_running_conf": slurm_conf_values(
-            read(os.path.join(places["config_dir"], "slurm.conf"))
+        "slurmd_running_conf": slurm_conf_values(own_conf),
+        # slurmd and sackd keep what they have from slurmctld.
+        "service_hosts": service_hosts(
+            own_conf or read("/run/slurm/conf/slurm.conf"),
+            read(os.path.join(places["config_dir"], "slurmdbd.conf")),
         ),
     }
     # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted.

@@ -19,6 +19,7 @@ from . import (
     hosts,
     installation,
     inventory,
+    moves,
     network,
     nodes,
     partitions,
@@ -48,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
     *accounting.CHECKS,
     *users.CHECKS,
     *storage.CHECKS,
+    *moves.CHECKS,
     *database.CHECKS,
 )
 

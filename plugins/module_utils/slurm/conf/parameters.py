@@ -313,6 +313,7 @@ RESTART: tuple[tuple[str, str | None, str | None, str, str], ...] = (
     ("SlurmdUser", None, None, "restart_slurmd", "a process keeps its user [ours]"),
     # Before 23.11, reconfigure read the files again inside the running process.
     ("AccountingStorageEnforce", None, "23.11", "restart_slurmctld", _MAN),
+    ("AccountingStorageHost", None, "23.11", "restart_slurmctld", _ONCE),
     ("AccountingStorageType", None, "23.11", "restart_slurmctld", _ONCE),
     ("AcctGatherEnergyType", None, "23.11", "restart_slurmd", _ONCE),
     ("AcctGatherFilesystemType", None, "23.11", "restart_slurmd", _ONCE),

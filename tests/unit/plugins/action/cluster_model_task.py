@@ -108,6 +108,8 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
 
     def slurp(module_name: str, **_more: t.Any) -> dict[str, t.Any]:
         assert module_name == "ansible.legacy.slurp"
+        if not given["record"]:
+            return {"failed": True, "msg": "file not found: record.json"}
         return {"content": base64.b64encode(given["record"].encode()).decode()}
 
     action._execute_module = slurp

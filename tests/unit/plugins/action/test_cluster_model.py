@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bad_input import CASES, ELSEWHERE, Case
-from tests.unit.bad_values import VALUES
+from tests.unit.bad_values import MOVES, VALUES
 from tests.unit.plugins.action.cluster_model_task import ROOT, Process
 
 RECORDED = ROOT / "tests" / "fixtures" / "cluster"
@@ -91,7 +91,7 @@ def test_what_the_packages_lack_is_refused_in_their_words(process: Process, tmp_
 
 @pytest.mark.parametrize(
     "case",
-    [case for case in (*CASES, *VALUES) if case.id not in ELSEWHERE],
+    [case for case in (*CASES, *VALUES, *MOVES) if case.id not in ELSEWHERE],
     ids=lambda case: case.id,
 )
 def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> None:
@@ -117,7 +117,7 @@ def test_an_inventory_that_failed_is_refused_with_limit_too(
 
 def test_kinds_are_many() -> None:
     """Each case is another kind, by its name and by its message."""
-    cases = [*CASES, *VALUES]
+    cases = [*CASES, *VALUES, *MOVES]
     assert len({case.id for case in cases}) == len(cases) >= 120
     assert len({(case.variable, case.what) for case in cases}) == len(cases)
     assert {case.id for case in CASES} >= ELSEWHERE

@@ -158,6 +158,21 @@ def test_slurm_conf_keys_know_no_case():
     }
 
 
+def test_hosts_of_the_services():
+    slurm = "clustername=demo\nSlurmctldHost=a(10.0.0.1) # primary\nslurmctldhost = b\n#SlurmctldHost=c\n"
+    database = "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=d\n"
+    slurmdbd = "StorageHost=localhost\nStoragePass=secret\nStorageLoc=slurm_acct_db\n"
+    assert facts.service_hosts(slurm + database, slurmdbd) == {
+        "cluster": "demo",
+        "controllers": ["a(10.0.0.1)", "b"],
+        "database": "d",
+        "storage_host": "localhost",
+        "storage_database": "slurm_acct_db",
+    }
+    assert facts.service_hosts(slurm + "AccountingStorageHost=d", "")["database"] == ""
+    assert not any(facts.service_hosts("", "").values())
+
+
 def test_slurm_that_is_not_ours_is_found(tmp_path):
     put(tmp_path, "opt/slurm/sbin/slurmd")
     put(tmp_path, "opt/slurm/etc/slurm.conf")

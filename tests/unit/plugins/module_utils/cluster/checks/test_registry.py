@@ -30,6 +30,7 @@ from . import (
     test_hosts,
     test_installation,
     test_inventory,
+    test_moves,
     test_nodes,
     test_partitions,
     test_shape,
@@ -56,7 +57,7 @@ from .cases import (
 
 TABLES = (
     *(test_accounting, test_database, test_hosts, test_installation, test_inventory, test_nodes),
-    *(test_partitions, test_shape, test_slurm, test_storage, test_users),
+    *(test_moves, test_partitions, test_shape, test_slurm, test_storage, test_users),
 )
 
 

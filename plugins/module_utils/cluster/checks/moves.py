@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Services of a live cluster stay on their hosts: a change of a group does not move their data, or stop the old one.
+
+slurm.conf of a controller says where they are. A new controller does not have it, but the nodes have what they got
+from the old one.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...slurm.hostlist import fold
+from ..conf import storage_of
+from ..inputs import (
+    CLUSTER,
+    INVENTORY,
+    Problem,
+    fold_hosts,
+    given_addresses,
+    is_true,
+    members,
+    name_of,
+    node_address,
+    seen,
+    short_name,
+)
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..inputs import Check, Inputs
+
+GUIDE = "docs/move_services.md"
+ALLOWED = "slurm_allow_service_move: true"
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Running(t.NamedTuple):
+    """Where the services of the running cluster are, and the hosts that report it."""
+
+    controllers: list[str]  # as SlurmctldHost, the primary first
+    database: str  # "" where accounting is off
+    hosts: list[str]
+    by_nodes: bool  # only slurmd and sackd report it
+
+
+def _state(facts: dict[str, t.Any], *daemons: str) -> bool:
+    services = facts.get("services") or {}
+    return any(services.get(daemon) == "active" for daemon in daemons)
+
+
+def _running(inputs: Inputs) -> Running | None:
+    """Return where the services are, None for a new cluster."""
+    controllers = members(inputs, "slurm_controller")
+    known = [(host, facts, facts.get("service_hosts") or {}) for host, facts in seen(inputs)]
+    known = [item for item in known if item[2].get("controllers")]
+    with_record = [
+        item
+        for host in controllers
+        for item in known
+        if item[0] == host and (inputs["record"] or _state(item[1], "slurmctld"))
+    ]
+    others = [item for item in known if _state(item[1], "slurmctld")]
+    # Nodes may have been those of another cluster.
+    nodes = [
+        item
+        for item in known
+        if _state(item[1], "slurmd", "sackd")
+        and item[2].get("cluster") == inputs["settings"]["slurm_cluster_name"]
+    ]
+    for found in (with_record[:1], others[:1], nodes):
+        if found:
+            first = found[0][2]
+            return Running(
+                list(first["controllers"]),
+                str(first.get("database") or ""),
+                [
+                    host
+                    for host, _facts, conf in found
+                    if conf["controllers"] == first["controllers"]
+                ],
+                found is nodes,
+            )
+    return None
+
+
+def _is_host(inputs: Inputs, host: str, written: str) -> bool:
+    """Tell whether a host of the inventory is what slurm.conf names, as NAME, ADDRESS or NAME(ADDRESS)."""
+    name, _bracket, address = written.rstrip(")").partition("(")
+    facts = inputs["facts"].get(host) or {}
+    names = {name_of(inputs, host), short_name(host), str(facts.get("hostname") or "")}
+    addresses = {node_address(inputs, host), *given_addresses(inputs, host)}
+    addresses |= set(facts.get("addresses") or [])
+    words = {short_name(name), name, address} - {""}
+    return bool(words & {*names, *addresses, host})
+
+
+def _called(inputs: Inputs, written: str) -> str:
+    """Return the inventory's name of what slurm.conf names; that itself where the inventory does not have it."""
+    hosts = members(inputs, "slurm_cluster")
+    known = next((host for host in hosts if _is_host(inputs, host, written)), "")
+    return known or written.partition("(")[0]
+
+
+def _remedy(variable: str, old: str) -> str:
+    return f"write {old} into the {variable} again, or follow {GUIDE} and then write {ALLOWED}"
+
+
+def controllers(inputs: Inputs) -> Iterator[Problem]:
+    """The primary stays the primary, and a backup leaves only when it is stopped."""
+    running, group = _running(inputs), members(inputs, "slurm_controller")
+    if not running or not group or is_true(inputs["settings"]["slurm_allow_service_move"]):
+        return
+    variable, old = "group slurm_controller", running.controllers
+    if len(old) == len(group) == 1 and _state(inputs["facts"].get(group[0]) or {}, "slurmctld"):
+        return  # under whatever name its slurm.conf has
+    names = [_called(inputs, text) for text in old]
+    live = "slurmctld of the running cluster is on " + ", then ".join(names)
+    if running.by_nodes:
+        live += f" (as {fold_hosts(running.hosts)} reports)"
+    remedy = _remedy(variable, ", ".join(names))
+    gone = [text for text in old if not any(_is_host(inputs, host, text) for host in group)]
+    if old[0] in gone:
+        what = f"is {', '.join(group)}, but {live}: it would run on, and its jobs, keys and records would stay there"
+        yield Problem(INVENTORY, variable, what, remedy)
+    elif gone:
+        what = f"is {', '.join(group)}, but {live}: the backup would run on, and take over with the old configuration"
+        yield Problem(INVENTORY, variable, what, remedy)
+    elif not _is_host(inputs, group[0], old[0]):
+        what = f"is {', then '.join(group)}, but {live}: both would run as the primary"
+        yield Problem(INVENTORY, variable, what, remedy)
+    elif running.by_nodes and group[0] in inputs["facts"] and not inputs["record"]:
+        yield Problem(
+            group[0],
+            "/var/lib/trainwright/record.json",
+            f"this host has neither the record nor slurm.conf, but {fold(running.hosts)} run under its slurmctld:"
+            " the cluster would start without its jobs, keys and nodes",
+            f"restore the host from its backup ({GUIDE}), or write {ALLOWED}",
+        )
+
+
+def database(inputs: Inputs) -> Iterator[Problem]:
+    """slurmdbd stays where it is, with its database."""
+    running, group = _running(inputs), members(inputs, "slurm_database")
+    if (
+        not running
+        or not running.database
+        or is_true(inputs["settings"]["slurm_allow_service_move"])
+    ):
+        return
+    variable, old = "group slurm_database", running.database
+    if old in _LOCAL:
+        old = running.controllers[0]
+    name = _called(inputs, old)
+    if not group:
+        yield Problem(
+            INVENTORY,
+            variable,
+            f"is empty, but slurmdbd of the running cluster is on {name}: accounting and its limits would end, while"
+            " slurmdbd and its database run on",
+            _remedy(variable, name),
+        )
+    elif not any(
+        _is_host(inputs, host, old) or _state(inputs["facts"].get(host) or {}, "slurmdbd")
+        for host in group
+    ):
+        yield Problem(
+            INVENTORY,
+            variable,
+            f"is {', '.join(group)}, but slurmdbd of the running cluster is on {name}: the new one would start with an"
+            " empty database, which slurmctld refuses (CLUSTER ID MISMATCH)",
+            _remedy(variable, name),
+        )
+    else:
+        yield from _storage(inputs, group)
+
+
+def _storage(inputs: Inputs, hosts: list[str]) -> Iterator[Problem]:
+    """slurmdbd keeps its server and its database."""
+    settings = inputs["settings"]
+    own = {str(key).lower(): value for key, value in (settings.get("slurmdbd_conf") or {}).items()}
+    host, name = storage_of(settings)
+    host, name = str(own.get("storagehost") or host), str(own.get("storageloc") or name)
+    external = bool(settings.get("mariadb_external"))
+    for where in hosts:
+        conf = (inputs["facts"].get(where) or {}).get("service_hosts") or {}
+        old_host, old_name = conf.get("storage_host"), conf.get("storage_database")
+        if not old_host:
+            continue
+        moved = old_host.lower() != host.lower() and not {old_host, host} <= set(_LOCAL)
+        if not moved and (not old_name or old_name == name):
+            continue
+        if "storagehost" in own or "storageloc" in own:
+            variable = "slurmdbd_conf." + ("StorageHost" if moved else "StorageLoc")
+        elif external:
+            variable = "mariadb_external." + ("host" if moved else "database")
+        else:
+            variable = "mariadb_external" if moved else "mariadb_database"
+        again = old_host if moved else old_name
+        if variable == "mariadb_external.host" and old_host in _LOCAL:
+            again = "mariadb_external: {}"
+        yield Problem(
+            CLUSTER,
+            variable,
+            f"the records would be in {name} of {host}, but slurmdbd on {where} has them in {old_name} of {old_host}:"
+            " it would start with an empty database, which slurmctld refuses (CLUSTER ID MISMATCH)",
+            f"write {again} again, or follow {GUIDE} and then write {ALLOWED}",
+        )
+
+
+def left_behind(inputs: Inputs) -> Iterator[Problem]:
+    """A host that left its group does not run the daemon of that group any more."""
+    reported = " ".join(
+        str(problem) for check in (controllers, database) for problem in check(inputs)
+    )
+    for daemon, group in (("slurmctld", "slurm_controller"), ("slurmdbd", "slurm_database")):
+        ours = members(inputs, group)
+        for host, facts in seen(inputs):
+            if not ours and group == "slurm_controller":
+                continue
+            if host in ours or not _state(facts, daemon) or f"group {group}" in reported:
+                continue
+            yield Problem(
+                host,
+                f"group {group}",
+                f"{daemon} runs on this host, which is not in the group",
+                f"put the host into {group}, or stop it there: systemctl disable --now {daemon} ({GUIDE})",
+            )
+
+
+CHECKS: tuple[Check, ...] = (controllers, database, left_behind)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Services of a live cluster that would move are refused, and what is no move is not."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
+from tests.unit.cluster import inputs
+
+from .cases import MOUNT, Case, assert_refused, each
+
+EXTERNAL = {"host": "db9", "password": "x"}
+
+
+def running(
+    *controllers: str, database: str = "10.0.0.2", active: str = "ctl", **more: t.Any
+) -> t.Any:
+    """Return the inputs of a cluster whose slurm.conf names these hosts; slurmctld runs on one of them."""
+    given = inputs(2, slurm_state_save_location="/shared/state", cluster_mounts=[MOUNT], **more)
+    conf = {
+        "cluster": "cluster",
+        "controllers": list(controllers or ["ctl(10.0.0.2)"]),
+        "database": database,
+        "storage_host": "",
+        "storage_database": "",
+    }
+    for host, facts in given["facts"].items():
+        facts["service_hosts"] = dict(conf)
+        daemon = "slurmd" if host.startswith("c") and host != "ctl" else "sackd"
+        facts["services"] = {daemon: "active"}
+    given["facts"]["ctl"]["services"] = {active and "slurmctld": "active", "slurmdbd": "active"}
+    given["facts"]["ctl"]["service_hosts"].update(
+        storage_host="localhost", storage_database="slurm_acct_db"
+    )
+    given["record"] = {"cluster": "cluster", "nodes": {}}
+    return given
+
+
+def group(name: str, *hosts: str, given: t.Any = None) -> t.Any:
+    """Return the inputs of a running cluster with other hosts in a group."""
+    given = given or running()
+    given["groups"][name] = list(hosts)
+    return given
+
+
+def replaced(gone: bool, **facts: t.Any) -> t.Any:
+    """Return the inputs where login1 is the controller; the old one is gone, or does something else."""
+    given = group("slurm_controller", "login1")
+    given["record"] = {}
+    given["facts"]["login1"]["service_hosts"] = {}
+    if gone:
+        for hosts in (*given["groups"].values(), given["hosts_in_run"]):
+            if "ctl" in hosts:
+                hosts.remove("ctl")
+        del given["facts"]["ctl"]
+        given["groups"]["slurm_database"] = []
+    for host, changes in facts.items():
+        given["facts"][host].update(changes)
+    return given
+
+
+def reinstalled() -> t.Any:
+    given = running()
+    given["record"] = {}
+    given["facts"]["ctl"].update(service_hosts={}, services={})
+    return given
+
+
+def stopped() -> t.Any:
+    """slurmctld of the only controller does not run; its slurm.conf and the record say what it was."""
+    return group("slurm_database", "login1", given=running(active=""))
+
+
+TWO = ("ctl(10.0.0.2)", "login1(10.0.0.3)")
+CASES: list[Case] = [
+    ("database moved", group("slurm_database", "login1"), "inventory", "group slurm_database",
+     "is login1, but slurmdbd of the running cluster is on ctl: the new one would start with an empty database",
+     "write ctl into the group slurm_database again, or follow docs/move_services.md"),
+    ("database moved while slurmctld is down", stopped(), "inventory", "group slurm_database", "is on ctl",
+     "slurm_allow_service_move: true"),
+    ("database removed", group("slurm_database"), "inventory", "group slurm_database",
+     "is empty, but slurmdbd of the running cluster is on ctl: accounting and its limits would end", "write ctl into"),
+    ("database of a host outside the inventory", group("slurm_database", "login1", given=running(database="10.9.9.9")),
+     "inventory", "group slurm_database",
+     "is on 10.9.9.9", "write 10.9.9.9 into"),
+    ("database turned external", running(mariadb_external=EXTERNAL), "cluster", "mariadb_external.host",
+     "in slurm_acct_db of db9, but slurmdbd on ctl has them in slurm_acct_db of localhost",
+     "write mariadb_external: {} again"),
+    ("database renamed", running(mariadb_database="slurm2"), "cluster", "mariadb_database",
+     "in slurm2 of localhost, but", "write slurm_acct_db again"),
+    ("database by an option", running(slurmdbd_conf={"StorageHost": "db9"}), "cluster",
+     "slurmdbd_conf.StorageHost", "in slurm_acct_db of db9", "write localhost again"),
+    ("controller replaced", replaced(False), "inventory", "group slurm_controller",
+     "is login1, but slurmctld of the running cluster is on ctl: it would run on",
+     "write ctl into the group slurm_controller again"),
+    ("controller replaced and gone", replaced(True), "inventory", "group slurm_controller",
+     "is login1, but slurmctld of the running cluster is on ctl (as c[1-2] reports)", "docs/move_services.md"),
+    ("another primary", group("slurm_controller", "login1", "ctl"), "inventory", "group slurm_controller",
+     "is login1, then ctl, but slurmctld of the running cluster is on ctl: both would run as the primary",
+     "write ctl into"),
+    ("controllers swapped", group("slurm_controller", "login1", "ctl", given=running(*TWO)), "inventory",
+     "group slurm_controller", "is login1, then ctl, but slurmctld of the running cluster is on ctl, then login1",
+     "write ctl, login1 into"),
+    ("backup removed", group("slurm_controller", "ctl", given=running(*TWO, active="")), "inventory",
+     "group slurm_controller", "the backup would run on, and take over", "write ctl, login1 into"),
+    ("controller reinstalled", reinstalled(), "ctl", "/var/lib/trainwright/record.json",
+     "has neither the record nor slurm.conf, but c[1-2],login1 run under its slurmctld", "restore the host"),
+    ("slurmctld left behind", group("slurm_controller", "login1", given=running(slurm_allow_service_move=True)),
+     "ctl", "group slurm_controller", "slurmctld runs on this host, which is not in the group",
+     "systemctl disable --now slurmctld"),
+    ("slurmdbd left behind", group("slurm_database", "login1", given=running(slurm_allow_service_move=True)),
+     "ctl", "group slurm_database", "slurmdbd runs on this host", "systemctl disable --now slurmdbd"),
+]  # fmt: skip
+
+
+@each(CASES)
+def test_problem(case: Case) -> None:
+    """Each is refused by host and variable, with its remedy."""
+    assert_refused(case)
+
+
+@each([case for case in CASES if "left behind" not in case[0] and "and gone" not in case[0]])
+def test_it_is_one_problem(case: Case) -> None:
+    """The host that would keep the old daemon is not reported a second time."""
+    assert len(problems(case[1])) == 1
+
+
+def allowed(given: t.Any) -> t.Any:
+    given = copy.deepcopy(given)
+    given["settings"]["slurm_allow_service_move"] = "true"  # as -e gives it
+    given["facts"].get("ctl", {})["services"] = {}
+    return given
+
+
+def aliased() -> t.Any:
+    """slurm.conf of a site's own, with names that the inventory does not have."""
+    given = running("slurm-master", database="slurm-db.example.org")
+    given["record"] = {}
+    return given
+
+
+def of_another_cluster() -> t.Any:
+    given = replaced(True)
+    for host in ("c1", "c2", "login1"):
+        given["facts"][host]["service_hosts"] = {"cluster": "other", "controllers": ["x"]}
+    return given
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        running(),
+        running("ctl.example.org"),
+        running("ctl", database="localhost"),
+        running("ctl", database="ctl"),
+        running(database=""),  # accounting comes later
+        running(mariadb_external={}, slurmdbd_conf={"StorageHost": "127.0.0.1"}),
+        group("slurm_controller", "ctl", "login1"),  # a backup is added
+        group("slurm_controller", "ctl", "login1", given=running(*TWO)),
+        aliased(),
+        of_another_cluster(),
+        *(allowed(case[1]) for case in CASES if case[0] in ("database moved", "database removed", "backup removed",
+                                                            "controller replaced", "controller replaced and gone",
+                                                            "controllers swapped", "controller reinstalled")),
+    ],
+)  # fmt: skip
+def test_what_is_allowed(given: t.Any) -> None:
+    assert problems(given) == []
