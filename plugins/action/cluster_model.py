@@ -28,7 +28,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     Problem,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import RECORD_FORMAT
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record import (
+    RECORD_FORMAT,
+    checked,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
@@ -76,6 +80,35 @@ def as_declared(value: t.Any, option: dict[str, t.Any]) -> t.Any:
     return str(value) if is_number and option.get("type") in ("str", "path") else value
 
 
+def refusal(found: list[Problem], expected: t.Any) -> str:
+    """Return the message that ends the run. expected: given where this run has installed packages."""
+    noun = "problem" if len(found) == 1 else "problems"
+    when = "before anything was changed"
+    if expected:
+        when = "after the packages were installed, before anything was configured"
+    return f"{len(found)} {noun} found {when}:\n" + "\n".join(str(item) for item in found)
+
+
+def fact_problems(
+    host: str, facts: t.Mapping[str, t.Any], variables: t.Collection[str]
+) -> t.Iterator[Problem]:
+    """Yield why the facts of a host are not believed. variables: names that facts must not have."""
+    # Any module that ran there may have returned them, and Ansible prefers them to the inventory.
+    for name in sorted(facts.keys() & variables):
+        yield Problem(
+            host,
+            "facts",
+            f"{name} is among them, and would replace that variable of the inventory",
+            "find out who is root there; a site that sets it by set_fact with cacheable writes it into the inventory"
+            " instead, and empties the cache of facts",
+        )
+    fault = fact_schema.fault(facts.get("trainwright_node") or {})
+    if fault:
+        yield Problem(
+            host, "facts", fault, "find out who is root there, and which module returned it"
+        )
+
+
 class ActionModule(ActionBase):
     """The action of trainwright.slurm.cluster_model; options are documented in the module."""
 
@@ -109,13 +142,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"control node: {error}") from error
         found += self._customisation_problems(inputs, task_vars)
         if found:
-            noun = "problem" if len(found) == 1 else "problems"
-            when = "before anything was changed"
-            if options["expected"]:
-                when = "after the packages were installed, before anything was configured"
-            raise AnsibleActionFail(
-                f"{len(found)} {noun} found {when}:\n" + "\n".join(str(item) for item in found)
-            )
+            raise AnsibleActionFail(refusal(found, options["expected"]))
         model = build_model(inputs)
         expected = options["expected"] or {}
         said = expected.get("messages") or []
@@ -157,21 +184,28 @@ class ActionModule(ActionBase):
             for group in ("slurm_controller", "slurm_database", "slurm_login", "slurm_rest")
             for host in groups.get(group, [])
         }
+        own, *others = (self._specs(file) for file in options["argument_specs"])
+        arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
+        public = {*arguments, *HOST_VARIABLES}
+        untrue: list[Problem] = []
         for host in in_run | services:
             variables = task_vars["hostvars"][host]
+            reported = variables.get("ansible_facts") or {}
+            untrue += fact_problems(host, reported, public)
             host_vars[host] = {
                 name: plain(variables[name]) for name in HOST_VARIABLES if name in variables
             }
             if host in in_run:
-                node = (variables.get("ansible_facts") or {}).get("trainwright_node")
+                node = reported.get("trainwright_node")
                 if node:
                     facts[host] = plain(node)
-        own, *others = (self._specs(file) for file in options["argument_specs"])
-        arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
+        if untrue:  # nothing is judged by what such a host says
+            raise AnsibleActionFail(refusal(sorted(untrue), options["expected"]))
         needed = {*own, *FROM_OTHER_ROLES}
-        settings = self._settings(arguments, needed, options["settings"], task_vars)
-        # A controller that did not answer is refused by preflight, which names the remedy.
         primary = next(iter(groups.get("slurm_controller", [])), "")
+        self._templar, known = self._of_primary(primary, task_vars)
+        settings = self._settings(arguments, needed, options["settings"], known)
+        # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
         return {
             "settings": settings,
@@ -184,11 +218,28 @@ class ActionModule(ActionBase):
             "supported_os": options["supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
             "variables": sorted(
-                name for name in task_vars if name.startswith(("slurm_", "cluster_"))
+                name for name in known if name.startswith(("slurm_", "cluster_"))
             ),
             "command": command(),
             "arguments": arguments,
         }
+
+    def _of_primary(
+        self, primary: str, task_vars: dict[str, t.Any]
+    ) -> tuple[t.Any, dict[str, t.Any]]:
+        """Return the templar and the variables that this task has on the primary controller.
+
+        The first host of a play may be any, and its facts could decide for all where variables are templates.
+        """
+        host = task_vars.get("inventory_hostname")
+        if host == primary or primary not in task_vars["hostvars"]:
+            return self._templar, task_vars
+        own, theirs = (task_vars["hostvars"].raw_get(name) for name in (host, primary))
+        # What differs from the inventory of this host is of the play or the task, and stays.
+        stays = {name for name in own if name not in task_vars or task_vars[name] != own[name]}
+        known = {name: value for name, value in task_vars.items() if name not in own.keys() - stays}
+        known.update({name: value for name, value in theirs.items() if name not in stays})
+        return self._templar.copy_with_new_env(available_variables=known), known
 
     def _specs(self, file: str) -> dict[str, dict[str, t.Any]]:
         """Return the options of the entry point main, by name."""
@@ -249,4 +300,11 @@ class ActionModule(ActionBase):
                 f"{where} has the format {found!r}, and this version reads format {RECORD_FORMAT}"
                 " -> use the version of trainwright.slurm that wrote it, or a newer one"
             )
-        return t.cast("dict[str, t.Any]", record)
+        try:
+            return checked(record)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise AnsibleActionFail(
+                printable(
+                    f"{where} {error} -> correct this entry, or restore the record from the other controller"
+                )
+            ) from None

@@ -1,13 +1,20 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the module node_facts and adds how far the node's clock is from the control node's."""
+"""Runs the module node_facts, refuses what no host can be, and adds how far its clock is from the control node's."""
 
 from __future__ import annotations
 
 import time
+import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+
+FACTS = "trainwright_node"
+# Of the connection, by which Ansible finds Python on the host: Ansible removes what a module returns under such a name.
+INTERPRETER = "discovered_interpreter_"
 
 
 def clock_offset(sent: float, start: float, end: float, received: float) -> tuple[float, float]:
@@ -20,26 +27,63 @@ def clock_offset(sent: float, start: float, end: float, received: float) -> tupl
     return (highest + lowest) / 2, max((highest - lowest) / 2, 0.0)
 
 
+def answer_fault(answer: t.Mapping[str, t.Any]) -> str:
+    """Return why the answer of a host is not one of node_facts; "" for a good one."""
+    facts = answer.get("ansible_facts")
+    if not isinstance(facts, dict) or FACTS not in facts:
+        return f"{FACTS}: is missing"
+    # Each name would become a variable of the host, before that of the inventory.
+    others = sorted(name for name in facts if name != FACTS and not name.startswith(INTERPRETER))
+    if others:
+        return f"{others[0]!r} is not a fact of node_facts"
+    return fact_schema.fault(facts[FACTS], whole=True) or fact_schema.CLOCK(
+        answer.get("clock"), "clock"
+    )
+
+
 class ActionModule(ActionBase):
-    """Measures the clock around the module call."""
+    """Measures the clock around the module call, and judges the answer: root of the host decides what it is."""
 
     _requires_connection = True
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         sent = time.time()
-        result.update(
-            self._execute_module(
-                module_name="trainwright.slurm.node_facts",
-                module_args={"connected_as": self._get_remote_user() or "", **self._task.args},
-                task_vars=task_vars,
-            )
+        answer = self._execute_module(
+            module_name="trainwright.slurm.node_facts",
+            module_args={"connected_as": self._get_remote_user() or "", **self._task.args},
+            task_vars=task_vars,
         )
         received = time.time()
-        clock = result.pop("clock", None)
-        if clock and not result.get("failed"):
-            offset, error = clock_offset(sent, clock["start"], clock["end"], received)
-            node = result["ansible_facts"]["trainwright_node"]
-            node["clock_offset_s"] = round(offset, 3)
-            node["clock_error_s"] = round(error, 3)
+        if answer.get("failed") or answer.get("unreachable"):
+            # Ansible prints the texts as they are.
+            result.update(
+                {
+                    key: printable(value) if isinstance(value, str) else value
+                    for key, value in answer.items()
+                    if key != "ansible_facts"
+                }
+            )
+            return result
+        fault = answer_fault(answer)
+        if fault:
+            host = (task_vars or {}).get("inventory_hostname", "this host")
+            result["failed"] = True
+            result["msg"] = printable(
+                f"{host}: node_facts: {fault}, so its answer is not believed"
+                " -> find out who is root there and what /usr/bin/python3 is (docs/security.md); if the host is in order,"
+                " report this message as a bug"
+            ).replace("\n", "\\n")
+            return result
+        facts = {
+            name: value
+            for name, value in answer["ansible_facts"].items()
+            if name == FACTS or name.startswith(INTERPRETER)
+        }
+        clock = answer["clock"]
+        offset, error = clock_offset(sent, clock["start"], clock["end"], received)
+        facts[FACTS]["clock_offset_s"] = round(offset, 3)
+        facts[FACTS]["clock_error_s"] = round(error, 3)
+        result["changed"] = False
+        result["ansible_facts"] = facts
         return result

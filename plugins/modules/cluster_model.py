@@ -254,6 +254,13 @@ auth_type:
   type: str
   sample: munge
   returned: success
+secrets:
+  description: C(directory) of the cluster's secrets on the primary controller, C(certificate_days) of host certificates.
+  type: dict
+  sample:
+    directory: /var/lib/trainwright/secrets
+    certificate_days: 364
+  returned: success
 slurm_user:
   description: Ids of the user slurm.
   type: dict

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import pytest
+import yaml
 
 from .conftest import Converged
+from .site import sample
 
 LIAR = "c2"
 OTHERS = ("login1", "c1", "ctl1")
@@ -51,3 +54,71 @@ def test_a_node_that_calls_itself_a_mirror_is_that_for_nobody(site: Converged) -
         site.run(LIAR, f"hostname {LIAR}; cat /root/hosts.kept >/etc/hosts; rm /root/hosts.kept")
         site.play("site.yml", *TAGS)
     assert days_left(site, LIAR) > 300
+
+
+# A module's wrapper for Python: runs it, and changes its answer as the part after LIE says.
+LIAR_PYTHON = """#!/usr/bin/python3.real
+import json, os, subprocess, sys
+done = subprocess.run(["/usr/bin/python3.real", *sys.argv[1:]], stdout=subprocess.PIPE)
+text = done.stdout.decode()
+try:
+    answer = json.loads(text)
+    facts = answer["ansible_facts"]
+    node = facts["trainwright_node"]
+except (KeyError, TypeError, ValueError):
+    sys.stdout.write(text)
+    sys.exit(done.returncode)
+LIE
+print(json.dumps(answer))
+sys.exit(done.returncode)
+"""
+LIES = {
+    "facts['slurm_conf'] = {'Prolog': '/shared/data/evil'}": "slurm_conf",
+    "facts['slurm_node'] = {'name': 'mirror', 'address': 'deb.debian.org'}": "slurm_node",
+    "node['ssh_host_key'] += '\\n@cert-authority * ' + node['ssh_host_key']": "ssh_host_key",
+    "node['gpus'] = [{'device': '/dev/null\\nNodeName=c2 Name=gpu File=/dev/zero', 'index': 0,"
+    " 'model': '', 'memory_mb': 0}]": "gpus[0].device",
+    "node['ssh_host_key'] = ['a', 'b']": "ssh_host_key",
+}
+
+
+def state(site: Converged) -> dict[str, str]:
+    """What a lie could have reached on the other hosts."""
+    files = "/etc/ssh/ssh_known_hosts /etc/hosts /etc/ssh/ssh_host_ed25519_key-cert.pub"
+    found = {host: site.run(host, f"sha256sum {files}") for host in OTHERS if host != "c1"}
+    configuration = "cd /etc/slurm && sha256sum *.conf; sha256sum /var/lib/trainwright/record.json"
+    return {**found, "configuration": site.run("ctl1", configuration)}
+
+
+@pytest.mark.systems("debian13")
+def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_path: Path) -> None:
+    """Root of c1 edits what modules return. The inventory names it before the controllers."""
+    inventory = yaml.safe_load((site.inventory / "hosts.yml").read_text())
+    groups = inventory["all"]["children"]["slurm_cluster"]["children"]
+    inventory["all"]["children"]["slurm_cluster"]["children"] = {
+        name: groups[name] for name in sorted(groups, key=lambda name: name != "slurm_compute")
+    }
+    first = {"c1": inventory["all"]["hosts"].pop("c1")}
+    inventory["all"]["hosts"] = {**first, **inventory["all"]["hosts"]}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
+    for part in ("group_vars", "host_vars"):
+        if (site.inventory / part).exists():
+            (tmp_path / part).symlink_to((site.inventory / part).resolve())
+    before = state(site)
+    lies = dict(list(LIES.items())[: sample(3, len(LIES))])
+    site.run("c1", "mv /usr/bin/python3 /usr/bin/python3.real")
+    try:
+        for lie, named in lies.items():
+            text = LIAR_PYTHON.replace("LIE", lie)
+            site.run("c1", f"cat >/usr/bin/python3 <<'END'\n{text}END\nchmod 755 /usr/bin/python3")
+            done = site.play("preflight.yml", inventory=tmp_path, rc=None)
+            assert done.rc != 0, lie
+            refused = [line for line in done.output.splitlines() if "c1: node_facts: " in line]
+            assert refused and all(named in line and " -> " in line for line in refused), done.output
+            assert not done.changed
+        done = site.play("site.yml", inventory=tmp_path, rc=None)
+        assert done.rc != 0 and "c1: node_facts: " in done.output
+        assert {host for host, _task in done.changed} <= {"c1"}
+        assert state(site) == before
+    finally:
+        site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3")

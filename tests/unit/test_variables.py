@@ -197,6 +197,8 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
             "slurm_domains": ["example.org"],
             "slurm_version": "25.05",
             "slurm_auth_type": "slurm",
+            "slurm_auth_secrets_directory": "/root/secrets",
+            "slurm_auth_certificate_days": 30,
             "slurm_conf": {"KillWait": 61},
             "slurm_cgroup_conf": {"ConstrainSwapSpace": "yes"},
             "slurm_plugstack": ["optional /usr/lib/x.so"],

@@ -49,6 +49,7 @@ FROM_OTHER_ROLES = (
     "pyxis_options",
     "pyxis_version",
     "slurm_auth_certificate_days",
+    "slurm_auth_secrets_directory",
     "slurm_extra_packages",
     "slurm_repository",
     "slurmdbd_conf",
@@ -84,7 +85,8 @@ class Problem(t.NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        return printable(f"{self.host}: {self.variable}: {self.what} -> {self.remedy}")
+        text = f"{self.host}: {self.variable}: {self.what} -> {self.remedy}"
+        return printable(text).replace("\n", "\\n")  # a name with a line break is not a problem of its own
 
 
 def is_address(text: str) -> bool:

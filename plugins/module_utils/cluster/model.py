@@ -126,6 +126,10 @@ def build_model(inputs: Inputs) -> Model:
         "ports": {key: int(value) for key, value in settings["slurm_ports"].items()},
         "rest_port": int(settings.get("slurm_rest_port") or 0),
         "auth_type": str(settings["slurm_auth_type"]),
+        "secrets": {
+            "directory": str(settings["slurm_auth_secrets_directory"]),
+            "certificate_days": int(settings["slurm_auth_certificate_days"]),
+        },
         "slurm_user": {
             "uid": int(settings["slurm_user_uid"]),
             "gid": int(settings["slurm_user_gid"]),

@@ -9,7 +9,6 @@ Runs on the node with Python 3.9+ and nothing but the standard library and ssh-k
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import hashlib
 import os
@@ -17,6 +16,8 @@ import re
 import subprocess
 import tempfile
 import time
+
+from . import host_key
 
 DAY = 86400
 
@@ -71,18 +72,14 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
                     f"{where}: principal {principal!r} is not one host name or address; "
                     "give each an entry of its own, without blanks, commas, quotes and wildcards"
                 )
-        words = str(item.get("key") or "").split()
         try:
-            blob = base64.b64decode(words[1], validate=True) if len(words) >= 2 else b""
-        except (binascii.Error, ValueError):
-            blob = b""
-        # The blob begins with the length and the name of its own type (RFC 4253, 6.6).
-        if not words or blob[4:].find(words[0].encode()) != 0:
+            key = host_key.normal(item.get("key"))
+        except ValueError as error:
             raise SecretError(
-                f"{where}: key is not an OpenSSH public key; pass the first two words of "
+                f"{where}: key is not an OpenSSH public key ({error}); pass the first two words of "
                 "/etc/ssh/ssh_host_ed25519_key.pub of that host"
-            )
-        out.append({"name": name, "principals": principals, "key": " ".join(words[:2])})
+            ) from None
+        out.append({"name": name, "principals": principals, "key": key})
     names = [str(item["name"]) for item in out]
     for name in set(names):
         if names.count(name) > 1:

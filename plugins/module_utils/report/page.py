@@ -17,6 +17,8 @@ from dataclasses import dataclass
 VERDICTS = ("PASS", "WARN", "FAIL", "INCOMPLETE", "NOT_APPLICABLE")
 #: Points of a series that are drawn.
 MOST_POINTS = 1000
+# HTML allows of the control characters only blanks, and who prints a page would have them in the terminal.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 Cell = t.Union[str, int, float, bool, None]
 Pairs = t.Sequence[tuple[str, Cell]]
@@ -113,7 +115,7 @@ def thinned(
 
 # -- parts of a page -------------------------------------------------------------------------------
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    return html.escape(str(value).translate(_CONTROL))
 
 
 def _cell(value: Cell) -> str:

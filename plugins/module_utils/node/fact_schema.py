@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What each fact of node_facts may be. Pure; the control node asks before it believes a host.
+
+Root of a host decides what it reports, and facts reach the configuration of all hosts. So a fact has one type, text has
+a pattern and a length, and lists have an end. RETURN of the module node_facts says what the facts mean; a test holds
+both to the same names.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+from . import host_key
+from .facts import CONF_KEYS, PREFIXES
+from .terminal import CONTROL
+
+#: Returns the faults of a value that is found at a place: "" for none, else "gpus[0].device: why".
+Judge = t.Callable[[t.Any, str], str]
+
+_SHOWN = 80
+
+
+def _fault(where: str, value: t.Any, what: str) -> str:
+    shown = repr(value) if isinstance(value, (str, int, float)) or value is None else ""
+    shown = shown[:_SHOWN] + "..." if len(shown) > _SHOWN else shown or type(value).__name__
+    return f"{where}: {shown} is not {what}"
+
+
+def text(pattern: str, what: str, most: int = 255) -> Judge:
+    """Text that a pattern matches as a whole."""
+    matches = re.compile(pattern).fullmatch
+
+    def judge(value: t.Any, where: str) -> str:
+        if isinstance(value, str) and len(value) <= most and matches(value):
+            return ""
+        return _fault(where, value, what)
+
+    return judge
+
+
+def number(low: float, high: float, kind: tuple[type, ...] = (int,)) -> Judge:
+    """A number from low to high."""
+
+    def judge(value: t.Any, where: str) -> str:
+        good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+        return "" if good and low <= value <= high else _fault(where, value, "a possible number")
+
+    return judge
+
+
+def flag(value: t.Any, where: str) -> str:
+    """True or false."""
+    return "" if isinstance(value, bool) else _fault(where, value, "true or false")
+
+
+def or_null(judge: Judge) -> Judge:
+    """A value, or null."""
+    return lambda value, where: "" if value is None else judge(value, where)
+
+
+def list_of(judge: Judge, most: int = 1024) -> Judge:
+    """A list of at most so many values."""
+
+    def judge_list(value: t.Any, where: str) -> str:
+        if not isinstance(value, list) or len(value) > most:
+            return f"{where}: not a list of at most {most}"
+        for index, item in enumerate(value):
+            fault = judge(item, where)
+            if fault:
+                return judge(item, f"{where}[{index}]")
+        return ""
+
+    return judge_list
+
+
+def mapping(key: Judge, judge: Judge, most: int = 65536) -> Judge:
+    """A mapping of at most so many values."""
+
+    def judge_mapping(value: t.Any, where: str) -> str:
+        if not isinstance(value, dict) or len(value) > most:
+            return f"{where}: not a mapping of at most {most}"
+        for name, item in value.items():
+            if key(name, where) or judge(item, where):
+                return key(name, f"{where}, a key") or judge(item, f"{where}.{name}")
+        return ""
+
+    return judge_mapping
+
+
+def record(of: dict[str, Judge], some: bool = False) -> Judge:
+    """A mapping with these keys; with some, any of them may be missing."""
+
+    def judge_record(value: t.Any, where: str) -> str:
+        if not isinstance(value, dict):
+            return _fault(where, value, "a mapping")
+        for name, item in value.items():
+            judge = of.get(name)
+            if judge is None:
+                return _fault(f"{where}, a key", name, "a fact of node_facts")
+            fault = judge(item, f"{where}.{name}")
+            if fault:
+                return fault
+        lacking = () if some else of.keys() - value.keys()
+        return f"{where}: {sorted(lacking)[0]} is missing" if lacking else ""
+
+    return judge_record
+
+
+def key_of_host(value: t.Any, where: str) -> str:
+    """No key, or one that is written the one way."""
+    try:
+        good = value == "" or host_key.normal(value) == value
+    except ValueError:
+        good = False
+    return "" if good else _fault(where, value, "the type and the base64 of one SSH host key")
+
+
+_PLACES = "|".join(map(re.escape, PREFIXES))
+# No characters that end a line or that a terminal obeys; the tab is for lines of configuration.
+_line = text(rf"[^{CONTROL}]*", "one line of text", 1024)
+_tabbed = text(rf"(?:\t|[^{CONTROL}])*", "one line of text", 1024)
+_word = text(r"[A-Za-z0-9_.:+~=@-]*", "one word")
+_filled = text(r"[A-Za-z0-9_.:+~=@-]+", "one word")
+# Also of a directory service: DOMAIN\user, and groups with blanks.
+_account = text(rf"[^{CONTROL}:,/]*", "the name of an account")
+_path = text(rf"[^{CONTROL}]+", "a path", 4096)
+_device = text(r"/dev/(?!.*\.\.)[\w/.-]+", "a device file", 128)
+_address = text(r"\d{1,3}(?:\.\d{1,3}){3}", "an IPv4 address", 15)
+_count = number(0, 2**64)
+_cpus = number(1, 2**16)
+_id = number(0, 2**32 - 1)
+_digits = text(r"\d{1,10}", "a number", 10)
+_bare = text(rf"[^{CONTROL}\s]*", "one word")
+_seconds = number(-1e11, 1e11, (int, float))
+
+#: Each fact by its name. Also for the two that the action plugin adds.
+FACTS: dict[str, Judge] = {
+    "hostname": text(r"[A-Za-z0-9_][A-Za-z0-9_-]*", "a host name", 64),
+    "addresses": list_of(_address),
+    "os": record(
+        {"id": _word, "like": _word, "version": _word, "codename": _line, "pretty": _line}
+    ),
+    "kernel": _filled,
+    "arch": _filled,
+    "python": _filled,
+    "virtualization": _filled,
+    "login": record({"user": _account, "groups": list_of(_account, 8192)}),
+    "sudoers": record({"users": list_of(_account), "groups": list_of(_account)}),
+    "cpus": _cpus,
+    "boards": _cpus,
+    "sockets": _cpus,
+    "cores_per_socket": _cpus,
+    "threads_per_core": _cpus,
+    "memory_mb": number(0, 2**40),
+    "tmp_disk_mb": _count,
+    "gpus": list_of(
+        record({"device": _device, "index": number(0, 4096), "model": _line, "memory_mb": _count}),
+        256,
+    ),
+    "nics": list_of(
+        record(
+            {
+                "name": text(rf"[^{CONTROL}\s/]+", "an interface", 64),
+                "speed_mbps": number(-1, 2**40),
+                "address": text(r"|\d{1,3}(?:\.\d{1,3}){3}", "an IPv4 address", 15),
+            }
+        )
+    ),
+    "efa": list_of(_filled, 256),
+    "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
+    "cgroup": record({"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}),
+    "slurm": record(
+        {
+            "version": _word,
+            "candidate": _word,
+            # Where slurm_places looks: what reads a configuration there trusts it.
+            "prefix": text(_PLACES, "a prefix of Slurm"),
+            "sbin": text(rf"(?:{_PLACES})/sbin", "Slurm's sbin"),
+            "config_dir": text(rf"/etc/slurm|(?:{_PLACES})/etc", "a directory of Slurm's configuration"),
+            "plugin_dir": text(
+                rf"|(?:{_PLACES})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?", "a directory of Slurm's plugins"
+            ),
+            "mpi": list_of(_filled, 64),
+            "plugstack": list_of(_tabbed),
+        },
+        some=True,
+    ),
+    "containers": record(
+        {
+            **dict.fromkeys(("enroot", "enroot_caps", "pyxis", "guard"), _word),
+            "missing_programs": list_of(_filled, 64),
+            "crun": flag,
+            "pyxis_built_for": text(r"|\d+\.\d+", "a release of Slurm", 16),
+            "plugstack": text("|pyxis|guard", "pyxis, guard or empty"),
+            "pyxis_error": _line,
+            "userns_restricted": flag,
+        },
+        some=True,
+    ),
+    "users": mapping(_account, or_null(record({"uid": _id, "gid": _id}))),
+    "groups": mapping(_account, or_null(record({"gid": _id}))),
+    "uids": mapping(_digits, _account),
+    "gids": mapping(_digits, _account),
+    "files": mapping(_path, or_null(flag)),
+    "ports": mapping(_digits, _line),
+    "reach": mapping(_bare, text(rf"open|refused|unresolved|filtered[^{CONTROL}]*", "an answer")),
+    "disks": mapping(_path, record({"free_mb": _count, "fstype": _bare, "mount": _path})),
+    "ssh_host_key": key_of_host,
+    "packages_interrupted": flag,
+    "boot_id": text(r"[0-9a-f-]*", "a boot ID", 64),
+    "services": mapping(_filled, text(r"[a-z-]+", "a state of a unit", 32), 64),
+    "slurmd_running_conf": record(dict.fromkeys(CONF_KEYS, _bare), some=True),
+    "service_hosts": record(
+        {
+            **dict.fromkeys(("cluster", "database", "storage_host", "storage_database"), _bare),
+            "controllers": list_of(_bare, 16),
+        },
+        some=True,
+    ),
+    "clock_offset_s": _seconds,
+    "clock_error_s": _seconds,
+}
+#: What the action plugin reads besides, and adds.
+CLOCK: Judge = record(dict.fromkeys(("start", "end"), number(0, 1e11, (int, float))))
+ADDED = ("clock_offset_s", "clock_error_s")
+_judge = record(FACTS, some=True)
+
+
+def fault(facts: t.Any, whole: bool = False) -> str:
+    """Return the first fact that is not what it may be, and why; "" if all are. whole: a host reports all of them."""
+    found = _judge(facts, "facts").replace("facts.", "", 1)
+    if not found and whole:
+        lacking = FACTS.keys() - facts.keys() - {*ADDED}
+        found = f"{sorted(lacking)[0]}: is missing" if lacking else ""
+    return found
