@@ -72,10 +72,10 @@ LIE
 print(json.dumps(answer))
 sys.exit(done.returncode)
 """
+AUTHORITY = "node['ssh_host_key'] += '\\n@cert-authority * ' + node['ssh_host_key']"
 LIES = {
     "facts['slurm_conf'] = {'Prolog': '/shared/data/evil'}": "slurm_conf",
     "facts['slurm_node'] = {'name': 'mirror', 'address': 'deb.debian.org'}": "slurm_node",
-    "node['ssh_host_key'] += '\\n@cert-authority * ' + node['ssh_host_key']": "ssh_host_key",
     "node['gpus'] = [{'device': '/dev/null\\nNodeName=c2 Name=gpu File=/dev/zero', 'index': 0,"
     " 'model': '', 'memory_mb': 0}]": "gpus[0].device",
     "node['ssh_host_key'] = ['a', 'b']": "ssh_host_key",
@@ -101,24 +101,28 @@ def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_pa
     first = {"c1": inventory["all"]["hosts"].pop("c1")}
     inventory["all"]["hosts"] = {**first, **inventory["all"]["hosts"]}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory, sort_keys=False))
-    for part in ("group_vars", "host_vars"):
-        if (site.inventory / part).exists():
-            (tmp_path / part).symlink_to((site.inventory / part).resolve())
+    for part in site.inventory.iterdir():
+        if part.name != "hosts.yml":
+            (tmp_path / part.name).symlink_to(part.resolve())
     before = state(site)
-    lies = dict(list(LIES.items())[: sample(3, len(LIES))])
+
+    def lie(text: str) -> None:
+        program = LIAR_PYTHON.replace("LIE", text)
+        site.run("c1", f"cat >/usr/bin/python3 <<'END'\n{program}END\nchmod 755 /usr/bin/python3")
+
     site.run("c1", "mv /usr/bin/python3 /usr/bin/python3.real")
     try:
-        for lie, named in lies.items():
-            text = LIAR_PYTHON.replace("LIE", lie)
-            site.run("c1", f"cat >/usr/bin/python3 <<'END'\n{text}END\nchmod 755 /usr/bin/python3")
+        for text, named in list(LIES.items())[: sample(2, len(LIES))]:
+            lie(text)
             done = site.play("preflight.yml", inventory=tmp_path, rc=None)
-            assert done.rc != 0, lie
+            assert done.rc != 0, text
             refused = [line for line in done.output.splitlines() if "c1: node_facts: " in line]
-            assert refused and all(named in line and " -> " in line for line in refused), done.output
+            assert refused and all(named in line and " -> " in line for line in refused)
             assert not done.changed
+        lie(AUTHORITY)
         done = site.play("site.yml", inventory=tmp_path, rc=None)
-        assert done.rc != 0 and "c1: node_facts: " in done.output
-        assert {host for host, _task in done.changed} <= {"c1"}
+        assert done.rc != 0 and "c1: node_facts: ssh_host_key: " in done.output
+        assert not done.changed
         assert state(site) == before
     finally:
         site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3")

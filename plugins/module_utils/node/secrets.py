@@ -73,7 +73,7 @@ def parse_host_keys(host_keys: list[dict]) -> list[dict]:
                     "give each an entry of its own, without blanks, commas, quotes and wildcards"
                 )
         try:
-            key = host_key.normal(item.get("key"))
+            key = host_key.normal(str(item.get("key") or "").strip())
         except ValueError as error:
             raise SecretError(
                 f"{where}: key is not an OpenSSH public key ({error}); pass the first two words of "

@@ -41,8 +41,13 @@ class Process:
         record: str,
         variables: dict[str, t.Any],
         limit: str = "",
+        returned: dict[str, dict[str, t.Any]] | None = None,
+        first: str = "",
     ) -> dict[str, t.Any]:
-        """Return what the task returned; "failed" and "msg" where it refused."""
+        """Return what the task returned; "failed" and "msg" where it refused.
+
+        returned: what else modules returned as facts on a host. first: the host that the task runs for.
+        """
         assert self._process.stdin and self._process.stdout
         given = {
             "inventory": str(inventory),
@@ -50,6 +55,8 @@ class Process:
             "record": record,
             "variables": variables,
             "limit": limit,
+            "returned": returned or {},
+            "first": first,
         }
         self._process.stdin.write(json.dumps(given) + "\n")
         self._process.stdin.flush()
@@ -86,14 +93,15 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
         manager._options_vars = {**manager._options_vars, "ansible_limit": given["limit"]}
     HostVars(inventory, manager, loader)
     for host, facts in given["facts"].items():
-        manager.set_host_facts(host, {"trainwright_node": facts})
+        manager.set_host_facts(host, {"trainwright_node": facts, **given["returned"].get(host, {})})
 
     path = str(ROOT / "playbooks" / "preflight.yml")
     plays = Playbook.load(path, variable_manager=manager, loader=loader).get_plays()
     play = next(play for play in plays if play.get_name() == PLAY)
     (task,) = [task for task in tasks(play.compile()) if task.action == ACTION]
     hosts = [host for host in inventory.get_hosts(play.hosts) if host.name in given["facts"]]
-    variables = manager.get_vars(play=play, host=hosts[0], task=task)
+    first = next((host for host in hosts if host.name == given["first"]), hosts[0])
+    variables = manager.get_vars(play=play, host=first, task=task)
     templar = Templar(loader=loader, variables=variables)
     task.args = templar.template(task.args)
     play_context = PlayContext()

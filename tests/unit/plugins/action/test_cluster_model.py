@@ -35,7 +35,7 @@ def process() -> Iterator[Process]:
     started.end()
 
 
-def play(process: Process, case: Case, directory: Path) -> dict[str, t.Any]:
+def play(process: Process, case: Case, directory: Path, **more: t.Any) -> dict[str, t.Any]:
     """The action's result for a case."""
     (directory / "hosts.yml").write_text(case.inventory_text(HOSTS), encoding="utf-8")
     (directory / "group_vars").symlink_to(ROOT / "inventories" / "local" / "group_vars")
@@ -48,6 +48,7 @@ def play(process: Process, case: Case, directory: Path) -> dict[str, t.Any]:
         case.record(RECORD) if case.record else RECORD,
         case.variables,
         case.limit,
+        **more,
     )
 
 
@@ -55,6 +56,68 @@ def test_what_is_right_is_not_refused(process: Process, tmp_path: Path) -> None:
     done = play(process, Case("right", "", "", "", ""), tmp_path)
     assert not done["failed"], done["msg"]
     assert {"c1", "c2"} <= {node["name"] for node in done["nodes"]} and not done["changed"]
+
+
+LIES = {
+    "setting": ({"slurm_conf": {"Prolog": "/shared/data/evil"}}, "slurm_conf is among them"),
+    "of-the-host": ({"slurm_node": {"name": "mirror"}}, "slurm_node is among them"),
+    "of-another-role": ({"slurm_auth_secrets_directory": "/shared/x"}, "slurm_auth_secrets_directory"),
+    "another-answer": ({"trainwright_node": {"gpus": [{"device": "/etc/x\nNodeName=c2"}]}}, r"gpus[0].device"),
+    "no-list": ({"trainwright_node": {"ssh_host_key": ["a", "b"]}}, "ssh_host_key"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+def test_facts_that_no_honest_host_has_end_the_run_by_its_name(
+    process: Process, tmp_path: Path, lie: str
+) -> None:
+    """Any module that runs on a host may return facts, which Ansible makes variables."""
+    returned, what = LIES[lie]
+    case = Case("lie", "", "", "", "")
+    done = play(process, case, tmp_path, returned={"c2": returned}, first="c1")
+    assert done["failed"]
+    heading, line = done["msg"].splitlines()
+    assert heading == "1 problem found before anything was changed:"
+    assert line.startswith("c2: facts: ") and what in line and " -> " in line
+
+
+def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) -> None:
+    """Also where a compute node is the first host of the play, and its facts are in the site's templates."""
+    domains = {"slurm_domains": ["{{ site_domain }}"]}
+    case = Case("first", "", "", "", "", host_variables={
+        "c1": {**domains, "site_domain": "c1.example", "slurm_memory_percent": 11},
+        "ctl1": {**domains, "site_domain": "good.example", "slurm_memory_percent": 44},
+    })  # fmt: skip
+    returned = {"c1": {"site_domain": "evil.example"}}
+    done = play(process, case, tmp_path, returned=returned, first="c1")
+    assert not done["failed"], done["msg"]
+    names = {name for host in done["hosts"] for name in host["names"]}
+    assert "c2.good.example" in names and not any(name.endswith(("evil.example", "c1.example")) for name in names)
+    memory = next(node["memory_mb"] for node in done["nodes"] if node["name"] == "c1")
+    assert memory == pytest.approx(facts()["c1"]["memory_mb"] * 0.44, rel=0.01)
+
+
+def recorded_with(key: str) -> str:
+    """The record with another host key of c2."""
+    record = json.loads(RECORD)
+    record["nodes"]["c2"]["ssh_host_keys"] = [key]
+    return json.dumps(record)
+
+
+def test_a_key_on_record_is_one_line(process: Process, tmp_path: Path) -> None:
+    """Earlier versions recorded what a host reported, and wrote it into known_hosts once the host was removed."""
+    key = facts()["c1"]["ssh_host_key"]
+    authority = f"{key.replace(' ', '  ')}\n@cert-authority * {key}"
+    case = Case("key", "", "", "", "", record=lambda _text: recorded_with(authority))
+    done = play(process, case, tmp_path)
+    assert not done["failed"], done["msg"]
+    keys = next(node["ssh_host_keys"] for node in done["nodes"] if node["name"] == "c2")
+    assert keys[0] == key and not any("\n" in one for one in keys)
+    directory = tmp_path / "other"
+    directory.mkdir()
+    case = Case("key", "", "", "", "", record=lambda _text: recorded_with("ssh-ed25519 c2"))
+    done = play(process, case, directory)
+    assert done["failed"] and "record.json: nodes.c2: 'ssh-ed25519 c2' is not an SSH host key" in done["msg"]
 
 
 EXPECTED = "__cluster_expected"
