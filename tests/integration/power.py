@@ -115,6 +115,16 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
         put(f"mv {conf}.kept {conf}")
 
 
+def resume(site: Site) -> list[str]:
+    """Resume and return the nodes that Slurm drained: a job had just started there, and was started again after a cut."""
+    nodes = site.run(
+        "ctl1", "sinfo -hN -o '%N %E' | awk '/Duplicate jobid/ {print $1}' | sort -u"
+    ).split()
+    for node in nodes:
+        site.run("ctl1", f"scontrol update nodename={node} state=resume")
+    return nodes
+
+
 def standby(site: Site) -> bool:
     """Whether both controllers answer, and the backup is not in charge."""
     said = site.run(
