@@ -116,7 +116,7 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
 
 
 def resume(site: Site) -> list[str]:
-    """Resume and return the nodes that Slurm drained: a job had just started there, and was started again after a cut."""
+    """Resume and return the nodes that Slurm drained: a job that had just started there was started again."""
     nodes = site.run(
         "ctl1", "sinfo -hN -o '%N %E' | awk '/Duplicate jobid/ {print $1}' | sort -u"
     ).split()
