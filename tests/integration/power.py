@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from .site import Site, poll
 
-#: Seconds. slurmctld collects changes of its state for so long before it writes them (SAVE_MAX_WAIT).
+#: Seconds. slurmctld collects changes of its state for so long before it writes them (SAVE_MAX_WAIT). A kill takes a
+#: second or two.
 UNSAVED = 5
 #: Seconds. A backup that takes over waits for a slurmdbd that is lost too for twice this.
 MESSAGE_TIMEOUT = 5
@@ -53,7 +54,7 @@ class Stream:
         soon = [
             job
             for job in unknown
-            if any(0 <= cut - self.accepted[job] + 0.5 <= UNSAVED + 0.5 for cut in cuts)
+            if any(-1 <= cut - self.accepted[job] <= UNSAVED + 2 for cut in cuts)
         ]
         return soon, [job for job in unknown if job not in soon]
 
@@ -114,6 +115,16 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
         put(f"mv {conf}.kept {conf}")
 
 
+def resume(site: Site) -> list[str]:
+    """Resume and return the nodes that Slurm drained: a job that had just started there was started again."""
+    nodes = site.run(
+        "ctl1", "sinfo -hN -o '%N %E' | awk '/Duplicate jobid/ {print $1}' | sort -u"
+    ).split()
+    for node in nodes:
+        site.run("ctl1", f"scontrol update nodename={node} state=resume")
+    return nodes
+
+
 def standby(site: Site) -> bool:
     """Whether both controllers answer, and the backup is not in charge."""
     said = site.run(
@@ -143,8 +154,8 @@ def cut_primary(site: Site, timeout: int, backup_too: bool = False) -> Cut:
     backup_too: ctl2 is cut in its turn when ctl1 starts. That is faster: Slurm 24.11 hands control back in 30 seconds.
     """
     before = {host: _log_lines(site, host) for host in ("ctl1", "ctl2")}
-    at = time.time()
     site.cluster.kill("ctl1")
+    at = time.time()
     try:
         poll(
             "the backup to take over",

@@ -100,8 +100,11 @@ def test_power_cuts_of_the_controllers_in_turn(quiet_site: Converged) -> None:
                 power.cut_backup(site)
                 print(cuts[-1])
         cuts.append(power.cut_primary(site, TIMEOUT, backup_too=True))
+    drained = power.resume(site)
     unsaved, lost = jobs.lost([at for cut in cuts for at in cut.at])
-    print(f"{cuts[-1]}; {len(jobs.accepted)} jobs accepted, {unsaved} lost with the cuts")
+    print(
+        f"{cuts[-1]}; {len(jobs.accepted)} jobs accepted, {unsaved} lost with the cuts, {drained} drained"
+    )
     assert not lost, (lost, jobs.accepted, cuts)
     assert max(cut.takeover for cut in cuts) < LONGEST, cuts
     info = site.job(long)
