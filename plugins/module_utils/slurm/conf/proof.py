@@ -88,15 +88,9 @@ def stamp_of(node: Node, digest: str) -> dict[str, t.Any]:
     return {"conf": digest, "version": node.version, "start": node.slurmd_start_time}
 
 
-def stale(
-    nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str, changed: t.Collection[str]
-) -> list[Node]:
+def stale(nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str) -> list[Node]:
     """Return the nodes that have not run a step with what they have now."""
-    return [
-        node
-        for node in nodes
-        if node.name in changed or stamps.get(node.name) != stamp_of(node, digest)
-    ]
+    return [node for node in nodes if stamps.get(node.name) != stamp_of(node, digest)]
 
 
 def away(node: Node) -> str:
@@ -373,7 +367,6 @@ def wait_taken(slurm: Slurm, settings: Settings, wanted: t.Callable[[], list[str
 def prove(
     names: t.Collection[str],
     broken: t.Collection[str],
-    changed: t.Collection[str],
     settings: Settings,
 ) -> Result | None:
     """Prove the nodes that changed; None if there are none. broken: nodes whose hosts failed in this run."""
@@ -382,7 +375,7 @@ def prove(
     stamps, digest = state.get("nodes", {}), accepted.digest(files)
     slurm = Slurm(settings)
     nodes = {node.name: node for node in text.nodes(slurm.shown())}
-    old = stale((nodes[name] for name in names if name in nodes), stamps, digest, changed)
+    old = stale((nodes[name] for name in names if name in nodes), stamps, digest)
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     before = before if before.get("of") == digest else {}
     result = Result()
