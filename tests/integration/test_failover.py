@@ -83,7 +83,7 @@ def test_second_controller_takes_over_and_gives_back(quiet_site: Converged) -> N
 #: Seconds; with the 120 of a real cluster, each cut would take minutes.
 TIMEOUT = 8
 # Slurm looks every third of it; the rest is for slurmdbd, which is lost here too, and for a busy machine.
-LONGEST = TIMEOUT * 4 / 3 + 2 * power.MESSAGE_TIMEOUT + 15
+LONGEST = TIMEOUT * 4 / 3 + power.DATABASE_WAIT + 25
 
 
 @pytest.mark.systems("debian13", only="a second controller")
