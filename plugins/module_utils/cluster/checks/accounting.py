@@ -21,7 +21,7 @@ if t.TYPE_CHECKING:
     from ..inputs import Check, Inputs
 
 VARIABLES = {"qos": "slurm_qos", "accounts": "slurm_accounts", "users": "slurm_account_users"}
-#: Of a QoS (preempt_modes in slurmdb_defs.c).
+#: The words of PreemptMode that a QoS takes.
 _PREEMPT_MODES = ("off", "cluster", "cancel", "requeue", "suspend", "gang", "within", "priority")
 
 
