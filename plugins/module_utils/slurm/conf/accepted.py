@@ -22,7 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 ACCEPTED = "accepted.json"
 BEFORE = "before.json"
 PROVED = "proved.json"
-#: From here on a slurmd that is reconfigured is a new process, or says why not and goes on with the old one.
+#: From here on a slurmd that is reconfigured is a new process, or logs why not and continues as the old one.
 NEW_PROCESS = (23, 11)
 _KEPT = ("path", "content", "mode", "owner", "group", "state")
 _NODE = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.MULTILINE | re.DOTALL)

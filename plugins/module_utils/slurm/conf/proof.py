@@ -4,7 +4,7 @@
 """Run one short step on each node that has not run one with what it has now, and keep what passed.
 
 A job of SlurmUser for each node, in a partition that is made for them and removed again, so that no partition's
-accounts, groups, limits, tiers or preemption count, and no user is charged or pushed aside. They wait in front of
+accounts, groups, limits, tiers or preemption count, and no user is charged or preempted. They wait in front of
 the other jobs of their tier. Only nodes that are idle get one.
 """
 
@@ -195,7 +195,7 @@ class Slurm:
         return (match[1], int(match[2])) if match else ("root", 0)
 
     def add_association(self) -> None:
-        """Let SlurmUser submit where jobs need an association; it has no share of the cluster."""
+        """Let SlurmUser submit where jobs need an association; its association is without shares."""
         if "associations" not in self.config.get("AccountingStorageEnforce", ""):
             return
         who = f"user={self.user()[0]}"
