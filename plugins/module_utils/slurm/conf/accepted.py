@@ -1,4 +1,4 @@
-# What slurmctld last accepted, and what was proved to run jobs.
+# The configuration that slurmctld last accepted, and the one that was proved to run jobs.
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The files beside the copies of the accepted configuration, which an interrupted run leaves as they are.

@@ -38,7 +38,7 @@ _AWAY = {
     "MAINTENANCE": "in maintenance",
     "MAINT": "in maintenance",
 }
-#: What slurmctld writes when it drains a node because a job did not start or end there.
+#: The reasons of slurmctld when it drains a node because a job did not start or end there.
 _LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
 _WAITS = ("PENDING",)
 _RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
@@ -69,7 +69,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """What was found; failed and skipped have a reason for each node."""
+    """The result of a proof; failed and skipped have a reason for each node."""
 
     proved: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -259,7 +259,7 @@ class Steps:
                 open_jobs -= self._look(open_jobs)
 
     def _prepare(self, scratch: str) -> None:
-        # What users' commands load on login nodes need not be on a controller.
+        # Plugins of users' commands may be missing on a controller.
         with open(self.slurm.conf, encoding="utf-8", errors="surrogateescape") as handle:
             lines = handle.read().splitlines()
         off = re.compile(r"\s*(PlugStackConfig|CliFilterPlugins)\s*=", re.IGNORECASE)
