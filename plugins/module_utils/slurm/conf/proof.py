@@ -4,7 +4,7 @@
 """Run one short step on each node that has not run one with what it has now, and keep what passed.
 
 A job of SlurmUser for each node, in a partition that is made for them and removed again, so that no partition's
-accounts, groups, limits, tiers or preemption count, and no user is charged or pushed aside. They wait in front of
+accounts, groups, limits, tiers or preemption count, and no user is charged or preempted. They wait in front of
 the other jobs of their tier. Only nodes that are idle get one.
 """
 
@@ -38,7 +38,7 @@ _AWAY = {
     "MAINTENANCE": "in maintenance",
     "MAINT": "in maintenance",
 }
-#: What slurmctld writes when it drains a node because a job did not start or end there.
+#: The reasons of slurmctld when it drains a node because a job did not start or end there.
 _LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
 _WAITS = ("PENDING",)
 _RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
@@ -69,7 +69,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """What was found; failed and skipped have a reason for each node."""
+    """The result of a proof; failed and skipped have a reason for each node."""
 
     proved: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Slurm:
         return (match[1], int(match[2])) if match else ("root", 0)
 
     def add_association(self) -> None:
-        """Let SlurmUser submit where jobs need an association; it has no share of the cluster."""
+        """Let SlurmUser submit where jobs need an association; its association is without shares."""
         if "associations" not in self.config.get("AccountingStorageEnforce", ""):
             return
         who = f"user={self.user()[0]}"
@@ -259,7 +259,7 @@ class Steps:
                 open_jobs -= self._look(open_jobs)
 
     def _prepare(self, scratch: str) -> None:
-        # What users' commands load on login nodes need not be on a controller.
+        # Plugins of users' commands may be missing on a controller.
         with open(self.slurm.conf, encoding="utf-8", errors="surrogateescape") as handle:
             lines = handle.read().splitlines()
         off = re.compile(r"\s*(PlugStackConfig|CliFilterPlugins)\s*=", re.IGNORECASE)
