@@ -214,6 +214,7 @@ class Cluster:
             if left:
                 machine.podman("rm", "--force", "--time=0", *left)
         self._remove_network()
+        shutil.rmtree(self.control_dir, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _check_growth(self, spec: Spec) -> None:

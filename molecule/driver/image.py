@@ -135,7 +135,7 @@ def ubuntu_mirrors(texts: Iterable[str], given: str) -> tuple[str, str]:
     if not archive:
         raise LocalError(
             f"no Ubuntu archive is named in this machine's apt sources; set {UBUNTU_MIRROR} to the address of one, "
-            "such as http://archive.ubuntu.com/ubuntu"
+            "such as http://MIRROR/ubuntu"
         )
     return archive, security or archive
 

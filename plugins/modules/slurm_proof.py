@@ -35,11 +35,6 @@ options:
     type: list
     elements: str
     default: []
-  changed:
-    description: Names of nodes to prove in any case, since packages or plugins changed.
-    type: list
-    elements: str
-    default: []
   version:
     description: The Slurm version that runs here, such as V(24.11).
     type: str
@@ -142,7 +137,7 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
     given = module.params
     found = None
     if not module.check_mode:
-        found = proof.prove(given["nodes"], given["broken"], given["changed"], settings)
+        found = proof.prove(given["nodes"], given["broken"], settings)
     found = found or proof.Result()
     return {
         "proved": found.proved,
@@ -170,7 +165,6 @@ def main() -> None:
         argument_spec={
             "nodes": {"type": "list", "elements": "str", "required": True},
             "broken": strings,
-            "changed": strings,
             "version": {"type": "str", "required": True},
             "config_dir": {"type": "path", "default": "/etc/slurm"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},

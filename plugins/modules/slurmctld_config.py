@@ -76,13 +76,6 @@ options:
         and the like) and restart slurmctld, instead of failing.
     type: bool
     default: false
-  others:
-    description:
-      - Names in C(SlurmctldHost) of controllers that no task of this run looks at. One that does not answer
-        C(scontrol ping) is named in a warning.
-    type: list
-    elements: str
-    default: []
   service:
     description: The systemd unit of slurmctld.
     type: str
@@ -205,7 +198,6 @@ def main() -> None:
             "version": {"type": "str", "required": True},
             "role": {"type": "str", "choices": ["primary", "backup"], "default": "primary"},
             "allow_refused": {"type": "bool", "default": False},
-            "others": {"type": "list", "elements": "str", "default": []},
             "service": {"type": "str", "default": "slurmctld"},
             "enabled": {"type": "bool", "default": True},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
@@ -215,7 +207,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     arguments = dict(module.params)
-    specs, others = file_specs(arguments.pop("files")), arguments.pop("others")
+    specs = file_specs(arguments.pop("files"))
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
@@ -224,12 +216,6 @@ def main() -> None:
             apply(wanted, settings, controller)
     except (ApplyError, FilesError, OSError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
-    missing = controller.missing(others) if others else []
-    if missing:
-        module.warn(
-            f"controller {', '.join(missing)}: slurmctld does not answer there, so nobody takes over if this one "
-            f"is lost -> run site.yml without --limit, or on that host: journalctl -u {settings.service}"
-        )
     module.exit_json(**report(wanted, module._diff))
 
 

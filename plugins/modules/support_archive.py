@@ -47,6 +47,10 @@ RETURN = r"""
 path: {description: The archive, type: str, returned: success}
 size: {description: Its size in bytes, type: int, returned: success}
 missing: {description: Hosts without a part, type: list, elements: str, returned: success}
+damaged:
+  description: Why the part of a host could not be read to its end, by host; what was read of it is in the archive.
+  type: dict
+  returned: success
 """
 
 import glob
@@ -57,7 +61,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.safe_path import (
     UnsafePathError,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.collect import join
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support.join import join
 
 
 def main() -> None:
@@ -78,7 +82,7 @@ def main() -> None:
         for part in glob.glob(os.path.join(glob.escape(module.params["parts"]), "*.tar.gz"))
     }
     if module.check_mode:
-        module.exit_json(changed=True, path=path, size=0, missing=[])
+        module.exit_json(changed=True, path=path, size=0, missing=[], damaged={})
     try:
         result = join(parts, module.params["hosts"], path)
     except (OSError, tarfile.TarError, UnsafePathError) as error:

@@ -20,6 +20,7 @@ INTERNAL = {
     "config_files",
     "package_files",
     "services",
+    "slurm_proof",
     "slurmctld_config",
     "support_archive",
     "support_bundle",

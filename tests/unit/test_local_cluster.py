@@ -157,6 +157,20 @@ def test_clones_of_one_machine_share_no_name_and_no_subnet() -> None:
     assert unique_name("dev", Path("/srv")) != unique_name("local", Path("/srv"))
 
 
+def test_a_destroyed_cluster_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Cluster("gone", root=tmp_path)
+    made.control_dir = tmp_path / "cp" / made.unique
+    for directory in (made.control_dir, made.directory):
+        directory.mkdir(parents=True)
+    monkeypatch.setattr("driver.host.check_host", lambda: None)
+    monkeypatch.setattr(Cluster, "containers", lambda _self: {})
+    monkeypatch.setattr(Cluster, "_remove_network", lambda _self: None)
+    made.destroy()
+    assert not made.control_dir.exists() and not made.directory.exists()
+
+
 def test_ssh_config_names_every_host_and_checks_its_key() -> None:
     hosts = hosts_of(Spec(compute=1), SUBNET)
     text = ssh_config_text(hosts, "/k", "/known", "/run/cp")

@@ -119,5 +119,8 @@ def test_a_host_without_slurmd_keeps_its_srun(host: Host) -> None:
     assert host.run()[1] == [f"optional pyxis/spank_pyxis-0.24.0-slurm24.11.so {ARGUMENTS}"]
     host.daemon("srun", "slurm-wlm 26.05.1")
     assert host.run() == (0, [], "")
+    # A new host does not have a configuration, and without one srun does not print its version.
+    host.daemon("srun", "")
+    assert host.run()[1] == [f"optional pyxis/spank_pyxis-0.24.0-slurm24.11.so {ARGUMENTS}"]
     # slurmctld waits a minute for a file that is not there.
     assert (host.root / "etc/trainwright/plugstack.conf").exists()

@@ -241,6 +241,10 @@ IN_PREFLIGHT: dict[str, tuple[Change, Change]] = {
     "slurm_max_clock_skew": (fact("clock_offset_s", 30), setting("slurm_max_clock_skew", 10)),
     "slurm_min_memory_mb": (nothing, setting("slurm_min_memory_mb", 9000)),
     "slurm_allow_state_move": (moved, setting("slurm_allow_state_move", True)),
+    "slurm_allow_missing_gpus": (
+        host_variable("slurm_node", {"gres": [{"name": "gpu", "count": 8}]}),
+        setting("slurm_allow_missing_gpus", True),
+    ),
     "slurm_allow_service_move": (service_moved, setting("slurm_allow_service_move", True)),
     "slurm_min_disk_mb": (nothing, setting("slurm_min_disk_mb", 99000)),
 }

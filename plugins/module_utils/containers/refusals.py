@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What it means when Enroot fails, in one line. Runs on nodes: Python 3.9."""
+"""Why Enroot failed, in one line. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 

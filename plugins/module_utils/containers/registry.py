@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a registry says of an image: asked where Enroot failed and does not tell why.
+"""The answer of a registry about an image: asked where Enroot failed and does not tell why.
 
 Enroot hides what the registry answered to a login. curl asks here as it does for Enroot, with the same certificates,
 proxies and logins; a password is in curl's standard input only. Runs on nodes: Python 3.9.

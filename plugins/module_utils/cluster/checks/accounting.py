@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...slurm.accounting.state import AccountingError, Wanted, text_of, wanted_from
+from ...slurm.accounting.state import AccountingError, Wanted, is_unset, text_of, wanted_from
+from ...slurm.client.accounting_options import OPTIONS, QOS_FLAGS
+from ...slurm.conf.valid import resource_fault
 from ..inputs import CLUSTER, Problem, label_of, nearest, seen
 
 if t.TYPE_CHECKING:
@@ -19,9 +21,8 @@ if t.TYPE_CHECKING:
     from ..inputs import Check, Inputs
 
 VARIABLES = {"qos": "slurm_qos", "accounts": "slurm_accounts", "users": "slurm_account_users"}
-#: The names that sacctmgr has (assoc_mgr.c, TRES of every cluster), and the kinds that a site adds to.
-TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
-_TRES_KINDS = re.compile(r"(gres|license|bb|fs|ic|interconnect)/[^/\s]+", re.IGNORECASE)
+#: The words of PreemptMode that a QoS takes.
+_PREEMPT_MODES = ("off", "cluster", "cancel", "requeue", "suspend", "gang", "within", "priority")
 
 
 def accounting(inputs: Inputs) -> Iterator[Problem]:
@@ -57,6 +58,7 @@ def accounting(inputs: Inputs) -> Iterator[Problem]:
     if lists["accounts"]:
         yield from _unknown_accounts(inputs, wanted)
     yield from _resources(wanted)
+    yield from _forms(wanted)
     yield from _unknown_users(inputs, wanted)
 
 
@@ -175,19 +177,53 @@ def _resources(wanted: Wanted) -> Iterator[Problem]:
                 continue
             for part in filter(None, text_of(value).split(",")):
                 name = part.partition("=")[0].strip()
-                if name in ("-1", "") or is_resource(name):
+                if name in ("-1", ""):
                     continue
-                yield Problem(
-                    CLUSTER,
-                    f"{label}.options.{key}",
-                    f"{name!r} is not a resource of Slurm{nearest(name, (*TRES, 'gres/gpu'))}",
-                    f"write one of {', '.join(TRES)}, gres/NAME or license/NAME",
-                )
+                wrong = resource_fault(name)
+                if not wrong and "=" not in part:
+                    wrong = (
+                        f"{part!r} does not have a count",
+                        f"write {name}=10, or {name}=-1 for no limit",
+                    )
+                if wrong:
+                    yield Problem(CLUSTER, f"{label}.options.{key}", *wrong)
 
 
-def is_resource(name: str) -> bool:
-    """Tell whether this is the name of a trackable resource."""
-    return name.lower() in TRES or bool(_TRES_KINDS.fullmatch(name))
+def _forms(wanted: Wanted) -> Iterator[Problem]:
+    """Numbers, shares, flags and modes are what sacctmgr reads; state.py has judged times and resources."""
+    entries = [
+        ("qos", f"slurm_qos[{name}]", entry["settings"]) for name, entry in wanted.qos.items()
+    ]
+    entries += [
+        ("account", f"slurm_accounts[{name}]", entry["settings"])
+        for name, entry in wanted.accounts.items()
+    ]
+    for user, entry in wanted.users.items():
+        for settings in (entry["settings"], *entry["places"].values()):
+            entries.append(("user", f"slurm_account_users[{user}]", settings))
+    for kind, label, settings in entries:
+        for key, value in settings.items():
+            option, text = OPTIONS[kind].get(key.lower()), text_of(value).strip()
+            wrong = None if option is None or is_unset(text) else _form_fault(option.form, text)
+            if wrong:
+                yield Problem(CLUSTER, f"{label}.{key}", *wrong)
+
+
+def _form_fault(form: str, text: str) -> tuple[str, str] | None:
+    words = [word.strip().lstrip("+-").lower() for word in text.split(",")]
+    if form == "number" and not re.fullmatch(r"\d+(\.0)?", text):
+        return f"{text!r} is not a whole number from 0 on", "write a number, or -1 for no limit"
+    if form == "share" and not re.fullmatch(r"\d+", text) and text.lower() != "parent":
+        return f"{text!r} is not a share", "write a whole number from 0 on, or parent"
+    if form == "flags":
+        known = {flag.lower(): flag for flag in (*QOS_FLAGS.values(), "PartQOS")}
+        for word in words:
+            if not any(flag.startswith(word) for flag in known):
+                what = f"{word!r} is not a flag of a QoS{nearest(word, known)}"
+                return what, f"write one of {', '.join(known.values())}"
+    if form == "mode" and not set(words) <= set(_PREEMPT_MODES):
+        return f"{text!r} is not a mode of preemption", f"write one of {', '.join(_PREEMPT_MODES)}"
+    return None
 
 
 def _unknown_users(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ import typing as t
 
 from ...slurm.hostlist import HostlistError, expand, fold
 from ..choices import cgroup_fault
-from ..inputs import Problem, cluster_version, declared_nodes, parse_version, seen
+from ..inputs import Problem, cluster_version, declared_nodes, is_true, parse_version, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +47,9 @@ def nodes(inputs: Inputs) -> Iterator[Problem]:
                 f"is {declared['memory_mb']}, and the machine has {facts['memory_mb']}",
                 "write less, or remove it to use slurm_memory_percent of the memory",
             )
+        if int(declared.get("weight") or 0) < 0:
+            yield Problem(host, "slurm_node.weight", f"is {declared['weight']}", "write 0 or more")
+        yield from _reserved(host, declared, facts)
         for feature in declared.get("features") or []:
             if not re.fullmatch(r"[A-Za-z0-9_.:=+-]+", str(feature)):
                 yield Problem(
@@ -55,6 +58,37 @@ def nodes(inputs: Inputs) -> Iterator[Problem]:
                     f"{feature!r} is not a valid feature",
                     "write one word for each feature",
                 )
+
+
+def _reserved(
+    host: str, declared: Mapping[str, t.Any], facts: Mapping[str, t.Any] | None
+) -> Iterator[Problem]:
+    """Yield what is kept for the system and leaves nothing for jobs, and lists that Slurm does not read."""
+    given = {
+        str(key).lower(): (str(key), str(value))
+        for key, value in (declared.get("options") or {}).items()
+    }
+    memory = int(declared.get("memory_mb") or (facts or {}).get("memory_mb") or 0)
+    cores = math.prod(
+        int(declared.get(key) or (facts or {}).get(key) or 0)
+        for key in ("sockets", "cores_per_socket")
+    )
+    for key, most, unit in (
+        ("memspeclimit", memory, "MB of memory"),
+        ("corespeccount", cores, "cores"),
+    ):
+        name, text = given.get(key, ("", ""))
+        if text.isdigit() and most and int(text) >= most:
+            what = f"is {text}, and the machine has {most} {unit}, so none is left for jobs"
+            yield Problem(host, f"slurm_node.options.{name}", what, "write less")
+    for key, pattern, remedy in (
+        ("cpuspeclist", r"\d+(-\d+)?(,\d+(-\d+)?)*", "write numbers of CPUs: 0-1,8"),
+        ("port", r"\d+|\[?\d+-\d+\]?", "write one port"),
+        ("nodehostname", r"[A-Za-z0-9_.-]+", "write one host name"),
+    ):
+        name, text = given.get(key, ("", ""))
+        if name and not re.fullmatch(pattern, text):
+            yield Problem(host, f"slurm_node.options.{name}", f"{text!r} cannot be read", remedy)
 
 
 def _gres_words(host: str, label: str, item: Mapping[str, t.Any]) -> Iterator[Problem]:
@@ -72,6 +106,7 @@ def _gres_words(host: str, label: str, item: Mapping[str, t.Any]) -> Iterator[Pr
 
 def generic_resources(inputs: Inputs) -> Iterator[Problem]:
     """The machine has the declared GPUs, and their number is that of their files."""
+    later = is_true(inputs["settings"]["slurm_allow_missing_gpus"])
     for host, declared in declared_nodes(inputs):
         facts = inputs["facts"].get(host)
         found = [str(gpu["device"]) for gpu in (facts or {}).get("gpus") or []]
@@ -102,7 +137,7 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
             missing = [
                 file for file in files if file.startswith("/dev/nvidia") and file not in found
             ]
-            if facts and missing:
+            if facts and missing and not later:
                 yield Problem(
                     host,
                     f"{label}.file",
@@ -116,12 +151,13 @@ def generic_resources(inputs: Inputs) -> Iterator[Problem]:
             if item.get("name", "gpu") == "gpu"
         )
         real = facts and facts.get("virtualization") != "container"
-        if real and bare and not found:
+        if real and bare and not found and not later:
             yield Problem(
                 host,
                 "slurm_node.gres",
                 f"declares {total} GPUs, and the machine has none",
-                "install the driver first, name the device files of another vendor, or remove gres",
+                "install the driver first, name the device files of another vendor, or remove gres; while the driver is"
+                " still to come: slurm_allow_missing_gpus: true",
             )
         elif facts and total > len(found) and found:
             yield Problem(

@@ -8,6 +8,7 @@ import re
 import typing as t
 
 from ...slurm.hostlist import HostlistError, expand, fold
+from ...slurm.values import seconds
 from ..inputs import CLUSTER, Problem, compute_names, label_of, members, nearest, partition_specs
 
 if t.TYPE_CHECKING:
@@ -114,6 +115,55 @@ def partitions(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def _minutes(value: t.Any) -> int | None:
+    """Return a time in minutes; None without a limit, or where it cannot be read."""
+    try:
+        length = seconds(str(value))
+    except (ValueError, IndexError):
+        return None
+    return None if length is None else int(length) // 60
+
+
+def limits(inputs: Inputs) -> Iterator[Problem]:
+    """The default time of a partition is within its limit, the least number of nodes is not above the largest, and
+    the other partition that it names exists."""
+    specs = partition_specs(inputs["settings"])
+    names = [str(spec.get("name")) for spec in specs]
+    for index, spec in enumerate(specs):
+        label = label_of("slurm_partitions", index, spec)
+        given = {
+            str(key).lower(): (str(key), value)
+            for key, value in (spec.get("options") or {}).items()
+        }
+        default, most = (
+            _minutes(given.get(key, ("", ""))[1]) for key in ("defaulttime", "maxtime")
+        )
+        if default and most and default > most:
+            yield Problem(
+                CLUSTER,
+                f"{label}.options.{given['defaulttime'][0]}",
+                f"{given['defaulttime'][1]} is more than MaxTime ({given['maxtime'][1]}), so a job without a time would"
+                " never start",
+                "write a time up to MaxTime",
+            )
+        least, nodes = (str(given.get(key, ("", ""))[1]) for key in ("minnodes", "maxnodes"))
+        if least.isdigit() and nodes.isdigit() and int(least) > int(nodes):
+            yield Problem(
+                CLUSTER,
+                f"{label}.options.{given['minnodes'][0]}",
+                f"{least} is more than MaxNodes ({nodes}), so no job could start",
+                "make it smaller than MaxNodes",
+            )
+        other = given.get("alternate")
+        if other and str(other[1]) not in names:
+            yield Problem(
+                CLUSTER,
+                f"{label}.options.{other[0]}",
+                f"there is no partition {other[1]}{nearest(str(other[1]), names)}",
+                "name one of slurm_partitions",
+            )
+
+
 def node_sets(inputs: Inputs) -> Iterator[Problem]:
     """Each node set has its own name and some nodes."""
     nodes = compute_names(inputs)
@@ -135,5 +185,6 @@ def node_sets(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     partitions,
+    limits,
     node_sets,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node.mount_points import Wrong, problem_of
 from ...slurm.conf.syntax import unknown_options
 from ..inputs import (
     CLUSTER,
@@ -58,6 +59,15 @@ FILES = {
 }
 
 
+OWNED_OF_SLURMDBD = {
+    "authtype": "slurm_auth_type",
+    "dbdaddr": "slurm_node.address of the host of the group slurm_database",
+    "dbdhost": "the group slurm_database",
+    "dbdport": "slurm_ports",
+    "slurmuser": "slurm_user_uid and slurm_user_gid; its name is slurm",
+}
+
+
 OWNED_OF_NODES = {
     "nodename": "name",
     "nodeaddr": "address",
@@ -89,9 +99,10 @@ def options(inputs: Inputs) -> Iterator[Problem]:
         given = settings.get(variable) or {}
         for name in given:
             where = f"{variable}.{name}"
-            if file == "slurm.conf" and str(name).lower() in OWNED:
+            owned = {"slurm.conf": OWNED, "slurmdbd.conf": OWNED_OF_SLURMDBD}.get(file, {})
+            if str(name).lower() in owned:
                 yield Problem(
-                    CLUSTER, where, "is set by this collection", f"use {OWNED[str(name).lower()]}"
+                    CLUSTER, where, "is set by this collection", f"use {owned[str(name).lower()]}"
                 )
         for name, reason in unknown_options(map(str, given), version, file):
             if parse_version(version) != (0, 0):
@@ -200,6 +211,29 @@ def paths(inputs: Inputs) -> Iterator[Problem]:
         if (path or name != "node_scratch_path") and not re.fullmatch(r"/[^\s]+", path):
             yield Problem(
                 CLUSTER, name, f"{path!r} is not an absolute path", "write one that begins with /"
+            )
+    for name in ("slurm_state_save_location", "slurm_spool_dir", "slurm_job_tmp"):
+        # Under /var a daemon has a directory of its own; the checks below have the others.
+        path = str(settings.get(name) or "")
+        wrong = problem_of(re.sub("%[hn]", "x", path)) if path.startswith("/") else None
+        if path.rstrip("/") in (
+            "/home",
+            "/var/spool",
+            "/var/lib",
+            "/var/log",
+            "/var",
+            "/srv",
+            "/mnt",
+            "/media",
+        ):
+            wrong = Wrong("has directories of others", "write a directory below it")
+        if wrong and path != "/" and not is_under(path, "/tmp") and not is_under(path, "/var/tmp"):
+            what = wrong.what.replace(", so nothing may be mounted over it", "")
+            yield Problem(
+                CLUSTER,
+                name,
+                f"{path!r} {what}",
+                "write a directory of its own, such as one below /var/spool",
             )
     job_tmp = str(settings["slurm_job_tmp"])
     private = [name for name in ("/tmp", "/dev/shm") if is_under(job_tmp, name)]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ...node.mount_points import problem_of, shape_problem
@@ -56,6 +57,34 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
                     f"{label}.directories",
                     f"{directory['path']} is not under {path}",
                     "name directories on this mount",
+                )
+
+
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
+
+
+def words(inputs: Inputs) -> Iterator[Problem]:
+    """Source, type and options of a mount are each one word of fstab, and modes are octal."""
+    for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
+        label = label_of("cluster_mounts", index, mount, "path")
+        for key in ("source", "fstype", "options"):
+            value = mount.get(key)
+            for text in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(text, str) and _BLANK.search(text):
+                    yield Problem(
+                        CLUSTER,
+                        f"{label}.{key}",
+                        f"{text!r} is not one word of fstab",
+                        "write it without blanks and line ends: options with commas, a blank of a name as \\040",
+                    )
+        for directory in mount.get("directories") or []:
+            mode = directory.get("mode")
+            if isinstance(mode, str) and not re.fullmatch(r"0?[0-7]{3,4}", mode):
+                yield Problem(
+                    CLUSTER,
+                    f"{label}.directories",
+                    f"{mode!r} is not a mode of {directory['path']}",
+                    'write it in octal, such as "0755"',
                 )
 
 
@@ -161,6 +190,7 @@ def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     mounts,
+    words,
     sources,
     shared_state,
     moves_of_a_live_cluster,

@@ -87,9 +87,30 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                 )
         yield from _home(label, str(user.get("home") or ""))
         yield from _keys(label, user.get("ssh_authorized_keys") or [])
+    homes: dict[str, str] = {}
+    for user in settings.get("cluster_users") or []:
+        home = str(user.get("home") or "").rstrip("/")
+        if (
+            home
+            and user.get("state") != "absent"
+            and homes.setdefault(home, str(user["name"])) != user["name"]
+        ):
+            yield Problem(
+                CLUSTER,
+                f"cluster_users[{user['name']}].home",
+                f"{home} is also the home of {homes[home]}",
+                "give each user a home of its own",
+            )
     gids: dict[int, str] = {}
+    gid_of: dict[str, int] = {}
     for index, group in enumerate(settings.get("cluster_groups") or []):
         gid = int(group["gid"])
+        label = label_of("cluster_groups", index, group)
+        if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(group["name"])):
+            what = f"{str(group['name'])!r} is not a valid group name"
+            yield Problem(CLUSTER, label, what, "write up to 32 characters of a-z, 0-9, _ . -")
+        if gid_of.setdefault(str(group["name"]), gid) != gid:
+            yield Problem(CLUSTER, label, "is listed twice", "keep one")
         if gids.setdefault(gid, str(group["name"])) != str(group["name"]):
             label = label_of("cluster_groups", index, group)
             yield Problem(
@@ -142,6 +163,15 @@ def shells_and_groups(inputs: Inputs) -> Iterator[Problem]:
     own = {str(user["name"]): int(user["uid"]) for user in present if not user.get("gid")}
     for host, facts in seen(inputs):
         groups, holders = facts.get("groups") or {}, facts.get("gids") or {}
+        for name, gid in gids.items():
+            there = (groups.get(name) or {}).get("gid")
+            if there is not None and int(there) != gid:
+                yield Problem(
+                    host,
+                    f"cluster_groups[{name}].gid",
+                    f"is {gid}, but {name} has the gid {there} on this host",
+                    f"write {there} if all hosts have that, or choose another name",
+                )
         for name, gid in {**own, **gids}.items():
             holder = holders.get(str(gid))
             if holder and holder != name:

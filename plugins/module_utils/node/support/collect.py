@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Collects one node's part of a support bundle, and joins the parts. Runs on nodes: Python 3.9."""
+"""Collects one node's part of a support bundle. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import tempfile
 import time
 import typing as t
 
-from .. import safe_path
 from . import contents
 
 _COMMAND_TIMEOUT = 20  # seconds; a controller that hangs must not hang the bundle
@@ -178,27 +177,3 @@ def _described(path: str) -> str:
     same = f" digest {digest}" if path.endswith((".key", ".jwks")) and status.st_size >= 32 else ""
     mode, size = oct(status.st_mode & 0o7777), status.st_size
     return f"{path} mode {mode} owner {status.st_uid}:{status.st_gid} size {size}{same}\n"
-
-
-def join(parts: t.Mapping[str, str], hosts: t.Sequence[str], path: str) -> dict[str, t.Any]:
-    """Join the nodes' bundles into one .tar.gz at path, each below its host's name."""
-    top = os.path.basename(path)[: -len(".tar.gz")]
-    missing = [host for host in hosts if host not in parts]
-    with (
-        safe_path.replacing(path, mode=0o600, make=0o755) as stream,
-        tarfile.open(fileobj=stream, mode="w:gz") as tar,
-    ):
-        index = json.dumps({"hosts": sorted(parts), "missing": missing}, indent=1).encode() + b"\n"
-        info = tarfile.TarInfo(f"{top}/index.json")
-        info.size, info.mode, info.mtime = len(index), 0o600, int(time.time())
-        tar.addfile(info, io.BytesIO(index))
-        for host, part in sorted(parts.items()):
-            with tarfile.open(part, "r:gz") as source:
-                for member in source:
-                    # Nodes are not trusted to name paths on the machine that unpacks this.
-                    if not member.isfile() or ".." in member.name.split("/"):
-                        continue
-                    content = source.extractfile(member)
-                    member.name = f"{top}/{host}/{member.name.lstrip('/')}"
-                    tar.addfile(member, content)
-    return {"path": path, "size": os.path.getsize(path), "missing": missing}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What waits for a person: nodes that are drained or down and jobs that are held, in a few lines. Pure.
+"""Matters that wait for a person: nodes that are drained or down and jobs that are held, in a few lines. Pure.
 
 Runs on nodes: Python 3.9.
 """

@@ -1,4 +1,4 @@
-# What slurmctld last accepted, and what was proved to run jobs.
+# The configuration that slurmctld last accepted, and the one that was proved to run jobs.
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The files beside the copies of the accepted configuration, which an interrupted run leaves as they are.
@@ -22,7 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 ACCEPTED = "accepted.json"
 BEFORE = "before.json"
 PROVED = "proved.json"
-#: From here on a slurmd that is reconfigured is a new process, or says why not and goes on with the old one.
+#: From here on a slurmd that is reconfigured is a new process, or logs why not and continues as the old one.
 NEW_PROCESS = (23, 11)
 _KEPT = ("path", "content", "mode", "owner", "group", "state")
 _NODE = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.MULTILINE | re.DOTALL)

@@ -179,28 +179,15 @@ class Controller:
 
         A line reads ``Slurmctld(primary) at ctl1 is UP``; every host but the first is a backup.
         """
+        _rc, out, _err = self.scontrol("ping")
+        lines = [line for line in out.splitlines() if line.startswith("Slurmctld(")]
         lines = [
-            line
-            for line in self._pinged()
-            if ("(primary)" in line) == (self.settings.role == "primary")
+            line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
         ]
         # If there are several backups, ours is the one with our name in SlurmctldHost.
         name = os.uname().nodename.split(".")[0]
         ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
         return any(line.rstrip().endswith(" is UP") for line in ours)
-
-    def _pinged(self) -> list[str]:
-        out = self.scontrol("ping")[1]
-        return [line.rstrip() for line in out.splitlines() if line.startswith("Slurmctld(")]
-
-    def missing(self, names: list[str]) -> list[str]:
-        """Return those of the controllers, by the names in SlurmctldHost, that do not answer."""
-        up = {
-            line.split(" at ")[-1][: -len(" is UP")]
-            for line in self._pinged()
-            if line.endswith(" is UP")
-        }
-        return [name for name in names if name not in up]
 
     def wait_up(self) -> bool:
         """Wait until this controller answers; False when it died or the time is over."""

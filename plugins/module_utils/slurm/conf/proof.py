@@ -4,7 +4,7 @@
 """Run one short step on each node that has not run one with what it has now, and keep what passed.
 
 A job of SlurmUser for each node, in a partition that is made for them and removed again, so that no partition's
-accounts, groups, limits, tiers or preemption count, and no user is charged or pushed aside. They wait in front of
+accounts, groups, limits, tiers or preemption count, and no user is charged or preempted. They wait in front of
 the other jobs of their tier. Only nodes that are idle get one.
 """
 
@@ -38,7 +38,7 @@ _AWAY = {
     "MAINTENANCE": "in maintenance",
     "MAINT": "in maintenance",
 }
-#: What slurmctld writes when it drains a node because a job did not start or end there.
+#: The reasons of slurmctld when it drains a node because a job did not start or end there.
 _LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
 _WAITS = ("PENDING",)
 _RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
@@ -69,7 +69,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """What was found; failed and skipped have a reason for each node."""
+    """The result of a proof; failed and skipped have a reason for each node."""
 
     proved: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -88,15 +88,9 @@ def stamp_of(node: Node, digest: str) -> dict[str, t.Any]:
     return {"conf": digest, "version": node.version, "start": node.slurmd_start_time}
 
 
-def stale(
-    nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str, changed: t.Collection[str]
-) -> list[Node]:
+def stale(nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str) -> list[Node]:
     """Return the nodes that have not run a step with what they have now."""
-    return [
-        node
-        for node in nodes
-        if node.name in changed or stamps.get(node.name) != stamp_of(node, digest)
-    ]
+    return [node for node in nodes if stamps.get(node.name) != stamp_of(node, digest)]
 
 
 def away(node: Node) -> str:
@@ -201,7 +195,7 @@ class Slurm:
         return (match[1], int(match[2])) if match else ("root", 0)
 
     def add_association(self) -> None:
-        """Let SlurmUser submit where jobs need an association; it has no share of the cluster."""
+        """Let SlurmUser submit where jobs need an association; its association is without shares."""
         if "associations" not in self.config.get("AccountingStorageEnforce", ""):
             return
         who = f"user={self.user()[0]}"
@@ -265,7 +259,7 @@ class Steps:
                 open_jobs -= self._look(open_jobs)
 
     def _prepare(self, scratch: str) -> None:
-        # What users' commands load on login nodes need not be on a controller.
+        # Plugins of users' commands may be missing on a controller.
         with open(self.slurm.conf, encoding="utf-8", errors="surrogateescape") as handle:
             lines = handle.read().splitlines()
         off = re.compile(r"\s*(PlugStackConfig|CliFilterPlugins)\s*=", re.IGNORECASE)
@@ -373,7 +367,6 @@ def wait_taken(slurm: Slurm, settings: Settings, wanted: t.Callable[[], list[str
 def prove(
     names: t.Collection[str],
     broken: t.Collection[str],
-    changed: t.Collection[str],
     settings: Settings,
 ) -> Result | None:
     """Prove the nodes that changed; None if there are none. broken: nodes whose hosts failed in this run."""
@@ -382,7 +375,7 @@ def prove(
     stamps, digest = state.get("nodes", {}), accepted.digest(files)
     slurm = Slurm(settings)
     nodes = {node.name: node for node in text.nodes(slurm.shown())}
-    old = stale((nodes[name] for name in names if name in nodes), stamps, digest, changed)
+    old = stale((nodes[name] for name in names if name in nodes), stamps, digest)
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     before = before if before.get("of") == digest else {}
     result = Result()

@@ -42,7 +42,7 @@ def variables(reasons: t.Iterable[str]) -> list[str]:
 
 def words_of(log: str) -> str:
     """Return why slurmd refused a configuration or ended, from the last lines of its log or journal."""
-    # Somebody who only looked whether it listens is no reason.
+    # These come from connections that only test whether it listens.
     lines = [line for line in log.splitlines() if "Zero Bytes" not in line]
     begins = [
         number

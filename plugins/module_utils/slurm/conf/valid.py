@@ -22,6 +22,14 @@ if t.TYPE_CHECKING:
 Fault = tuple[str, str]
 
 _TYPE_OF = {name.lower(): kind for kind, names in data.TYPES.items() for name in names.split()}
+_TYPE_IN_SLURMDBD = {
+    name.lower(): kind for kind, names in data.TYPES_OF_SLURMDBD.items() for name in names.split()
+}
+_PATHS = set(data.PATHS.lower().split())
+_RANGES = {name.lower(): limits for name, limits in data.RANGES.items()}
+_TRES_NAMES, _TRES_WEIGHTS = data.TRES_NAMES.lower().split(), data.TRES_WEIGHTS.lower().split()
+_TRES_KIND = re.compile(rf"({'|'.join(data.TRES_KINDS)})/[^/\s=]+", re.IGNORECASE)
+_PURGE = re.compile(r"\d+(m(o(n(t(hs?)?)?)?)?|h(o(u(rs?)?)?)?|d(a(ys?)?)?)?", re.IGNORECASE)
 _LARGEST = {"uint16": 2**16 - 1, "uint32": 2**32 - 1, "uint64": 2**64 - 1}
 _BOOLEANS = ("yes", "up", "true", "1", "no", "down", "false", "0")
 _NO_LIMIT = ("unlimited", "infinite")
@@ -87,19 +95,82 @@ def _choice(file: str, name: str, text: str, version: str) -> Fault | None:
     return None
 
 
+def is_resource(name: str) -> bool:
+    """Tell whether this is the name of a trackable resource."""
+    return name.lower() in data.TRES or bool(_TRES_KIND.fullmatch(name))
+
+
+def resource_fault(name: str) -> Fault | None:
+    """Return why Slurm does not count a resource of this name, None if it may."""
+    if is_resource(name):
+        return None
+    close = _nearest(name, (*data.TRES, "gres/gpu"))
+    return (
+        f"{name!r} is not a resource of Slurm{close}",
+        f"write one of {', '.join(data.TRES)}, gres/NAME or license/NAME",
+    )
+
+
+def _resources(text: str, weights: bool) -> Fault | None:
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, equals, weight = part.partition("=")
+        wrong = resource_fault(name)
+        if wrong:
+            return wrong
+        if weights and not re.fullmatch(
+            r"-?(\d+\.?\d*|\.\d+)([KMGTPE]B?)?", weight.strip(), re.IGNORECASE
+        ):
+            return (
+                f"{part!r} is not a resource with its weight",
+                "write CPU=1.0,Mem=0.25G,GRES/gpu=4",
+            )
+        if equals and not weights:
+            return f"{part!r} is not the name of a resource", "write names without a count"
+    return None
+
+
+def _in_slurmdbd(key: str, text: str) -> Fault | None:
+    kind = _TYPE_IN_SLURMDBD.get(key)
+    if kind == "purge" and not _PURGE.fullmatch(text):
+        return (
+            f"{text!r} is not an age that slurmdbd reads",
+            "write a number of hours, days or months: 24months",
+        )
+    if kind == "path":
+        return _absolute(text)
+    return _of_type(kind, text) if kind and kind != "purge" else None
+
+
+def _absolute(text: str) -> Fault | None:
+    return (
+        None if text.startswith("/") else (f"{text!r} is not an absolute path", "begin it with /")
+    )
+
+
 def fault(file: str, name: str, text: str, version: str) -> Fault | None:
     """Return why Slurm cannot read the value of an option; None if it can. Plugins are for plugin_faults.
 
-    file: slurm.conf, cgroup.conf, PartitionName or NodeName; the tables do not have slurmdbd.conf.
+    file: slurm.conf, cgroup.conf, slurmdbd.conf, PartitionName or NodeName.
     """
     key = name.lower()
-    if file == "slurmdbd.conf":
-        return None
     if file == "PartitionName" and key in {item.lower() for item in data.TEXT_IN_PARTITIONS}:
         return None
     if (file, key) in _CHOICES and not _newer(version):
         return _choice(file, key, text, version)
-    kind = _TYPE_OF.get(key)
+    if file == "slurmdbd.conf":
+        return _in_slurmdbd(key, text)
+    if key in _TRES_NAMES or key in _TRES_WEIGHTS:
+        return _resources(text, key in _TRES_WEIGHTS)
+    if key in _PATHS and file == "slurm.conf" and text.lower() not in ("", "none"):
+        return _absolute(text)
+    wrong = _of_type(_TYPE_OF.get(key), text)
+    least, most = _RANGES.get(key, (0, 0))
+    if not wrong and key in _RANGES and text.isdigit() and not least <= int(text) <= most:
+        return f"{text} is not within its limits", f"write a number from {least} to {most}"
+    return wrong
+
+
+def _of_type(kind: str | None, text: str) -> Fault | None:
     if kind == "boolean":
         if text.lower() not in _BOOLEANS:
             return f"{text!r} is neither yes nor no", "write yes or no"

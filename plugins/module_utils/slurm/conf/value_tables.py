@@ -45,11 +45,55 @@ TYPES: dict[str, str] = {
         DefaultTime MaxTime PreemptExemptTime PriorityCalcPeriod PriorityDecayHalfLife PriorityMaxAge
     """,
 }
+#: The same of slurmdbd.conf (src/slurmdbd/read_config.c); "purge" is a number and hours, days or months.
+TYPES_OF_SLURMDBD: dict[str, str] = {
+    "uint16": "CommitDelay DbdPort MessageTimeout StoragePort TCPTimeout",
+    "uint32": """
+        JobPurge MaxPurgeLimit PurgeEventMonths PurgeJobMonths PurgeStepMonths PurgeSuspendMonths PurgeTXNMonths
+        PurgeUsageMonths StepPurge
+    """,
+    "boolean": """
+        AllowNoDefAcct AllResourcesAbsolute ArchiveEvents ArchiveJobEnv ArchiveJobs ArchiveJobScript ArchiveResvs
+        ArchiveSteps ArchiveSuspend ArchiveTXN ArchiveUsage DisableArchiveCommands DisableCoordDBD DisableRollups
+        TrackSlurmctldDown TrackWCKey
+    """,
+    "time": "MaxQueryTimeRange",
+    "purge": """
+        PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter PurgeResvAfter PurgeStepAfter
+        PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
+    """,
+    "path": "ArchiveDir ArchiveScript LogFile PidFile StoragePassScript",
+}
+#: Options of slurm.conf that are an absolute path. Prolog and the like may also be below the configuration.
+PATHS = """
+    HealthCheckProgram MailProg RebootProgram ResumeFailProgram ResumeProgram SlurmctldLogFile
+    SlurmctldPidFile SlurmdLogFile SlurmdPidFile SlurmSchedLogFile SuspendProgram TmpFS UnkillableStepProgram
+"""
+#: Numbers with narrower limits than their type has (validate of read_config.c).
+RANGES: dict[str, tuple[int, int]] = {
+    "FairShareDampeningFactor": (1, 65535),
+    "MaxArraySize": (0, 4000001),
+    "ReturnToService": (0, 2),
+}
+#: The resources that every cluster counts (DEFAULT_ACCOUNTING_TRES in read_config.h), and the kinds of others.
+TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
+TRES_KINDS = ("gres", "license", "bb", "fs", "ic", "interconnect")
+#: Options that are lists of resources, and those of resources with a weight each.
+TRES_NAMES = "AccountingStorageTRES"
+TRES_WEIGHTS = "PriorityWeightTRES TRESBillingWeights TRESWeights"
 #: An option of a partition's line that is text, while the same name elsewhere is a number.
 TEXT_IN_PARTITIONS = ("OverTimeLimit", "SuspendTime")
 
 _LOG = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5 0 1 2 3 4 5 6 7 8 9"
 _CONSUMABLE = "CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory"
+_TIME_FORMATS = "iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339:23.02- clock short thread_id format_stderr:23.11-"
+_LIMITS = "ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK"
+# Slurm looks for a part of the word: job and jobs are the same.
+_PRIVATE = " ".join(
+    f"{word}s {word}"
+    for word in ("account", "event", "job", "node", "partition", "reservation", "user")
+)
+_PRIVATE += " usage all none cloud"
 _PREEMPT = "off cluster cancel requeue on suspend gang within priority:25.05-"
 
 #: (file or kind of line, option) -> its words, and how they are written. A word may have its releases behind it:
@@ -61,6 +105,43 @@ CHOICES: dict[tuple[str, str], tuple[str, str]] = {
     ("PartitionName", "Shared"): ("NO EXCLUSIVE YES FORCE", "number"),
     ("PartitionName", "PreemptMode"): (_PREEMPT, "words"),
     ("PartitionName", "SelectTypeParameters"): (_CONSUMABLE, "word"),
+    ("NodeName", "CpuBind"): (
+        "none no socket sockets ldom ldoms core cores thread threads off",
+        "word",
+    ),
+    ("NodeName", "State"): (
+        "CLOUD DOWN DRAIN FAIL DRAINED DRAINING FAILING FUTURE IDLE UNKNOWN EXTERNAL:25.05-",
+        "word",
+    ),
+    ("slurm.conf", "AccountingStorageEnforce"): (
+        "associations limits nojobs nosteps qos safe wckeys all none 0 1 2",
+        "words",
+    ),
+    ("slurm.conf", "AccountingStoreFlags"): (
+        "job_comment job_env job_script job_extra:23.02- no_stdio:24.05-",
+        "words",
+    ),
+    ("slurm.conf", "HealthCheckNodeState"): (
+        "ALLOC ANY CYCLE IDLE MIXED NONDRAINED_IDLE:23.02- START_ONLY:25.11-",
+        "words",
+    ),
+    ("slurm.conf", "LogTimeFormat"): (_TIME_FORMATS, "words"),
+    ("slurm.conf", "PriorityFlags"): (
+        "ACCRUE_ALWAYS CALCULATE_RUNNING DEPTH_OBLIVIOUS FAIR_TREE INCR_ONLY MAX_TRES MAX_TRES_GRES NO_FAIR_TREE"
+        " NO_NORMAL_ALL NO_NORMAL_ASSOC NO_NORMAL_PART NO_NORMAL_QOS NO_NORMAL_TRES SMALL_RELATIVE_TO_TIME",
+        "words",
+    ),
+    ("slurm.conf", "PrivateData"): (_PRIVATE, "words"),
+    ("slurm.conf", "PropagateResourceLimits"): (_LIMITS, "words"),
+    ("slurm.conf", "PropagateResourceLimitsExcept"): (_LIMITS, "words"),
+    ("slurmdbd.conf", "DebugLevel"): (_LOG, "word"),
+    ("slurmdbd.conf", "DebugLevelSyslog"): (_LOG, "word"),
+    ("slurmdbd.conf", "LogTimeFormat"): (_TIME_FORMATS, "words"),
+    ("slurmdbd.conf", "PrivateData"): (_PRIVATE, "words"),
+    ("slurmdbd.conf", "StorageType"): (
+        "accounting_storage/mysql accounting_storage/as_mysql",
+        "word",
+    ),
     ("slurm.conf", "PreemptMode"): (_PREEMPT, "words"),
     ("slurm.conf", "EnforcePartLimits"): ("ALL ANY yes up true 1 no down false 0", "word"),
     ("slurm.conf", "PriorityUsageResetPeriod"): (

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.bad_input import CASES, ELSEWHERE, Case
+from tests.unit.bad_more_values import MORE, TRIAL
 from tests.unit.bad_values import MOVES, VALUES
 from tests.unit.plugins.action.cluster_model_task import ROOT, Process
 
@@ -154,7 +155,7 @@ def test_what_the_packages_lack_is_refused_in_their_words(process: Process, tmp_
 
 @pytest.mark.parametrize(
     "case",
-    [case for case in (*CASES, *VALUES, *MOVES) if case.id not in ELSEWHERE],
+    [case for case in (*CASES, *VALUES, *MORE, *MOVES) if case.id not in ELSEWHERE],
     ids=lambda case: case.id,
 )
 def test_bad_input_is_refused(process: Process, tmp_path: Path, case: Case) -> None:
@@ -178,9 +179,14 @@ def test_an_inventory_that_failed_is_refused_with_limit_too(
     assert done["failed"] and done["msg"] == f"inventory: {why}"
 
 
+def test_the_cases_of_the_trial_are_there() -> None:
+    ids = {case.id for case in (*CASES, *VALUES, *MORE, *MOVES)}
+    assert len(TRIAL) > 40 and {name for names in TRIAL.values() for name in names} <= ids
+
+
 def test_kinds_are_many() -> None:
     """Each case is another kind, by its name and by its message."""
-    cases = [*CASES, *VALUES, *MOVES]
-    assert len({case.id for case in cases}) == len(cases) >= 120
+    cases = [*CASES, *VALUES, *MORE, *MOVES]
+    assert len({case.id for case in cases}) == len(cases) >= 210
     assert len({(case.variable, case.what) for case in cases}) == len(cases)
     assert {case.id for case in CASES} >= ELSEWHERE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a registry says of an image, asked of Debian's docker-registry with TLS, htpasswd and tokens."""
+"""The answers about images of Debian's docker-registry with TLS, htpasswd and tokens."""
 
 from __future__ import annotations
 

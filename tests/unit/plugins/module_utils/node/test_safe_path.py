@@ -17,7 +17,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest im
     Entry,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, homes, safe_path
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.support import collect
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.support import join
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to lose")
 
@@ -425,7 +425,7 @@ def test_a_support_archive_takes_no_prepared_name(team: Path, victim: Path) -> N
     path = team / "demo.tar.gz"
     link(team / "demo.tar.gz.part", victim / "secret")
     link(path, victim / "secret")
-    made = collect.join({}, ["c1"], str(path))
+    made = join.join({}, ["c1"], str(path))
     assert made["missing"] == ["c1"] and made["size"] == path.stat().st_size > 0
     assert path.stat().st_uid == 0 and path.stat().st_mode & 0o777 == 0o600
     assert (victim / "secret").read_text() == "root's\n"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 import pytest
@@ -67,6 +68,59 @@ def test_the_configurations_of_the_tests(cluster: str) -> None:
 )  # fmt: skip
 def test_settings(settings: dict[str, t.Any]) -> None:
     assert said(inputs(2, **settings)) == []
+
+
+def options(**given: t.Any) -> dict[str, t.Any]:
+    return {"slurm_partitions": [{"name": "batch", "groups": ["slurm_compute"], "options": given}]}
+
+
+@pytest.mark.parametrize("version", ["22.05.8-4+deb12u3", "24.11.5-4", "26.05.5-1"])
+@pytest.mark.parametrize(
+    ("settings", "node"),
+    [
+        ({"slurm_conf": {"AccountingStorageEnforce": "associations,limits,qos,safe", "ReturnToService": 2,
+                         "AccountingStoreFlags": "job_comment,job_script", "PrivateData": ["jobs", "usage"]}}, {}),
+        ({"slurm_conf": {"AccountingStorageTRES": "gres/gpu,gres/gpu:h100,license/matlab,ic/ofed",
+                         "PriorityWeightTRES": "CPU=1000,Mem=2000,GRES/gpu=3000", "PriorityFlags": "MAX_TRES"}}, {}),
+        ({"slurm_conf": {"PropagateResourceLimitsExcept": "MEMLOCK,NOFILE", "LogTimeFormat": "iso8601_ms",
+                         "HealthCheckNodeState": "IDLE,CYCLE", "SlurmdLogFile": "/var/log/slurm/%h.log"}}, {}),
+        ({"slurm_conf": {"DefMemPerNode": 4000, "MaxMemPerCPU": "UNLIMITED", "MaxArraySize": "100001",
+                         "TmpFS": "/scratch", "MailProg": None}}, {}),
+        ({"slurmdbd_conf": {"PurgeJobAfter": "24months", "PurgeStepAfter": "30d", "PurgeEventAfter": 12,
+                            "PurgeTXNAfter": "5000hours", "DebugLevel": "debug2", "CommitDelay": 1}}, {}),
+        ({"slurmdbd_conf": {"ArchiveDir": "/srv/archive", "ArchiveJobs": True, "MaxQueryTimeRange": "31-0",
+                            "PrivateData": "accounts,users", "StorageParameters": "SSL_CA=/etc/ca.pem"}}, {}),
+        ({"slurmdbd_conf": {"PurgeUsageAfter": None, "TrackWCKey": "no", "LogFile": "/var/log/slurmdbd.log"}}, {}),
+        (options(TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=4,GRES/gpu:a100=2.5", DefMemPerCPU=4000,
+                 DefaultTime="1:00:00", MaxTime="1-0", MinNodes=1, MaxNodes=2), {}),
+        (options(DefaultTime="60", MaxTime="UNLIMITED", MaxNodes="UNLIMITED", Alternate="batch", MinNodes=3), {}),
+        ({"slurm_qos": [{"name": "a", "options": {"Flags": "DenyOnLimit,NoDecay", "PreemptMode": "requeue",
+                                                   "MaxJobsPerUser": 4, "GrpJobs": -1, "UsageFactor": 0.5}},
+                        {"name": "b", "options": {"MaxJobsPU": "", "GrpTRES": "cpu=10,gres/gpu=-1",
+                                                   "Priority": "100", "MaxWall": "7-0"}}]}, {}),
+        ({"slurm_accounts": [{"name": "lab", "fairshare": 0}, {"name": "a", "fairshare": "parent"},
+                             {"name": "b", "options": {"Description": "the 2nd", "MaxSubmitJobs": "100"}}]}, {}),
+        ({"cluster_users": [{**DORA, "home": "/home/dora"}, {"name": "ezra", "uid": 2051, "home": "/home/ezra"}],
+          "cluster_groups": [{"name": "lab-1", "gid": 3000}]}, {}),
+        ({"cluster_mounts": [{"path": "/data", "source": "nas:/a\\040b", "options": "ro,noatime",
+                              "directories": [{"path": "/data/x", "mode": "2775"}]}]}, {}),
+        ({"slurm_spool_dir": "/var/spool/slurmd/%n", "slurm_state_save_location": "/srv/slurm/state",
+          "slurm_job_tmp": "/scratch/tmp"}, {}),
+        ({"mariadb_database": "slurm_acct_db", "mariadb_user": "slurm",
+          "mariadb_external": {"host": "db1.example.org", "port": 3307, "password": "x"}}, {}),
+        ({}, {"options": {"State": "FUTURE", "CpuBind": "core", "CoreSpecCount": 1, "MemSpecLimit": 1000}}),
+        ({}, {"options": {"CPUSpecList": "0-1", "Port": 6818},
+              "weight": 0}),
+        ({"slurm_allow_missing_gpus": True}, {"gres": [{"name": "gpu", "type": "h100", "count": 8}]}),
+        ({"slurm_allow_missing_gpus": "true"}, {"gres": [{"name": "gpu", "file": "/dev/nvidia[0-7]"}]}),
+    ],
+)  # fmt: skip
+def test_settings_with_each_release(version: str, settings: dict[str, t.Any], node: t.Any) -> None:
+    given = inputs(2, **copy.deepcopy(settings))
+    for facts in given["facts"].values():
+        facts["slurm"]["candidate"] = version
+    given["host_vars"]["c2"]["slurm_node"] = node
+    assert said(given) == []
 
 
 def _missing(path: str, **settings: t.Any) -> t.Any:

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import hosts
+
 from .cases import Case, assert_refused, each, fact
 
 CASES: list[Case] = [
@@ -25,3 +30,28 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+@pytest.mark.parametrize(
+    ("program", "front", "fits"),
+    [
+        ("haproxy", "active", True),
+        ("slurmrestd", "inactive", True),
+        ("haproxy", "inactive", False),
+        ("nginx", "active", False),
+    ],
+)
+def test_the_rest_port_is_that_of_the_front_or_of_slurmrestd_before_it(
+    program: str, front: str, fits: bool
+) -> None:
+    facts = {"ports": {"6820": program}, "services": {"slurmrestd-front": front}}
+    inputs = {
+        "settings": {
+            "slurm_ports": {"slurmctld": 6817, "slurmd": 6818, "slurmdbd": 6819},
+            "slurm_rest_port": 6820,
+        },
+        "hosts_in_run": ["ctl"],
+        "facts": {"ctl": facts},
+    }
+    problems = list(hosts.listeners(t.cast(t.Any, inputs)))
+    assert [problem.variable for problem in problems] == ([] if fits else ["slurm_rest_port"])

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.support import (
     collect,
     contents,
+    join,
 )
 
 SECRET = "s3cr3t-Value/+="
@@ -146,7 +147,7 @@ def test_a_bundle_of_this_machine(tmp_path: pathlib.Path) -> None:
     assert f"{tmp_path}/my.key mode" in texts["left_out.txt"]
     assert not any(SECRET in text for text in texts.values())
     whole = tmp_path / "demo-support.tar.gz"
-    joined = collect.join({"c1": result["path"]}, ["c1", "c2"], str(whole))
+    joined = join.join({"c1": result["path"]}, ["c1", "c2"], str(whole))
     assert joined["missing"] == ["c2"]
     assert whole.stat().st_mode & 0o777 == 0o600
     with tarfile.open(whole) as tar:

@@ -327,14 +327,6 @@ def test_one_that_runs_and_does_not_answer_is_an_error(running):
         running.run(BASE)
 
 
-def test_controllers_that_do_not_answer_are_found(running):
-    said = "Slurmctld(primary) at ctl1 is UP\nSlurmctld(backup) at ctl2 is DOWN\n"
-    running.slurm._ping = lambda: (0, said, "")
-    controller = config.Controller(config.Settings(version="24.11"), running.slurm, "slurm.conf")
-    assert controller.missing(["ctl1", "ctl2", "ctl3"]) == ["ctl2", "ctl3"]
-    assert controller.missing([]) == []
-
-
 def test_a_first_start_that_fails_keeps_the_files_and_says_why(site):
     with pytest.raises(config.ApplyError, match="does not start.*fatal: bad plugin.*Remedy"):
         site.run(BASE + "Epilog=bad\n")
