@@ -217,9 +217,7 @@ class ActionModule(ActionBase):
             "remove": options["remove"],
             "supported_os": options["supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
-            "variables": sorted(
-                name for name in known if name.startswith(("slurm_", "cluster_"))
-            ),
+            "variables": sorted(name for name in known if name.startswith(("slurm_", "cluster_"))),
             "command": command(),
             "arguments": arguments,
         }

@@ -71,8 +71,8 @@ class ActionModule(ActionBase):
             result["failed"] = True
             result["msg"] = printable(
                 f"{host}: node_facts: {fault}, so its answer is not believed"
-                " -> find out who is root there and what /usr/bin/python3 is (docs/security.md); if the host is in order,"
-                " report this message as a bug"
+                " -> find out who is root there and what its Python is (docs/security.md); if all is in order, report"
+                " this message as a bug"
             ).replace("\n", "\\n")
             return result
         facts = {

@@ -255,7 +255,7 @@ auth_type:
   sample: munge
   returned: success
 secrets:
-  description: C(directory) of the cluster's secrets on the primary controller, C(certificate_days) of host certificates.
+  description: C(directory) of the secrets on the primary controller, C(certificate_days) of host certificates.
   type: dict
   sample:
     directory: /var/lib/trainwright/secrets

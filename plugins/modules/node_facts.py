@@ -15,8 +15,8 @@ description:
     on request the processes that listen on ports, the targets reachable over TCP and the free space of paths.
   - Reads C(/proc) and C(/sys); starts at most four commands at the same time, and a fifth
     where Slurm is not installed yet.
-  - The control node believes a host only what C(plugins/module_utils/node/fact_schema.py) allows, since root of a host decides
-    what it reports. A host whose answer does not fit fails, and its answer is dropped.
+  - Root of a host decides what it reports, so the control node compares each fact with its type, pattern and length
+    (C(plugins/module_utils/node/fact_schema.py)). A host whose answer does not fit fails, and its answer is not used.
   - Replaces fact gathering for the collection, at a fraction of its time.
 options:
   ports:

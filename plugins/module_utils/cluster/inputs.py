@@ -86,7 +86,9 @@ class Problem(t.NamedTuple):
 
     def __str__(self) -> str:
         text = f"{self.host}: {self.variable}: {self.what} -> {self.remedy}"
-        return printable(text).replace("\n", "\\n")  # a name with a line break is not a problem of its own
+        return printable(text).replace(
+            "\n", "\\n"
+        )  # a name with a line break is not a problem of its own
 
 
 def is_address(text: str) -> bool:

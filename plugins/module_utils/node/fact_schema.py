@@ -9,7 +9,6 @@ both to the same names.
 
 from __future__ import annotations
 
-import math
 import re
 import typing as t
 
@@ -45,7 +44,8 @@ def number(low: float, high: float, kind: tuple[type, ...] = (int,)) -> Judge:
     """A number from low to high."""
 
     def judge(value: t.Any, where: str) -> str:
-        good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+        good = isinstance(value, kind) and not isinstance(value, bool)
+        # Comparisons with NaN are false.
         return "" if good and low <= value <= high else _fault(where, value, "a possible number")
 
     return judge
@@ -171,7 +171,9 @@ FACTS: dict[str, Judge] = {
     ),
     "efa": list_of(_filled, 256),
     "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
-    "cgroup": record({"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}),
+    "cgroup": record(
+        {"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}
+    ),
     "slurm": record(
         {
             "version": _word,
@@ -179,9 +181,12 @@ FACTS: dict[str, Judge] = {
             # Where slurm_places looks: what reads a configuration there trusts it.
             "prefix": text(_PLACES, "a prefix of Slurm"),
             "sbin": text(rf"(?:{_PLACES})/sbin", "Slurm's sbin"),
-            "config_dir": text(rf"/etc/slurm|(?:{_PLACES})/etc", "a directory of Slurm's configuration"),
+            "config_dir": text(
+                rf"/etc/slurm|(?:{_PLACES})/etc", "a directory of Slurm's configuration"
+            ),
             "plugin_dir": text(
-                rf"|(?:{_PLACES})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?", "a directory of Slurm's plugins"
+                rf"|(?:{_PLACES})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?",
+                "a directory of Slurm's plugins",
             ),
             "mpi": list_of(_filled, 64),
             "plugstack": list_of(_tabbed),

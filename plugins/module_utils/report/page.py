@@ -18,7 +18,9 @@ VERDICTS = ("PASS", "WARN", "FAIL", "INCOMPLETE", "NOT_APPLICABLE")
 #: Points of a series that are drawn.
 MOST_POINTS = 1000
 # HTML allows of the control characters only blanks, and who prints a page would have them in the terminal.
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_CONTROL = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
 
 Cell = t.Union[str, int, float, bool, None]
 Pairs = t.Sequence[tuple[str, Cell]]

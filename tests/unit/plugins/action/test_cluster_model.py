@@ -93,7 +93,9 @@ def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) 
     done = play(process, case, tmp_path, returned=returned, first="c1")
     assert not done["failed"], done["msg"]
     names = {name for host in done["hosts"] for name in host["names"]}
-    assert "c2.good.example" in names and not any(name.endswith(("evil.example", "c1.example")) for name in names)
+    assert "c2.good.example" in names and not any(
+        name.endswith(("evil.example", "c1.example")) for name in names
+    )
     memory = next(node["memory_mb"] for node in done["nodes"] if node["name"] == "c1")
     assert memory == pytest.approx(facts()["c1"]["memory_mb"] * 0.44, rel=0.01)
 
@@ -118,7 +120,10 @@ def test_a_key_on_record_is_one_line(process: Process, tmp_path: Path) -> None:
     directory.mkdir()
     case = Case("key", "", "", "", "", record=lambda _text: recorded_with("ssh-ed25519 c2"))
     done = play(process, case, directory)
-    assert done["failed"] and "record.json: nodes.c2: 'ssh-ed25519 c2' is not an SSH host key" in done["msg"]
+    assert (
+        done["failed"]
+        and "record.json: nodes.c2: 'ssh-ed25519 c2' is not an SSH host key" in done["msg"]
+    )
 
 
 EXPECTED = "__cluster_expected"

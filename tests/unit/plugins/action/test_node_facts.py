@@ -91,10 +91,16 @@ def lie(change: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
     ("change", "why"),
     [
         (lambda answer: answer["ansible_facts"].update(slurm_conf={"Prolog": "/x"}), "slurm_conf"),
-        (lambda answer: answer["ansible_facts"].update(slurm_node={"name": "mirror"}), "slurm_node"),
+        (
+            lambda answer: answer["ansible_facts"].update(slurm_node={"name": "mirror"}),
+            "slurm_node",
+        ),
         (lambda answer: answer["ansible_facts"].update({"a\nc2: x": 1}), "a\\nc2"),
         (lambda answer: answer.update(ansible_facts=["x"]), "trainwright_node: is missing"),
-        (lambda answer: answer["ansible_facts"]["trainwright_node"].pop("gpus"), "gpus: is missing"),
+        (
+            lambda answer: answer["ansible_facts"]["trainwright_node"].pop("gpus"),
+            "gpus: is missing",
+        ),
         (lambda answer: answer.update(clock={"start": "now", "end": 1}), "clock.start"),
         (lambda answer: answer.pop("clock"), "clock"),
     ],

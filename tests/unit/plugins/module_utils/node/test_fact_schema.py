@@ -26,7 +26,9 @@ KEY = RECORDED["c1"]["ssh_host_key"]
 
 def changed(path: str, value: t.Any) -> dict[str, t.Any]:
     """The facts of c1 with another value at a place such as gpus.0.device."""
-    made = copy.deepcopy({**RECORDED["c1"], "gpus": gpus(1), "files": {}, "sudoers": {}})
+    made = copy.deepcopy(
+        {**RECORDED["c1"], "gpus": gpus(1), "files": {}, "sudoers": {"users": [], "groups": []}}
+    )
     *way, last = path.split(".")
     place: t.Any = made
     for step in way:
@@ -77,9 +79,11 @@ LIES: list[tuple[str, t.Any]] = [
     ("slurm.plugin_dir", "/usr/lib/../../home/alice/slurm"), ("slurm.version", "24.11\nx"),
     ("slurm.mpi", ["pmix\nMpiDefault=x"]), ("os.id", "../debian"), ("os", []), ("arch", "x86_64/.."),
     ("services.slurmd", "active\n"), ("users.alice", {"uid": -1, "gid": 1}), ("users.alice", {"uid": 1}),
-    ("users.alice:x", None), ("uids.x", "alice"), ("ports.6818", "slurmd\x9b"), ("reach.a", "yes"), ("reach.a b", "open"),
+    ("users.alice:x", None), ("uids.x", "alice"), ("ports.6818", "slurmd\x9b"), ("reach.a", "yes"),
+    ("reach.a b", "open"),
     ("files.x", "true"), ("disks./var/log.free_mb", "1"), ("containers.plugstack", "x"), ("slurm_conf", {}),
-    ("service_hosts.controllers", ["a b"]), ("packages_interrupted", "no"), ("sudoers", {"users": [], "groups": ["a,b"]}),
+    ("service_hosts.controllers", ["a b"]), ("packages_interrupted", "no"),
+    ("sudoers", {"users": [], "groups": ["a,b"]}),
 ]  # fmt: skip
 
 

@@ -162,7 +162,9 @@ def test_the_authority_signs_and_signs_again_only_after_a_change(store, signed):
     assert stat.S_IMODE(os.stat(store / "ssh_ca").st_mode) == 0o600
 
     assert not ensure(store, ["ssh_ca"], [signed])["changed"]
-    assert not ensure(store, ["ssh_ca"], [host(key=signed["key"] + "@elsewhere")])["changed"]
+    assert not ensure(store, ["ssh_ca"], [host(key=signed["key"].strip() + "@elsewhere")])[
+        "changed"
+    ]
     turned = host(key=signed["key"], principals=["10.0.0.1", "c1"])
     assert not ensure(store, ["ssh_ca"], [turned])["changed"]
     more = host(key=signed["key"], principals=["c1", "c1.example"])

@@ -51,6 +51,14 @@ def test_everything_is_escaped_and_nothing_comes_from_elsewhere() -> None:
     assert "prefers-color-scheme: dark" in page
 
 
+def test_control_characters_do_not_reach_the_page() -> None:
+    page = report.render(
+        report.Report("x", sections=[report.Text("log", ["a\x1b]0;x\x07\x9b\tb"])])
+    )
+    assert "a\\x1b]0;x\\x07\\x9b\tb" in page
+    assert not any(ord(char) < 32 and char not in "\n\t" for char in page)
+
+
 def test_cells_and_verdicts() -> None:
     rows: list[list[t.Any]] = [[verdict, 1, 0.123456, None, True] for verdict in report.VERDICTS]
     page = report.render(report.Report("x", sections=[report.Table("T", list("abcde"), rows)]))

@@ -146,6 +146,8 @@ def test_the_same_problem_of_many_hosts_is_one_line() -> None:
 def test_form_of_a_line() -> None:
     """The form that people and the run summary read."""
     assert str(Problem("c1", "clock", "is wrong", "set it")) == "c1: clock: is wrong -> set it"
+    odd = str(Problem("c1", "slurm_conf.a\nctl1: b", "is \x1b[2Jwrong", "set it"))
+    assert odd == "c1: slurm_conf.a\\nctl1: b: is \\x1b[2Jwrong -> set it"
 
 
 def test_thousand_hosts_are_fast() -> None:
