@@ -121,9 +121,9 @@ def key_of_host(value: t.Any, where: str) -> str:
 _PLACES = "|".join(map(re.escape, PREFIXES))
 # No characters that end a line or that a terminal obeys; the tab is for lines of configuration.
 _line = text(rf"[^{CONTROL}]*", "one line of text", 1024)
-_tabbed = text(rf"(?:\t|[^{CONTROL}])*", "one line of text", 1024)
-_word = text(r"[A-Za-z0-9_.:+~=@-]*", "one word")
-_filled = text(r"[A-Za-z0-9_.:+~=@-]+", "one word")
+_tabbed = text(rf"(?:\t|[^{CONTROL}])*", "one line of text", 4096)
+_word = text(r"[A-Za-z0-9_.:+~^=@-]*", "one word")
+_filled = text(r"[A-Za-z0-9_.:+~^=@-]+", "one word")
 # Also of a directory service: DOMAIN\user, and groups with blanks.
 _account = text(rf"[^{CONTROL}:,/]*", "the name of an account")
 _path = text(rf"[^{CONTROL}]+", "a path", 4096)
@@ -147,7 +147,7 @@ FACTS: dict[str, Judge] = {
     "arch": _filled,
     "python": _filled,
     "virtualization": _filled,
-    "login": record({"user": _account, "groups": list_of(_account, 8192)}),
+    "login": record({"user": _line, "groups": list_of(_line, 8192)}),
     "sudoers": record({"users": list_of(_account), "groups": list_of(_account)}),
     "cpus": _cpus,
     "boards": _cpus,
@@ -207,8 +207,8 @@ FACTS: dict[str, Judge] = {
     ),
     "users": mapping(_account, or_null(record({"uid": _id, "gid": _id}))),
     "groups": mapping(_account, or_null(record({"gid": _id}))),
-    "uids": mapping(_digits, _account),
-    "gids": mapping(_digits, _account),
+    "uids": mapping(_digits, _line),
+    "gids": mapping(_digits, _line),
     "files": mapping(_path, or_null(flag)),
     "ports": mapping(_digits, _line),
     "reach": mapping(_bare, text(rf"open|refused|unresolved|filtered[^{CONTROL}]*", "an answer")),
