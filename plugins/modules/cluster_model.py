@@ -254,13 +254,7 @@ auth_type:
   type: str
   sample: munge
   returned: success
-secrets:
-  description: C(directory) of the secrets on the primary controller, C(certificate_days) of host certificates.
-  type: dict
-  sample:
-    directory: /var/lib/trainwright/secrets
-    certificate_days: 364
-  returned: success
+secrets: {description: "C(directory) of the secrets, C(certificate_days) of hosts.", type: dict, returned: success}
 slurm_user:
   description: Ids of the user slurm.
   type: dict
