@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What each fact of node_facts may be. Pure; the control node asks before it believes a host.
+"""The type, pattern and bounds of each fact of node_facts, by which the control node judges a host. Pure.
 
 Root of a host decides what it reports, and facts reach the configuration of all hosts. So a fact has one type, text has
 a pattern and a length, and lists have an end. RETURN of the module node_facts says what the facts mean; a test holds
@@ -228,7 +228,7 @@ FACTS: dict[str, Judge] = {
     "clock_offset_s": _seconds,
     "clock_error_s": _seconds,
 }
-#: What the action plugin reads besides, and adds.
+#: The readings of the clock, which the action plugin turns into the facts in ADDED.
 CLOCK: Judge = record(dict.fromkeys(("start", "end"), number(0, 1e11, (int, float))))
 ADDED = ("clock_offset_s", "clock_error_s")
 _judge = record(FACTS, some=True)
