@@ -233,7 +233,7 @@ class ActionModule(ActionBase):
         if host == primary or primary not in task_vars["hostvars"]:
             return self._templar, task_vars
         own, theirs = (task_vars["hostvars"].raw_get(name) for name in (host, primary))
-        # What differs from the inventory of this host is of the play or the task, and stays.
+        # A value that differs from the inventory of this host comes from the play or the task, and stays.
         stays = {name for name in own if name not in task_vars or task_vars[name] != own[name]}
         known = {name: value for name, value in task_vars.items() if name not in own.keys() - stays}
         known.update({name: value for name, value in theirs.items() if name not in stays})

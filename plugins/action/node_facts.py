@@ -13,7 +13,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 
 FACTS = "trainwright_node"
-# Of the connection, by which Ansible finds Python on the host: Ansible removes what a module returns under such a name.
+# Ansible adds the path of Python under such a name, and removes whatever a module returns under it.
 INTERPRETER = "discovered_interpreter_"
 
 
