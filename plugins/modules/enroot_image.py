@@ -21,8 +21,8 @@ description:
   - While it works, the task prints its progress. The action plugin of the same name does that; a
     task with O(ignore:async) shows nothing before the end.
   - With O(collect), it removes images that no longer have a name and that no job can use.
-  - It runs as the owner of the store, so give O(ignore:become_user) where that is not root. The
-    owner's file C(~/.config/enroot/.credentials) has the logins for registries.
+  - It runs as the owner of the store, so give O(ignore:become_user) where that is not root. Files are read with the
+    rights of this user, and the owner's file C(~/.config/enroot/.credentials) has the logins for registries.
 options:
   name:
     description:
@@ -65,13 +65,17 @@ options:
     description:
       - V(shared) is the store of the cluster; V(staged) is one on a disk of the host of the task, for images
         that jobs should start without reading from shared storage.
+      - V(own) is the store of the user who runs the task, as with C(image-import). Where the cluster has an image of
+        this name and the user does not, that one is used, nothing is imported, and a warning says if it is from
+        another reference.
     type: str
-    choices: [shared, staged]
+    choices: [shared, staged, own]
     default: shared
   path:
     description:
       - Directory of the store, made if it is missing. Default is the one in C(/etc/trainwright/images.json),
-        which the role enroot writes on each host.
+        which the role enroot writes on each host. With O(store=own), the store of the cluster, whose
+        directory C(users) has the user's.
     type: path
   collect:
     description:
@@ -141,6 +145,14 @@ EXAMPLES = r"""
     name: train
     store: staged
 
+- name: Import an image for the jobs of alice, with her rights
+  trainwright.slurm.enroot_image:
+    name: mine
+    reference: /home/alice/mine.sqsh
+    store: own
+  become: true
+  become_user: alice
+
 - name: Remove a name
   trainwright.slurm.enroot_image:
     name: train-old
@@ -181,6 +193,7 @@ produced:
   description: Whether this task wrote the image, instead of finding it.
   returned: when O(name) is given
   type: bool
+whose: {description: "Whose image it is, V(cluster) or V(user).", returned: with O(store=own), type: str, sample: user}
 progress:
   description: File with the progress of the import.
   returned: in check mode, when the image would be imported
@@ -205,6 +218,7 @@ collected:
 error: {description: Kind of the error., returned: failure, type: str, sample: credentials}
 """
 
+import contextlib
 import os
 import time
 import typing as t
@@ -213,7 +227,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.formatters import human_to_bytes
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import (
     collection,
+    image_file,
     lookup,
+    sources,
     store,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image_errors import (
@@ -229,7 +245,7 @@ SPEC: dict[str, t.Any] = {
     "refresh": {"type": "bool", "default": False},
     "force": {"type": "bool", "default": False},
     "arch": {"type": "str", "choices": ["x86_64", "aarch64"]},
-    "store": {"type": "str", "choices": ["shared", "staged"], "default": "shared"},
+    "store": {"type": "str", "choices": ["shared", "staged", "own"], "default": "shared"},
     "path": {"type": "path"},
     "collect": {
         "type": "dict",
@@ -268,6 +284,35 @@ def jobs_since(prefix: str | None) -> float:
         )
     running = [job for job in jobs if not job.ended and job.state != "PENDING"]
     return min([now, *(float(job.start_time or 0) for job in running)])
+
+
+def own(
+    params: dict[str, t.Any], shared: str, check: bool, warn: t.Callable[[str], None]
+) -> dict[str, t.Any]:
+    """Bring a name of the user who runs this to its state; an image of the cluster is used as it is.
+
+    Raises ImageError.
+    """
+    name, reference = image_file.checked_name(params["name"]), params["reference"]
+    if params["state"] == "present" and reference:
+        found = lookup.image_of_cluster(shared, name)
+        if found:
+            same = False
+            with contextlib.suppress(ImageError):
+                same = (
+                    sources.source_of(reference, params["arch"] or "").key in found.record["keys"]
+                )
+            if not same:
+                warn(
+                    f"{name}.sqsh: is the cluster's image of {found.record['reference']}; nothing was imported from "
+                    f"{reference} -> choose another name for an image of your own"
+                )
+            return {
+                **store.result_of(store.Store(shared), name, found, found),
+                "whose": "cluster",
+            }
+        lookup.prepare_user_store(shared, check)
+    return {**image(params, lookup.user_store(shared).path, check), "whose": "user"}
 
 
 def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
@@ -311,8 +356,11 @@ def main() -> None:
     result: dict[str, t.Any] = {"changed": False, "diff": {"before": "", "after": ""}}
     try:
         key = "staged" if params["store"] == "staged" else "store"
-        path = params["path"] or lookup.configuration()[key]
-        if params["name"]:
+        shared = params["path"] or lookup.configuration()[key]
+        path = lookup.user_store(shared).path if params["store"] == "own" else shared
+        if params["name"] and params["store"] == "own":
+            result.update(own(params, shared, module.check_mode, module.warn))
+        elif params["name"]:
             result.update(image(params, path, module.check_mode))
         if params["collect"] is not None:
             result["collected"] = collected(params, path, module.check_mode)

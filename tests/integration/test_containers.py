@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import secrets
+from pathlib import Path
 
 import pytest
+import yaml
 
 from .artifacts import REAL, REGISTRY
 from .conftest import Converged
@@ -132,7 +134,7 @@ def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> Non
 
 @pytest.mark.systems("debian13")
 @needs_stand_in
-def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
+def test_an_image_by_name_from_import_to_job(quiet_site: Converged, tmp_path: Path) -> None:
     """container_image.yml imports and stages; image-import does it for a user; a job finds both by name."""
     site = quiet_site
     digest = f"sha256:{secrets.token_hex(32)}"
@@ -158,16 +160,36 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged) -> None:
     assert out.count("image /shared/images/users/alice/") == 2, out
     wrong = site.as_user("alice", show.format(name[1:]), check=False)
     assert name in wrong and "image /" not in wrong
-    # A training brings its image itself.
-    container = {"image": f"{name}-2.sqsh", "source": reference}
-    job = {"name": "image", "launcher": "srun", "command": "sh -c 'echo image $FIXTURE_IMAGE'", "nodes": 2,
-           "memory": "100M", "time": "5", "logs": "/home/alice", "container": container}  # fmt: skip
-    site.play("train.yml", train_user="alice", train_job=job)
-    out = site.as_user("alice", "cat image-*.out; rm -f image-*.out image-*.html image.sbatch")
-    assert out.count("image /var/lib/trainwright/images/") == 2, out
-    site.play(
-        "container_image.yml", container_image_name=f"{name}-2", container_image_state="absent"
+    # A training brings its image itself, with the rights of its owner, and never replaces one of the cluster.
+    secret, evil = (f"/shared/data/{kind}-{name}.sqsh" for kind in ("secret", "evil"))
+    site.run(
+        "login1",
+        f"cd {REGISTRY}/{digest} && mksquashfs . {secret} -quiet -no-progress && cp {secret} {evil}"
+        f" && chown bob {secret} && chmod 600 {secret} && chown alice {evil}",
     )
+    show_store = "readlink -f /shared/images/*.sqsh; ls /shared/images/.images; cat /shared/images/*.sqsh | sha256sum"
+    before = site.run("login1", show_store)
+
+    def job(kind: str, image: str, source: str) -> dict[str, object]:
+        return {"name": kind, "launcher": "srun", "command": "sh -c 'echo image $FIXTURE_IMAGE'", "nodes": 2,
+                "memory": "100M", "time": "5", "logs": "/home/alice",
+                "container": {"image": f"{image}.sqsh", "source": source}}  # fmt: skip
+
+    file = tmp_path / "job.yml"
+    file.write_text(yaml.safe_dump({"train_job": job("image", f"{name}-2", secret)}))
+    run = site.play("train.yml", "-e", f"train_job_file={file}", rc=2, train_user="alice")
+    assert f"{secret}: Permission denied" in run.output, tail(run.output, 30)
+    jobs = [job("image-theirs", name, evil), job("image-hers", f"{name}-2", reference)]
+    run = site.play("train.yml", train_user="alice", train_jobs=jobs, train_together=False)
+    # Ansible wraps warnings, at hyphens too.
+    assert f"{name}.sqsh:isthecluster'simageof{reference}" in "".join(run.output.split())
+    places = {"theirs": "/var/lib/trainwright/images/", "hers": "/shared/images/users/alice/"}
+    for kind, place in places.items():
+        out = site.as_user("alice", f"cat image-{kind}-*.out")
+        assert out.count(f"image {place}") == 2, out
+    assert site.run("login1", show_store) == before
+    site.run("login1", f"rm {secret} {evil}")
+    site.as_user("alice", f"rm -f image-*; image-import --remove {name}-2")
     listed = json.loads(site.run("c1", "cat /etc/trainwright/images.json"))
     assert listed["store"] == "/shared/images"
     site.as_user("alice", "image-import --remove mine")

@@ -18,8 +18,8 @@ COLLECTION = "ansible_collections.trainwright.slurm.plugins."
 MOST_LINES = 550
 # A room imports from itself and from the layers before its own: from those that know less.
 LAYERS = (
-    ("checks", "hardware", "node", "report"),
-    ("aws", "slurm"),
+    ("checks", "hardware", "node"),
+    ("aws", "report", "slurm"),
     ("containers", "data"),
     ("cluster", "training"),
     ("plugin_utils",),

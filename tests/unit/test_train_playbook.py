@@ -99,6 +99,26 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
     assert "Check the jobs and write" not in said
 
 
+def test_root_imports_nothing_that_a_description_names() -> None:
+    """As root, only names of the cluster's images are copied to the nodes."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
+    user = "{{ train_user | default('root', true) }}"
+    owner = {"become": "{{ train_user | length > 0 }}", "become_user": user}
+    module = "trainwright.slurm.enroot_image"
+    given: dict[str, list[t.Any]] = {"owner": [], "root": []}
+    for one in plays:
+        tasks = [task for task in one["tasks"] if module in task]
+        if {key: one.get(key) for key in owner} == owner:
+            assert not any("become" in task or "become_user" in task for task in one["tasks"])
+            given["owner"] += [task[module] for task in tasks]
+        elif one["become"]:
+            assert tasks == one["tasks"], "nothing else runs as root"
+            given["root"] += [task[module] for task in tasks]
+    name, reference = "{{ item.name }}", "{{ item.reference }}"
+    assert given["root"] == [{"name": name, "store": "staged"}]
+    assert given["owner"] == [{"name": name, "reference": reference, "store": "own"}]
+
+
 def test_options_of_the_command_line_are_those_of_the_playbook() -> None:
     """Each option of train.yml can either come from a file, or has a remedy of its own."""
     plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())

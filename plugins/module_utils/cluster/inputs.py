@@ -37,6 +37,7 @@ HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_ho
 # Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
     "cluster_users_source",
+    "enroot_cache_days",
     "login_access_allow_groups",
     "login_access_allow_users",
     "login_access_open",

@@ -14,7 +14,7 @@ import typing as t
 
 from ..node.acting import user_name
 from .image_errors import ImageError, from_os
-from .image_file import IMAGE
+from .image_file import IMAGE, Image
 from .store import Store
 
 CONFIG = "/etc/trainwright/images.json"
@@ -38,8 +38,11 @@ def user_store(shared: str) -> Store:
     return Store(os.path.join(shared, "users", user_name(os.geteuid())))
 
 
-def prepare_user_store(shared: str) -> Store:
-    """Return the user's store, made if need be. Raises ImageError: denied, where the cluster has none."""
+def prepare_user_store(shared: str, check: bool = False) -> Store:
+    """Return the user's store, made if need be. Raises ImageError: denied, where the cluster has none.
+
+    check: only see whether the cluster has stores of users.
+    """
     users = os.path.join(shared, "users")
     if not os.path.isdir(users):
         raise ImageError(
@@ -50,6 +53,8 @@ def prepare_user_store(shared: str) -> Store:
     from .user_directories import IMAGES, ask  # a job that finds its image does not need it
 
     store = user_store(shared)
+    if check:
+        return store
     try:
         owned = os.path.isdir(store.path) and os.lstat(store.path).st_uid == os.geteuid()
         # A site's own directory may be 1777, for storage where root lacks rights.
@@ -60,6 +65,18 @@ def prepare_user_store(shared: str) -> Store:
     except OSError as error:
         raise from_os(error, store.path) from error
     return store
+
+
+def image_of_cluster(shared: str, name: str) -> Image | None:
+    """Return the cluster's image of a name, if it is whole and this user's jobs get it: they have none of their own."""
+    own = user_store(shared)
+    with contextlib.suppress(OSError):
+        if os.lstat(own.path).st_uid == os.geteuid() and os.readlink(own.link(name)):
+            return None
+    with contextlib.suppress(ImageError):  # no link, so no job finds it
+        image = Store(shared).target(name)
+        return image if image and image.record else None
+    return None
 
 
 def lookup(config: t.Mapping[str, str], name: str) -> str:

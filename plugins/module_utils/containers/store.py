@@ -317,7 +317,8 @@ class Store:
             _sync(self.path)
 
 
-def _result(store: Store, name: str, before: Image | None, after: Image | None) -> Record:
+def result_of(store: Store, name: str, before: Image | None, after: Image | None) -> Record:
+    """Return what a task says of a name: the image that it led to, and the one it leads to now."""
     return {
         "name": name,
         "link": store.link(name),
@@ -357,7 +358,7 @@ def present(
         source = source_of(reference, arch)
         whole = bool(before and before.record)
         if before and whole and not (refresh or force) and source.key in before.record["keys"]:
-            return _result(store, name, before, before)
+            return result_of(store, name, before, before)
         digest = source.digest()
         same = bool(before and whole and before.digest == digest and not force)
         found = None if force else store.find(digest)
@@ -365,10 +366,10 @@ def present(
             after = (before if same else found) or Image(
                 "", digest, {"reference": source.reference}
             )
-            return {**_result(store, name, before, after), "progress": _progress(store, digest)}
+            return {**result_of(store, name, before, after), "progress": _progress(store, digest)}
         store.prepare()
         produced = store.obtain(source, digest, name, force, say)
-        result = _result(store, name, before, store.target(name))
+        result = result_of(store, name, before, store.target(name))
         # A damaged image was replaced, even if the name of its file is the same.
         return {**result, "changed": result["changed"] or not same, "produced": produced}
     except OSError as error:
@@ -390,4 +391,4 @@ def absent(path: str, name: str, *, check: bool = False) -> Record:
             store.set_link(name, None)
     except OSError as error:
         raise from_os(error, store.path) from error
-    return _result(store, name, before, None)
+    return result_of(store, name, before, None)

@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Renders a report as one HTML page that needs nothing else: tables, verdicts, curves as inline SVG. Pure.
 
-A report is a Report of sections, which are Text, Table and Chart. Every text is escaped; the page is free of scripts,
-follows the reader's choice of light or dark, and can be mailed or printed. Runs on nodes: Python 3.9.
+A report is a Report of sections, which are Text, Table and Chart. Every text is escaped, and control characters are
+written out, for those who read the page in a terminal; the page is free of scripts, follows the reader's choice of
+light or dark, and can be mailed or printed. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ import math
 import typing as t
 from dataclasses import dataclass
 
+from ..node.terminal import printable
+
 #: A cell with one of these words is shown as a verdict.
 VERDICTS = ("PASS", "WARN", "FAIL", "INCOMPLETE", "NOT_APPLICABLE")
 #: Points of a series that are drawn.
 MOST_POINTS = 1000
-# HTML allows of the control characters only blanks, and who prints a page would have them in the terminal.
-_CONTROL = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
-}
 
 Cell = t.Union[str, int, float, bool, None]
 Pairs = t.Sequence[tuple[str, Cell]]
@@ -117,7 +116,7 @@ def thinned(
 
 # -- parts of a page -------------------------------------------------------------------------------
 def _text(value: object) -> str:
-    return html.escape(str(value).translate(_CONTROL))
+    return html.escape(printable(value))
 
 
 def _cell(value: Cell) -> str:

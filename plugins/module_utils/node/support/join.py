@@ -76,7 +76,7 @@ def _members(part: str) -> t.Iterator[tuple[str, t.IO[bytes], int, int]]:
 
 
 def _add(tar: tarfile.TarFile, name: str, content: t.IO[bytes], size: int, when: int) -> None:
-    # Of a member that a node wrote, tarfile would write the node's path, mode and owner again.
+    # tarfile would write the path, mode and owner that a node gave its member.
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, max(0, min(when, 1 << 33))
     tar.addfile(info, content)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import time
@@ -55,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             enroot_image.main()
         printed: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         returned = yaml.safe_load(enroot_image.RETURN)
-        own = {"invocation", "changed", "diff", "failed", "msg", "exception"}
+        own = {"invocation", "changed", "diff", "failed", "msg", "exception", "warnings"}
         assert set(printed) - own <= set(returned)
         if "collected" in printed:
             assert set(printed["collected"]) == set(returned["collected"]["contains"])
@@ -104,6 +105,38 @@ def test_import_stage_and_remove(world: World, run: Run) -> None:
     assert run(name="train", state="absent", check=True)["changed"]
     assert run(name="train", state="absent")["changed"]
     assert not run(name="train", state="absent")["changed"]
+
+
+def test_a_user_gets_the_clusters_image_or_an_own_one(world: World, run: Run) -> None:
+    wish: dict[str, t.Any] = {"name": "train", "reference": TAG, "store": "own"}
+    denied = [run(check=check, **wish) for check in (True, False)]
+    assert all("so users cannot have images" in failed["msg"] for failed in denied)
+    own = world.store / "users" / getpass.getuser()
+    own.parent.mkdir(parents=True)
+    foreseen = run(check=True, **wish)
+    assert foreseen["changed"] and foreseen["progress"].startswith(str(own)) and not own.exists()
+    first = run(**wish)
+    assert first["changed"] and first["whose"] == "user" and first["link"] == f"{own}/train.sqsh"
+    assert not run(**wish)["changed"] and "warnings" not in run(**wish)
+    assert not (world.store / "train.sqsh").is_symlink()
+    # Of the user's own and the cluster's, jobs get the user's.
+    world.push(TAG, b"two")
+    for name in ("train", "base"):
+        run(name=name, reference=TAG, refresh=True)
+    assert run(**wish)["whose"] == "user"
+    kept = (world.store / "base.sqsh").resolve()
+    for more in ({}, {"refresh": True}, {"force": True}):
+        world.push(TAG, b"three")
+        found = run(**{**wish, "name": "base.sqsh", **more})
+        assert not found["changed"] and found["whose"] == "cluster" and "warnings" not in found
+        assert found["link"] == str(world.store / "base.sqsh") and found["image"] == str(kept)
+    other = run(**{**wish, "name": "base", "reference": "/nowhere.sqsh"})
+    assert f"is the cluster's image of docker://{TAG}; nothing" in json.dumps(other["warnings"])
+    assert content_of(kept) == b"two" and not (own / "base.sqsh").is_symlink()
+    # A damaged one is no image.
+    kept.write_bytes(b"")
+    assert run(**{**wish, "name": "base"})["whose"] == "user"
+    assert run(name="base", store="own", state="absent")["changed"] and not kept.read_bytes()
 
 
 def test_failures_have_their_kind(world: World, run: Run) -> None:

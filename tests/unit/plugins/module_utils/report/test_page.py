@@ -31,6 +31,24 @@ def chart(*points: tuple[float, float | None]) -> str:
     )
 
 
+def test_no_control_character_reaches_the_page() -> None:
+    evil = "\x1b]0;OWNED\x07\x9b\u202e"
+    page = report.render(
+        report.Report(
+            evil,
+            [(evil, evil)],
+            [
+                report.Text(evil, ["a\tb", evil]),
+                report.Table(evil, [evil], [[evil]]),
+                report.Chart(evil, evil, evil, [report.Series(evil, [(0, 1), (1, 2)])] * 2),
+            ],
+            evil,
+        )
+    )
+    assert not set(evil[0] + evil[-3:]) & set(page)
+    assert r"\x1b]0;OWNED\x07\x9b\u202e" in page and "a\tb" in page
+
+
 def test_everything_is_escaped_and_nothing_comes_from_elsewhere() -> None:
     page = report.render(
         report.Report(
