@@ -23,7 +23,7 @@ TASK = "sh -c ': >/home/alice/bare-$SLURMD_NODENAME'"
 # Each takes the option of srun and sbatch.
 WAYS = {
     "srun": f"srun -Q -w c1 {{}} {TASK}",
-    "two nodes": f"srun -Q -N2 {{}} {TASK}",
+    "two nodes": f"srun -Q -w c1,c2 {{}} {TASK}",
     "step of sbatch": f"sbatch -Q -W -w c1 -o /dev/null <<'S'\n#!/bin/sh\nsrun {{}} {TASK}\nS",
     "sbatch": f"sbatch -Q -W -w c1 -o /dev/null {{}} <<'S'\n#!/bin/sh\n{TASK}\nS",
     "salloc": f"salloc -Q -w c1 srun {{}} {TASK}",
@@ -49,7 +49,7 @@ def attempt(site: Converged, commands: dict[str, str]) -> dict[str, tuple[int, b
 def assert_refused(site: Converged, commands: dict[str, str]) -> None:
     """None of the commands starts, each ends with an error, and the nodes run other jobs."""
     plain = {
-        "plain": "srun -Q -N2 true",
+        "plain": "srun -Q -w c1,c2 true",
         "plain batch": "sbatch -Q -W -w c1 -o /dev/null --wrap true",
     }
     found = attempt(site, {**commands, **plain})
