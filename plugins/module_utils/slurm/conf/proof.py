@@ -249,10 +249,8 @@ class Steps:
         open_jobs: set[str] = set()
         with ThreadPoolExecutor(8) as pool:
             while (left or open_jobs) and not self.result.refused:
-                now = [
-                    left.pop(0)
-                    for _ in range(min(len(left), self.settings.at_once - len(open_jobs)))
-                ]
+                room = self.settings.at_once - len(open_jobs)
+                now, left = left[:room], left[room:]
                 for job in pool.map(lambda name: self._submit(name, scratch), now):
                     open_jobs |= {job} if job else set()
                 time.sleep(0.25)
