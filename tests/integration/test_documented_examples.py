@@ -137,14 +137,18 @@ if [ -d {KEPT}/slurm ]; then
     mv /etc/slurm {KEPT}/changed && mv {KEPT}/slurm /etc
 fi
 rm -rf {DEAD} {KEPT} /var/tmp/trainwright-support.* /opt/slurm /shared/data/alice
-su alice -c 'rm -rf ~/.secrets ~/.config/trainwright'
+su alice -c 'rm -rf ~/.secrets ~/.config/trainwright ~/mine.sqsh'
+rm -rf /shared/images/users/alice
 rm -rf /shared/data/train /shared/data/nightly /shared/tests /shared/data/logs
 scontrol reconfigure
 scontrol update nodename=c[1-3] features= weight=1
 scontrol update nodename=c[1-3] state=resume
 """
 # The same for what config_files writes on its node.
-BEFORE_FILES = "cp -p /etc/pam.d/sshd /root/sshd.kept"
+BEFORE_FILES = (
+    "cp -p /etc/pam.d/sshd /root/sshd.kept;"
+    " su alice -c 'mkdir /tmp/mine; mksquashfs /tmp/mine ~/mine.sqsh -quiet -no-progress -noappend; rmdir /tmp/mine'"
+)
 AFTER_FILES = (
     "mv /root/sshd.kept /etc/pam.d/sshd; rm -f /etc/slurm/gres.conf /etc/sudoers.d/cluster"
 )

@@ -127,8 +127,8 @@ def build_model(inputs: Inputs) -> Model:
         "rest_port": int(settings.get("slurm_rest_port") or 0),
         "auth_type": str(settings["slurm_auth_type"]),
         "secrets": {
-            "directory": str(settings["slurm_auth_secrets_directory"]),
-            "certificate_days": int(settings["slurm_auth_certificate_days"]),
+            "directory": str(settings.get("slurm_auth_secrets_directory") or ""),
+            "certificate_days": int(settings.get("slurm_auth_certificate_days") or 0),
         },
         "slurm_user": {
             "uid": int(settings["slurm_user_uid"]),
