@@ -79,6 +79,8 @@ VOLATILE = "|".join(
     [
         r"(shared|var/spool)/slurmctld/",
         r"var/spool/slurmd/",
+        # When each slurmd started.
+        r"var/lib/trainwright/applied/(proved|before)\.json",
         r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-( |$)",
         r"etc/(passwd|group|shadow|gshadow)\.(lock|org)",
         # Its lines are compared; a group of the user's own stays with the home.

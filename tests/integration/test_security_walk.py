@@ -61,6 +61,7 @@ WRITTEN = [
     ("directory", r"/usr/lib/trainwright/node_tools(/\w+)*", "0755"),
     ("directory", r"/var/lib/enroot(/\w+)?", "0755"),
     ("file", r"/var/lib/trainwright/secrets/.+\.(pub|krl)", "0644"),
+    ("file", r"/etc/trainwright/plugstack\.conf", "0644"),
     ("file", r"/var/lib/trainwright/(stamps|applied|secrets)/.+", "0600"),
     ("file", r"/usr/lib/trainwright/node_tools/.+\.py", "0644"),
 ]
