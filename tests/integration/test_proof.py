@@ -40,8 +40,8 @@ def with_bad_plugin(site: Converged, *tags: str) -> Run:
 def assert_said(run: Run, *words: str) -> None:
     """The last lines have the words."""
     end = run.output[run.output.rindex("PLAY RECAP") :]
-    for word in words:
-        assert word in end, (word, end)
+    missing = [word for word in words if word not in end]
+    assert not missing, f"{missing} not in:\n{end}"
 
 
 def steps(site: Converged) -> list[str]:
