@@ -45,7 +45,7 @@ DAEMONS = {
 }
 # Kills the unit's process, and waits until systemd has another one active.
 KILL = """before=$(systemctl show -P MainPID {0}); kill -9 $before
-for i in $(seq 150); do
+for i in $(seq 600); do
   sleep 0.1
   now=$(systemctl show -P MainPID {0})
   [ $now != 0 ] && [ $now != $before ] && systemctl is-active -q {0} && exit 0
