@@ -46,7 +46,7 @@ def assert_said(run: Run, *words: str) -> None:
 
 def steps(site: Converged) -> list[str]:
     """The nodes of the proofs' jobs, one for each job."""
-    return site.run("ctl1", "sacct -nPXu slurm -p trainwright_proof -o nodelist,state").splitlines()
+    return site.run("ctl1", "sacct -nPXu slurm -r trainwright_proof -o nodelist,state").splitlines()
 
 
 def assert_jobs_run(site: Converged, options: str) -> None:
@@ -100,7 +100,8 @@ def test_the_configuration_comes_back_when_no_slurmd_starts(quiet_site: Converge
         run = with_bad_plugin(site, "slurmctld", "slurmd")
     assert_said(
         run,
-        "its slurmd does not run; slurmd said: error: ",
+        "its slurmd does not run; slurmd said: ",
+        "proctrack_text.so",
         "the one of the last proof is back and runs a step again on c1, c2",
         "-> correct slurm_conf.ProctrackType",
     )

@@ -40,6 +40,7 @@ _AWAY = {
 }
 #: The reasons of slurmctld when it drains a node because a job did not start or end there.
 _LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
+_TOPOLOGY = "topology configuration is not available"
 _WAITS = ("PENDING",)
 _RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
 # The words of srun go to the job's comment, which slurmctld can be asked for. SLURM_CONF is that of the controller.
@@ -253,6 +254,8 @@ class Steps:
                 now, left = left[:room], left[room:]
                 for job in pool.map(lambda name: self._submit(name, scratch), now):
                     open_jobs |= {job} if job else set()
+                if self.result.failed and not self.jobs:
+                    self.result.refused = next(iter(self.result.failed.values()))
                 time.sleep(0.25)
                 open_jobs -= self._look(open_jobs)
 
@@ -292,9 +295,9 @@ class Steps:
                 break
             time.sleep(0.5)
         if rc:
-            self.result.failed[node] = f"sbatch: {' '.join(out.split())}"
-            if not self.jobs:
-                self.result.refused = self.result.failed[node]
+            # A node outside of every block takes no job at all; which block it belongs to is the inventory's.
+            kind = self.result.skipped if _TOPOLOGY in out else self.result.failed
+            kind[node] = f"sbatch: {' '.join(out.split())}"
             return ""
         job = out.strip().split(";")[0]
         self.jobs[job], self.began[job] = node, time.monotonic()
