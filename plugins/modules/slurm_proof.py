@@ -88,7 +88,7 @@ proved:
   returned: always
   type: list
   elements: str
-skipped:
+left_out:
   description: Why a node that should have run one was left out, by name.
   returned: always
   type: dict
@@ -141,7 +141,8 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
     found = found or proof.Result()
     return {
         "proved": found.proved,
-        "skipped": found.skipped,
+        # Ansible takes a result with "skipped" for a task that did not run.
+        "left_out": found.skipped,
         "failed_nodes": found.failed,
         "drained": found.drained,
         "log": found.log,

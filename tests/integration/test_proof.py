@@ -80,6 +80,15 @@ def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
         site.run("ctl1", f"scancel {held}; scontrol update nodename=c2 state=resume")
     assert_jobs_run(site, "-N2 -w c1,c2")
 
+    # A busy node is left out with a line.
+    job = site.sbatch("sleep 300", "-w c2")
+    site.wait_job(job, ["RUNNING"])
+    try:
+        run = site.play("site.yml", "--tags", "slurmctld")
+        assert_said(run, "No step was run to prove c2: busy; the next run does it")
+    finally:
+        site.run("ctl1", f"scancel {job}")
+
 
 @pytest.mark.systems("debian12", only="an older slurmd that a restart gives the plugin")
 def test_the_configuration_comes_back_when_no_slurmd_starts(quiet_site: Converged) -> None:
