@@ -100,7 +100,7 @@ def short_timeout(site: Site, seconds: int) -> Iterator[None]:
     def put(command: str) -> None:
         for host in ("ctl2", "ctl1"):
             site.run(host, command)
-        site.run("ctl1", "scontrol reconfigure")
+        site.reconfigure()
         site.run("ctl2", "systemctl restart slurmctld")
 
     conf = "/etc/slurm/slurm.conf"

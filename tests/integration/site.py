@@ -207,6 +207,16 @@ class Site:
         )
         return output.strip()
 
+    def reconfigure(self, environment: str = "") -> None:
+        """Let slurmctld read its files again; on a busy machine its answer can come too late for scontrol."""
+
+        def done() -> bool:
+            output = self.run("ctl1", f"{environment} scontrol reconfigure 2>&1 || true")
+            assert not output or "timed out" in output, output
+            return not output
+
+        poll("slurmctld to reconfigure", done, 120)
+
     def testinfra(self, host: str) -> Any:
         """A testinfra host, over SSH with the inventory's settings."""
         address = self.cluster.addresses[host]

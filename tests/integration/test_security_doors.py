@@ -131,15 +131,17 @@ def test_tokens_of_users_end(site: Converged) -> None:
 def private(quiet_site: Converged) -> Iterator[Converged]:
     """The site with PrivateData, in slurmctld alone."""
     path = "/etc/slurm/slurm.conf"
+    line = "PrivateData=jobs,usage,users,accounts,events,reservations"
     hosts = controllers(quiet_site)
-    for host in hosts:
-        line = "PrivateData=jobs,usage,users,accounts,events,reservations"
-        quiet_site.run(host, f"cp -p {path} {path}.kept && echo {line} >>{path}")
-    quiet_site.run("ctl1", "scontrol reconfigure")
-    yield quiet_site
-    for host in hosts:
-        quiet_site.run(host, f"mv {path}.kept {path}")
-    quiet_site.run("ctl1", "scontrol reconfigure")
+    try:
+        for host in hosts:
+            quiet_site.run(host, f"cp -p {path} {path}.kept && echo {line} >>{path}")
+        quiet_site.reconfigure()
+        yield quiet_site
+    finally:
+        for host in hosts:
+            quiet_site.run(host, f"mv {path}.kept {path}")
+        quiet_site.reconfigure()
 
 
 @pytest.mark.systems("debian13")

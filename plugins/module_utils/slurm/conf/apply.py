@@ -243,6 +243,10 @@ class Controller:
     def reconfigure(self) -> tuple[bool, str]:
         self._restarts = self._shown().get("NRestarts", "0")
         rc, out, err = self.scontrol("reconfigure")
+        if rc and messages.lost(err) and self.wait_up():
+            rc, out, err = self.scontrol(
+                "reconfigure"
+            )  # whether it was done is not known; again does no harm
         return rc == 0 and self.wait_up(), (err or out).strip()
 
     def syntax_error(self, specs: list[dict]) -> str:
@@ -506,7 +510,8 @@ def _back_after_reconfigure(
     news = controller.news(since, offset)
     answer = "; ".join(messages.plain(answer.splitlines())) or "nothing"
     snapshot.restore()
-    if controller.active() and syntax.version_key(settings.version) < (23, 11):
+    unsure = syntax.version_key(settings.version) < (23, 11) or messages.lost(answer)
+    if controller.active() and unsure:
         controller.reconfigure()
     if controller.stays():
         state = "kept its old configuration"

@@ -30,6 +30,11 @@ def fatal(lines: list[str]) -> bool:
     return any(_FATAL.search(line) for line in lines)
 
 
+def lost(answer: str) -> bool:
+    """Whether scontrol gave up waiting: a busy slurmctld may have done what it was told, or not."""
+    return "timed out" in answer.lower()
+
+
 def reason(lines: list[str]) -> str:
     """Return what matters in the lines of a log: fatal ones first, then errors, then the rest; "" for nothing."""
     lines = [line for line in plain(lines) if not _NOISE.search(line)]

@@ -34,6 +34,8 @@ class Slurm:
         self.nodes_have = ""
         self.calls: list[str] = []
         self.dies_at_bad_reconfigure = False
+        #: how many of the next reconfigures are done, and their answer is lost
+        self.answers_lost = 0
         #: after a refused reconfigure: how often the unit is still called active before slurmctld ends
         self.lives_on: int | None = None
         #: whether it starts again then, whatever the files
@@ -104,6 +106,9 @@ class Slurm:
             self.given = "" if self.dies_at_bad_reconfigure else self.given
             return 1, "", "slurm_reconfigure error: Unspecified error"
         self.given = self.nodes_have = self.conf.read_text()
+        if self.answers_lost:
+            self.answers_lost -= 1
+            return 1, "", "slurm_reconfigure error: Socket timed out on send/recv operation"
         return 0, "", ""
 
 
@@ -215,6 +220,20 @@ def test_a_refused_reconfigure_puts_the_old_files_back(running, dies, said):
     assert said in str(error.value)
     assert running.conf.read_text() == running.slurm.given == BASE
     assert not running.run(BASE)["changed"]
+
+
+def test_a_reconfigure_whose_answer_is_lost_is_repeated(running):
+    running.slurm.answers_lost = 1
+    result = running.run(BASE + "SlurmctldTimeout=9\n")
+    assert result["action"] == "reconfigure" and running.slurm.calls == ["reconfigure"] * 2
+    assert not running.run(BASE + "SlurmctldTimeout=9\n")["changed"]
+
+
+def test_where_no_answer_comes_files_and_slurmctld_go_back_together(running):
+    running.slurm.answers_lost = 2
+    with pytest.raises(config.ApplyError, match="timed out"):
+        running.run(BASE + "SlurmctldTimeout=9\n")
+    assert running.conf.read_text() == BASE == running.slurm.given
 
 
 def test_one_that_ends_a_while_after_it_refused_is_started_again(running):
