@@ -243,10 +243,9 @@ class Controller:
     def reconfigure(self) -> tuple[bool, str]:
         self._restarts = self._shown().get("NRestarts", "0")
         rc, out, err = self.scontrol("reconfigure")
+        # Whether it was done is not known then, and again does no harm.
         if rc and messages.lost(err) and self.wait_up():
-            rc, out, err = self.scontrol(
-                "reconfigure"
-            )  # whether it was done is not known; again does no harm
+            rc, out, err = self.scontrol("reconfigure")
         return rc == 0 and self.wait_up(), (err or out).strip()
 
     def syntax_error(self, specs: list[dict]) -> str:
