@@ -95,11 +95,14 @@ def test_a_plugin_that_does_not_fit_is_found_and_mended_and_stops_no_job(
     )
     assert "rc 1" in refused.splitlines() and "is not started" in refused
     assert not site.as_user("alice", "ls bare 2>/dev/null || true")
-    run = site.play("site.yml", "--check", "--limit", "c1,slurm_controller")
+    limit = ("--limit", "c1,slurm_controller")
+    run = site.play("site.yml", "--check", *limit, "--tags", "pyxis")
     assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
     registry = {"user": "alice", "registry": "nvcr.io", "login": "$oauthtoken"}
     secret = secrets.token_hex(8)
-    run = site.play("site.yml", "-vvv", enroot_credentials=[{**registry, "password": secret}])
+    run = site.play(
+        "site.yml", "-vvv", *limit, enroot_credentials=[{**registry, "password": secret}]
+    )
     assert any(host == "c1" and "Install Pyxis" in task for host, task in run.changed)
     assert site.run("c1", f"sha256sum < {plugin}") == before
     # On the way: a login to a registry, once for all nodes, and never in a log.

