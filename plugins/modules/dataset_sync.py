@@ -75,8 +75,8 @@ notes:
     C(s3:ListBucketMultipartUploads) and C(s3:ListMultipartUploadParts), and for O(delete) C(s3:DeleteObject).
   - boto3 is only needed for S3, on the host of the task.
   - If the task runs as root and a user controls O(source), the destination or the journal, files are read and written
-    with that user's rights, since root would follow the user's links. The credentials for S3 stay those of root. The task
-    fails where two users control them. What no user controls has to be root's, with each entry in it.
+    with that user's rights, since root would follow the user's links. The credentials for S3 stay those of root.
+    The task fails where two users control them. What no user controls has to be root's, with each entry in it.
   - An error is one line, C(where, what, why -> remedy).
 seealso:
   - module: trainwright.slurm.dataset_verify

@@ -68,8 +68,8 @@ attributes:
     support: none
     description: It changes nothing.
 notes:
-  - If the task runs as root and a user controls O(path), or O(workdir) without it, the script is read and directories are
-    looked up with that user's rights, since root would follow the user's links.
+  - If the task runs as root and a user controls O(path), or O(workdir) without it, the script is read and directories
+    are looked up with that user's rights, since root would follow the user's links.
   - Runs on hosts with Python 3.9 or later. On login nodes, the command C(job-lint) does the same.
 """
 

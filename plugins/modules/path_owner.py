@@ -11,9 +11,9 @@ short_description: Find the user whose rights root takes on for paths
 version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns the user who decides what the paths lead to, as the owner of the first directory, link or file on the way that
-    is not root's. A task that runs as root and uses such a path acts with that user's rights, or the user could make root
-    read or write another file through a link.
+  - Returns the user who decides what the paths lead to, the owner of the first directory, link or file on the way
+    that is not root's. A task that runs as root and uses such a path acts with that user's rights, or the user could
+    make root read or write another file through a link.
   - Fails where two users control the paths, where several users could change a part of one, or where the user is
     unknown on the host.
   - For a task that does not run as root, it returns nothing.

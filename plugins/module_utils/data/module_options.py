@@ -18,8 +18,8 @@ from .s3 import Bucket
 
 #: How to run the task instead.
 _REMEDY = (
-    "run the task as a user who may read and write there (become_user; dataset_user, results_user in the playbooks), or "
-    "give the directory of each user on its own"
+    "run the task as a user who may read and write there (become_user; dataset_user, results_user in the playbooks), "
+    "or give the directory of each user on its own"
 )
 
 try:
@@ -72,6 +72,10 @@ def owner_of(source: str, target: Bucket | Directory, journal: str = "") -> str:
         raise DatasetError(str(error)) from None
 
 
+#: A line of progress that is missing or stays is harmless.
+_harmless = contextlib.suppress(OSError, safe_path.UnsafePathError)
+
+
 class Progress:
     """Keeps the last line of progress in a file, which is opened at once; stops silently if it cannot be written.
 
@@ -82,10 +86,9 @@ class Progress:
     def __init__(self, path: str) -> None:
         self._path = os.path.expanduser(path)
         self._file = -1
-        with contextlib.suppress(OSError, safe_path.UnsafePathError):
-            with safe_path.parent(self._path, make=0o700) as (place, name):
-                place.unlink(name)
-                self._file = place.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with _harmless, safe_path.parent(self._path, make=0o700) as (place, name):
+            place.unlink(name)
+            self._file = place.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def tell(self, line: str) -> None:
         """Replace the line."""
@@ -98,6 +101,5 @@ class Progress:
         if self._file < 0:
             return
         os.close(self._file)
-        with contextlib.suppress(OSError, safe_path.UnsafePathError):
-            with safe_path.parent(self._path) as (place, name):
-                place.unlink(name)
+        with _harmless, safe_path.parent(self._path) as (place, name):
+            place.unlink(name)

@@ -105,7 +105,8 @@ def _fail(error: OSError) -> None:
 def fault_of_tree(path: str, links: bool = False) -> str:
     """Return why a directory, an entry in it, or a directory above it is not root's alone, "" if all are.
 
-    links: whether it is a fault, too, if a link in it leads to what is not root's alone. A part that does not exist yet is not a fault: root makes it. Raises OSError.
+    links: whether it is a fault, too, if a link in it leads to what is not root's alone.
+    A part that does not exist yet is not a fault: root makes it. Raises OSError.
     """
     missing = False
     while not os.path.lexists(path):

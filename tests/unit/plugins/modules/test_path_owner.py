@@ -80,9 +80,7 @@ def test_a_link_in_a_data_set_sends_nothing(run: Run, store: Store, home: Path) 
     assert not store.bucket and not (home / "copy").exists()
 
 
-def test_a_data_set_is_sent_with_the_rights_of_its_user(
-    run: Run, store: Store, home: Path
-) -> None:
+def test_a_data_set_is_sent_with_the_rights_of_its_user(run: Run, store: Store, home: Path) -> None:
     for destination in ("s3://bucket/set", str(home / "copy")):
         asked = {"source": str(home / "set"), "destination": destination}
         made = run(dataset_sync, **asked)
