@@ -37,8 +37,7 @@ class ActionModule(AsynchronousAction):
     def _progress(self) -> str:
         """Return the file in which the module writes its progress."""
         args = {name: str(self._task.args.get(name) or "") for name in ("source", "destination")}
-        state = str(self._task.args.get("state_dir") or "") or None
-        return f"{journal.place(args['source'], args['destination'], state)}.progress"
+        return journal.progress(**args)
 
     def _teller(self, task_vars: dict[str, t.Any] | None) -> t.Callable[[str], None]:
         """Return what prints how far it is."""

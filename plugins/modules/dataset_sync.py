@@ -74,6 +74,9 @@ notes:
   - Needs the permissions C(s3:ListBucket), C(s3:GetObject), C(s3:PutObject), for files over 16 MiB also
     C(s3:ListBucketMultipartUploads) and C(s3:ListMultipartUploadParts), and for O(delete) C(s3:DeleteObject).
   - boto3 is only needed for S3, on the host of the task.
+  - If the task runs as root and a user controls O(source), the destination or the journal, files are read and written
+    with that user's rights, since root would follow the user's links. The credentials for S3 stay those of root.
+    The task fails where two users control them. What no user controls has to be root's, with each entry in it.
   - An error is one line, C(where, what, why -> remedy).
 seealso:
   - module: trainwright.slurm.dataset_verify
@@ -157,6 +160,7 @@ from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleA
 from ansible_collections.trainwright.slurm.plugins.module_utils.data import journal, module_options
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.sync import Outcome, Sync
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -207,28 +211,33 @@ def main() -> None:
     params = module.params
     source = os.path.normpath(params["source"])
     path = journal.place(source, params["destination"], params["state_dir"])
-    progress = f"{path}.progress"
+    progress = None
     try:
         if not os.path.isabs(source) or params["jobs"] < 1:
             raise DatasetError(
                 f"source: {source}: give an absolute path, and at least one job -> correct them"
             )
         target = module_options.target_of(module, params["destination"], params["jobs"])
+        owner = module_options.owner_of(source, target, path)
+        if not module.check_mode:
+            progress = module_options.Progress(journal.progress(source, params["destination"]))
         run = Sync(
             source,
             target,
             path,
             jobs=params["jobs"],
             exclude=params["exclude"],
-            tell=(lambda _line: None) if module.check_mode else module_options.teller(progress),
+            tell=progress.tell if progress else lambda _line: None,
         )
-        made = run.run(
-            delete=params["delete"], confirm=params["confirm_delete"], check=module.check_mode
-        )
+        with path_owner.rights_of(owner):
+            made = run.run(
+                delete=params["delete"], confirm=params["confirm_delete"], check=module.check_mode
+            )
     except DatasetError as error:
         module.fail_json(msg=str(error), action=error.action, code=error.code)
     finally:
-        module_options.finished(progress)
+        if progress:
+            progress.close()
     if made.checksums == "MD5":
         warn(f"{target} does not know SHA-256: each object was verified by its MD5 instead")
     if made.changed:

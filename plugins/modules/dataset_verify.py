@@ -48,6 +48,7 @@ attributes:
   diff_mode: {support: none, description: It changes nothing.}
 notes:
   - Needs the permissions C(s3:ListBucket) and C(s3:GetObject).
+  - Root takes on the rights of the user who controls a directory, as in M(trainwright.slurm.dataset_sync).
   - Comparing a file of FSx for Lustre whose data is only in S3 reads it back into the file system.
 seealso:
   - module: trainwright.slurm.dataset_sync
@@ -105,6 +106,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data.verify impo
     Comparison,
     compare,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -148,15 +150,17 @@ def main() -> None:
             raise DatasetError(
                 f"source: {source}: give an absolute path, at least one job and no negative sample -> correct them"
             )
-        found = compare(
-            source,
-            module_options.target_of(module, params["destination"], params["jobs"]),
-            sample=params["sample"],
-            seed=params["seed"],
-            settle=params["settle"],
-            exclude=params["exclude"],
-            jobs=params["jobs"],
-        )
+        target = module_options.target_of(module, params["destination"], params["jobs"])
+        with path_owner.rights_of(module_options.owner_of(source, target)):
+            found = compare(
+                source,
+                target,
+                sample=params["sample"],
+                seed=params["seed"],
+                settle=params["settle"],
+                exclude=params["exclude"],
+                jobs=params["jobs"],
+            )
     except DatasetError as error:
         module.fail_json(msg=str(error), action=error.action, code=error.code)
     module.exit_json(**result_of(found))

@@ -23,6 +23,8 @@ description:
   - With O(collect), it removes images that no longer have a name and that no job can use.
   - It runs as the owner of the store, so give O(ignore:become_user) where that is not root. Files are read with the
     rights of this user, and the owner's file C(~/.config/enroot/.credentials) has the logins for registries.
+  - Root reads a file whose path a user controls with that user's rights, since the user could make it a link to any
+    other file. A path that several users can change is refused.
 options:
   name:
     description:

@@ -68,6 +68,8 @@ attributes:
     support: none
     description: It changes nothing.
 notes:
+  - If the task runs as root and a user controls O(path), or O(workdir) without it, the script is read and directories
+    are looked up with that user's rights, since root would follow the user's links.
   - Runs on hosts with Python 3.9 or later. On login nodes, the command C(job-lint) does the same.
 """
 
@@ -137,6 +139,12 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    acting,
+    path_owner,
+    safe_path,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
     context,
@@ -155,6 +163,7 @@ SPEC: dict[str, t.Any] = {
     "default_memory": {"type": "bool"},
     "fail_on": {"type": "str", "choices": ["never", "error", "warning"], "default": "never"},
 }
+_REMEDY = "run the task as a user who may read it (become_user, in lint_job.yml lint_job_user)"
 
 
 def translation(text: str, name: str, interfaces: t.Collection[str] | None) -> dict[str, t.Any]:
@@ -190,12 +199,15 @@ def main() -> None:
             planned=params["planned"] or "",
             workdir=params["workdir"] or "",
         )
-        text = params["content"]
-        if text is None:
-            text = context.script(params["path"])
-    except ValueError as error:
-        module.fail_json(msg=str(error))
-    found = linter.lint(text, cluster)
+        used = params["path"] or params["workdir"]
+        owner = path_owner.owner_of([used] if used else [], _REMEDY)
+        with path_owner.rights_of(owner):
+            text = params["content"]
+            if text is None:
+                text = context.script(params["path"], opener=acting.regular)
+            found = linter.lint(text, cluster)  # looks for the directories that the script names
+    except (ValueError, safe_path.UnsafePathError) as error:
+        module.fail_json(msg=printable(str(error)))
     result: dict[str, t.Any] = {
         "changed": False,
         "findings": [one.to_json() for one in found],

@@ -34,7 +34,8 @@ options:
     elements: str
     default: [slurmctld, slurmdbd, slurmd, slurmrestd, slurmrestd-front, sackd, munge, mariadb]
   extra_files:
-    description: Other files to collect, as globs. Secrets are masked in them too.
+    description: Other files to collect, as globs. Secrets are masked in them too. A file whose path a user
+      controls is read with that user's rights.
     type: list
     elements: str
     default: []

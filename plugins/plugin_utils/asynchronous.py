@@ -38,7 +38,9 @@ class AsynchronousAction(ActionBase):
     def _followed(
         self, task_vars: dict[str, t.Any] | None, path: str, say: t.Callable[[str], None]
     ) -> dict[str, t.Any]:
-        """Run the module asynchronously until it ends; pass the content of the file at path to say after each poll."""
+        """Run the module asynchronously until it ends; pass the content of the file at path to say after each poll.
+
+        path: one that only root and the user of the task can change, since it is read by its name."""
         self._task.async_val = _LONGEST
         try:
             job = self._module(task_vars, wrap_async=True)
@@ -65,8 +67,9 @@ class AsynchronousAction(ActionBase):
 
     def _look(self, path: str, results: str) -> tuple[str, str]:
         """Return the current content of the progress file, if it exists, and a key that changes with the results."""
+        quoted = f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
         shown = self._low_level_execute_command(
-            f"cat {shlex.quote(path)} 2>/dev/null; echo; cksum {shlex.quote(results)} 2>&1 || true"
+            f"cat {quoted} 2>/dev/null; echo; cksum {shlex.quote(results)} 2>&1 || true"
         )
         line, _newline, state = str(shown.get("stdout", "")).strip().rpartition("\n")
         return line.strip(), state

@@ -111,3 +111,38 @@ def test_root_reads_and_writes_as_the_owner_of_a_job(places: Converged) -> None:
         f" stat -c '%U %F' {MINE}/r.html {MINE}/shadow.html",
     )
     assert seen.splitlines() == ["0", "precious", "alice regular file", "alice regular file"]
+
+
+def test_root_takes_on_the_rights_of_the_user_who_controls_a_path(places: Converged) -> None:
+    """Playbooks that root was given a path of alice's: her links name a file of root's, which she is not to see."""
+    script = "#!/bin/bash\n#SBATCH -N2 --mem=1G -t 60\nsrun python a.py\n"
+    links = "".join(f" && ln -s /root/victim {name}" for name in ("job.sh", "job.yml", "set/x"))
+    places.as_user("alice", f"cd {MINE} && mkdir set{links} && cat >train.sh <<'EOF'\n{script}EOF")
+    shown = places.play("lint_job.yml", rc=2, lint_job_script=f"{MINE}/job.sh").output
+    assert "job.sh: Permission denied" in shown and "precious" not in shown
+    places.play(
+        "lint_job.yml",
+        lint_job_script=f"{MINE}/train.sh",
+        lint_job_description=f"{MINE}/job.yml",
+    )
+    data = {
+        "dataset_host": "login1",
+        "dataset_source": f"{MINE}/set",
+        "dataset_destination": f"{MINE}/copy",
+    }
+    judged = places.play(
+        "dataset.yml", rc=2, **data, dataset_validator=["sh", "-c", "id -un; cat $0/x; exit 3"]
+    ).output
+    assert "ended with 3" in judged and "Permission denied" in judged and "precious" not in judged
+    sent = places.play("dataset.yml", rc=2, **data).output
+    assert "x: Permission denied -> run the task as a user who may" in sent
+    places.as_user("alice", f"cd {MINE} && rm set/x && date > set/own")
+    sent = places.play("dataset.yml", **data).output
+    assert "1 files, " in sent and "1 verified by SHA256" in sent
+    seen = places.run(
+        "login1",
+        f"cat /root/victim; grep -rl precious {MINE}; stat -c '%U %F' {MINE}/job.yml {MINE}/copy/own;"
+        f" cmp {MINE}/set/own {MINE}/copy/own && ls ~/.ansible | grep -c dataset_sync",
+        check=False,
+    )
+    assert seen.splitlines() == ["precious", "alice regular file", "alice regular file", "0"]

@@ -19,6 +19,7 @@ INTERNAL = {
     "cluster_secrets",
     "config_files",
     "package_files",
+    "path_owner",
     "services",
     "slurm_proof",
     "slurmctld_config",

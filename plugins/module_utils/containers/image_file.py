@@ -11,6 +11,7 @@ import re
 import stat
 import typing as t
 
+from ..node.acting import regular
 from .image_errors import ImageError, human
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -45,7 +46,7 @@ def fault_of(path: str) -> str:
 
 def sha256_of(path: str) -> str:
     found = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular) as file:
         for chunk in iter(lambda: file.read(CHUNK), b""):
             found.update(chunk)
     return found.hexdigest()

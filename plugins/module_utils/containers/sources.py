@@ -14,7 +14,10 @@ import select
 import subprocess
 import typing as t
 
-from ..node.acting import user_name
+from ..node import path_owner
+from ..node.acting import regular, user_name
+from ..node.safe_path import UnsafePathError
+from ..node.trusted_path import responsible
 from .enroot import enroot_settings, program
 from .image_errors import ImageError, free_space, human, no_space
 from .image_file import CHUNK, IMAGE, Record, fault_of, read_record, sha256_of
@@ -144,15 +147,34 @@ class Remote(Source):
         return sha256_of(path), settings["version"]
 
 
+def _is_roots(path: str) -> bool:
+    """Whether only root decides what a path leads to."""
+    try:
+        return responsible(path) == 0
+    except UnsafePathError:
+        return False
+
+
 class Local(Source):
-    """A squashfs file; the name of one in a store has its digest."""
+    """A squashfs file; the name of one in a store has its digest.
+
+    Root reads it with the rights of the user who controls the path, whose link could name any file.
+    """
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.realpath(path)
         self.reference = path
         try:
-            seen = os.stat(self.path)
-            fault = fault_of(self.path)
+            self._owner = path_owner.owner_of(
+                [path],
+                "copy the file to a directory that only root can write to, or import it as its owner with store=own",
+            )
+        except UnsafePathError as error:
+            raise ImageError("denied", str(error)) from None
+        try:
+            with path_owner.rights_of(self._owner):
+                self.path = os.path.realpath(path)
+                seen = os.stat(self.path)
+                fault = fault_of(self.path)
         except OSError as error:
             raise ImageError(
                 "reference", f"{path}: {error.strerror} -> give the path of a squashfs file"
@@ -166,7 +188,8 @@ class Local(Source):
         self._known: Record = {}
         match = IMAGE.fullmatch(os.path.basename(self.path))
         # Only root or this user could have written another image under this name.
-        if match and seen.st_uid in (0, os.geteuid()):
+        mine = seen.st_uid in (0, os.geteuid()) and (not self._owner or _is_roots(self.path))
+        if match and mine:
             self._known = read_record(self.path)
         if match and self._known:
             self.key = f"sha256:{match[2]}"
@@ -175,7 +198,10 @@ class Local(Source):
             self.key = f"{self.path} {seen.st_size} {seen.st_mtime_ns}"
 
     def digest(self) -> str:
-        return self.key if self._known else f"sha256:{sha256_of(self.path)}"
+        if self._known:
+            return self.key
+        with path_owner.rights_of(self._owner):
+            return f"sha256:{sha256_of(self.path)}"
 
     def write(self, digest: str, path: str, store: str, tell: Say) -> tuple[str, str]:
         free = free_space(store)[0]
@@ -184,7 +210,9 @@ class Local(Source):
         wanted = self._known.get("sha256") or digest[7:]
         found = hashlib.sha256()
         done = 0
-        with open(self.path, "rb") as old, open(path, "xb") as new:
+        with path_owner.rights_of(self._owner):
+            old = open(self.path, "rb", opener=regular)  # noqa: SIM115 - closed below
+        with old, open(path, "xb") as new:
             while True:
                 chunk = old.read(CHUNK)
                 if not chunk:

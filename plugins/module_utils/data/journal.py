@@ -44,6 +44,11 @@ def place(source: str, destination: str, state: str | None = None) -> str:
     return os.path.join(directory, f"{os.path.basename(source) or 'root'}-{name[:12]}.journal")
 
 
+def progress(source: str, destination: str) -> str:
+    """Path of the file with how far it is, below the home of the user who runs the task."""
+    return f"~/.ansible/dataset_sync-{os.path.basename(place(source, destination))}.progress"
+
+
 class Journal:
     """The journal of one source and one destination; a context manager that holds its lock.
 

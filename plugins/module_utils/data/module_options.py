@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Shared by the modules for data sets: a destination made from a module's options, and a progress file."""
+"""Shared by the modules for data sets: a destination and a user made from a module's options, and a progress file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import typing as t
 from ansible_collections.amazon.aws.plugins.module_utils.botocore import HAS_BOTO3
 
 from ..aws.errors import RETRIES
-from ..node import safe_path
+from ..node import path_owner, safe_path
 from .directory import Directory
 from .manifest import DatasetError
 from .s3 import Bucket
+
+#: How to run the task instead.
+_REMEDY = (
+    "run the task as a user who may read and write there (become_user; dataset_user, results_user in the playbooks), "
+    "or give the directory of each user on its own"
+)
 
 try:
     from botocore.config import Config
@@ -54,20 +60,46 @@ def target_of(module: t.Any, url: str, jobs: int) -> Bucket | Directory:
     return Bucket(client, url, jobs, sender)
 
 
-def teller(path: str) -> t.Callable[[str], None]:
-    """Keeps the last line of progress in a file, and silently stops if the file cannot be written."""
+def owner_of(source: str, target: Bucket | Directory, journal: str = "") -> str:
+    """Return the user with whose rights root reads and writes, as :func:`path_owner.owner_of`. Raises DatasetError.
 
-    def tell(line: str) -> None:
-        with contextlib.suppress(OSError, safe_path.UnsafePathError):
-            safe_path.write(os.path.abspath(path), f"{line}\n".encode())
-
-    return tell
-
-
-def finished(path: str) -> None:
-    """Remove the file of progress."""
+    A link below the source or the destination may be a user's: root would send the content of any file.
+    """
+    trees = [source, target.path] if isinstance(target, Directory) else [source]
     try:
-        with safe_path.parent(os.path.abspath(path)) as (place, name):
+        return path_owner.owner_of([*trees, journal] if journal else trees, _REMEDY, trees)
+    except safe_path.UnsafePathError as error:
+        raise DatasetError(str(error)) from None
+
+
+#: A line of progress that is missing or stays is harmless.
+_harmless = contextlib.suppress(OSError, safe_path.UnsafePathError)
+
+
+class Progress:
+    """Keeps the last line of progress in a file, which is opened at once; stops silently if it cannot be written.
+
+    path: below the home of the user who runs the task. Nobody else can redirect it, and the action plugin reads it
+    with the same rights.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.expanduser(path)
+        self._file = -1
+        with _harmless, safe_path.parent(self._path, make=0o700) as (place, name):
             place.unlink(name)
-    except (OSError, safe_path.UnsafePathError):
-        pass  # a line of progress that stays is harmless
+            self._file = place.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def tell(self, line: str) -> None:
+        """Replace the line."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{line}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file < 0:
+            return
+        os.close(self._file)
+        with _harmless, safe_path.parent(self._path) as (place, name):
+            place.unlink(name)

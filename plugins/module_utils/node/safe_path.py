@@ -21,7 +21,7 @@ import pwd
 import stat
 import typing as t
 
-_MOST_LINKS = 40  # as the kernel
+MOST_LINKS = 40  # as the kernel
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -138,7 +138,8 @@ def _open(above: Directory, name: str, make: int | None) -> Directory:
     return Directory(fd, above.at(name), above)
 
 
-def _names(path: str) -> list[str]:
+def names_of(path: str) -> list[str]:
+    """Return the parts of a path."""
     return [name for name in path.split("/") if name not in ("", ".")]
 
 
@@ -155,7 +156,7 @@ def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
         raise UnsafePathError(f"{path}: is not an absolute path. Remedy: give it from / on")
     stack = [Directory(os.open("/", _WALK), "/")]
     # Each name with the link that it comes from.
-    left = [(name, "") for name in reversed(_names(path))]
+    left = [(name, "") for name in reversed(names_of(path))]
     links = 0
     try:
         while left:
@@ -177,10 +178,10 @@ def directory(path: str, make: int | None = None) -> t.Iterator[Directory]:
                 continue
             _refuse_link(here, name, info)
             links += 1
-            if links > _MOST_LINKS:
+            if links > MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             target = os.readlink(name, dir_fd=here.fd)
-            left += [(part, link or here.at(name)) for part in reversed(_names(target))]
+            left += [(part, link or here.at(name)) for part in reversed(names_of(target))]
             if target.startswith("/"):
                 while len(stack) > 1:
                     os.close(stack.pop().fd)
@@ -199,7 +200,7 @@ def parent(
     make: as of :func:`directory`. follow: follow the path itself, too, where it is a link that root may follow.
     """
     with contextlib.ExitStack() as opened:
-        for _link in range(_MOST_LINKS):
+        for _link in range(MOST_LINKS):
             above, name = os.path.split(path.rstrip("/"))
             if name in ("", ".", ".."):
                 raise UnsafePathError(f"{path}: does not end in a name. Remedy: leave out . and ..")

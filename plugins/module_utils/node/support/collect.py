@@ -17,10 +17,13 @@ import tempfile
 import time
 import typing as t
 
+from .. import path_owner
+from ..safe_path import UnsafePathError
 from . import contents
 
 _COMMAND_TIMEOUT = 20  # seconds; a controller that hangs must not hang the bundle
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+_REMEDY = "collect a copy in a directory that only root can write to"
 _SECRET_FILES = ("/var/lib/trainwright/secrets/*", "/etc/slurm/*.key", "/etc/munge/munge.key")
 _SETTINGS_WITH_SECRETS = ("/etc/slurm/slurmdbd.conf", "/etc/slurm/slurm.conf", "/root/.my.cnf")
 
@@ -124,14 +127,20 @@ def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     limit = int(params["log_mb"]) << 20
     oldest = time.time() - params["days"] * 86400
     bundle, incomplete, left_out = Bundle(path, _secrets()), {}, []
-    for name in _paths([*contents.FILES, *params["extra_files"]]):
-        if contents.refuse(name) or contents.refuse(os.path.realpath(name)):
-            left_out.append(name)
-            continue
+    own = _paths(contents.FILES)
+    for name in sorted({*own, *_paths(params["extra_files"])}):
         try:
-            bundle.add(contents.member_name(name), _read(name, limit), os.path.getmtime(name))
-        except OSError as error:
+            # The site may name files of users, who may have made them links to any other file.
+            owner = "" if name in own else path_owner.owner_of([name], _REMEDY)
+            with path_owner.rights_of(owner):
+                if contents.refuse(name) or contents.refuse(os.path.realpath(name)):
+                    left_out.append(_described(name))
+                    continue
+                text, mtime = _read(name, limit), os.path.getmtime(name)
+        except (OSError, UnsafePathError) as error:
             incomplete[name] = str(error)
+        else:
+            bundle.add(contents.member_name(name), text, mtime)
     for name in _paths(contents.LOGS):
         # Rotated and compressed logs are older than what is asked for, most often.
         if os.path.getmtime(name) < oldest or name.endswith((".gz", ".xz", ".zst", ".bz2")):
@@ -155,7 +164,7 @@ def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             if why and name not in ("units", "packages-deb"):
                 incomplete[name] = why
     bundle.add("node_facts.json", json.dumps(params["facts"], indent=1, sort_keys=True) + "\n")
-    bundle.add("left_out.txt", "".join(_described(name) for name in left_out))
+    bundle.add("left_out.txt", "".join(left_out))
     bundle.close()
     return {
         "path": path,

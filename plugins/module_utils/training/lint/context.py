@@ -55,10 +55,13 @@ def cluster(
     )
 
 
-def script(path: str) -> str:
-    """Return the text of a script with its line ends as they are. Raises ValueError: what, why and the remedy."""
+def script(path: str, opener: t.Callable[[str, int], int] | None = None) -> str:
+    """Return the text of a script with its line ends as they are.
+
+    opener: as of open(). Raises ValueError: what, why and the remedy.
+    """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="", opener=opener) as file:
             return file.read()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text in UTF-8 -> is it the batch script?") from None

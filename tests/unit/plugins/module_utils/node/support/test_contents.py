@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import tarfile
 
@@ -14,6 +15,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.support imp
     join,
 )
 
+from tests.unit.images import needs_root, open_directory
+
+__all__ = ["open_directory"]  # a fixture
 SECRET = "s3cr3t-Value/+="
 
 
@@ -153,6 +157,32 @@ def test_a_bundle_of_this_machine(tmp_path: pathlib.Path) -> None:
     with tarfile.open(whole) as tar:
         assert "demo-support/c1/node_facts.json" in tar.getnames()
         assert "demo-support/index.json" in tar.getnames()
+
+
+@needs_root
+def test_a_file_of_a_user_is_read_with_the_rights_of_the_user(
+    open_directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "commands", lambda *_given: {})
+    monkeypatch.setattr(contents, "LOGS", ())
+    hidden, home = open_directory / "hidden", open_directory / "home"
+    hidden.mkdir(0o700)
+    (hidden / "notes").write_text(SECRET)
+    home.mkdir()
+    for name in ("a.out", "b.key"):
+        (home / name).symlink_to(hidden / "notes")
+    (home / "c.out").write_text("training")
+    for path in (home, home / "c.out"):
+        os.chown(path, 65534, 65534)
+        path.chmod(0o700)
+    given = {"days": 1, "log_mb": 1, "units": [], "cluster": False, "facts": {}}
+    made = collect.collect({**given, "extra_files": [f"{home}/*"]})
+    with tarfile.open(made["path"]) as tar:
+        texts = {m.name: tar.extractfile(m).read().decode() for m in tar.getmembers()}  # type: ignore[union-attr]
+    assert texts[f"files{home}/c.out"] == "training"
+    assert not any(SECRET in text for text in texts.values())
+    assert "Permission denied" in made["incomplete"][f"{home}/a.out"]
+    assert f"{home}/b.key: [Errno 13] Permission denied" in texts["left_out.txt"]
 
 
 def test_a_log_is_cut_at_a_line(tmp_path: pathlib.Path) -> None:
