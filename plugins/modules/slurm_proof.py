@@ -44,8 +44,8 @@ options:
     default: {}
   clients:
     description:
-      - By login host why Slurm's commands do not start there, as M(trainwright.slurm.services) returns it; empty if they
-        do. If there is one, no step is run.
+      - By login host why Slurm's commands do not start there, as M(trainwright.slurm.services) returns it; empty if
+        they do. If there is one, no step is run.
     type: dict
     default: {}
   version:

@@ -160,8 +160,8 @@ def new_controller(inputs: Inputs) -> Iterator[Problem]:
         yield Problem(
             INVENTORY,
             "--limit",
-            f"leaves out {fold_hosts(away)}, and {fold_hosts(new)} is a new controller: the daemons there would not know"
-            " it, and have another SlurmctldHost than it",
+            f"leaves out {fold_hosts(away)}, and {fold_hosts(new)} is a new controller: the daemons there would not"
+            " know it, and have another SlurmctldHost than it",
             f"{inputs['command']}, without --limit (a compute node that is down does not stop it)",
         )
 
