@@ -28,7 +28,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 PARTITION = "trainwright_proof"
 ACCOUNT = "root"
 NO_COMMAND = "no command of Slurm starts there"
-#: What hosts may say: the digest of what a node's steps load, and words of a command in one line.
+#: Answers of hosts: the digest of the files that a node's steps load, and words of a command in one line.
 DIGEST = r"[0-9a-f]{16}"
 WORDS = r"[^\n]{1,500}"
 #: States of a node in which nothing is to be proved: flag -> what it is.
@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass
 class Reported:
-    """What a run knows of its hosts, beside Slurm's own words."""
+    """The hosts of a run, as the run saw them."""
 
     nodes: t.Collection[str] = ()
     #: nodes whose hosts failed in this run

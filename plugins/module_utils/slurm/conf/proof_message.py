@@ -62,7 +62,7 @@ def client_message(
 ) -> str:
     """Return the end of a run where no command of Slurm starts on login hosts; failed: their words.
 
-    back: as for message. still: those of the hosts that are no better with the old files.
+    back: as for message. still: the hosts on which they fail with the old files, too.
     """
     names = some(sorted(failed), 5)
     said = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:3])
