@@ -61,6 +61,22 @@ options:
           socket: {description: Unix socket that is listened on., type: path}
           command: {description: Command that must exit with 0; run without a shell., type: str}
           timeout: {description: Seconds to wait., type: float, default: 30}
+  loads:
+    description:
+      - Files that a unit's processes load while it runs, for RV(loaded). They restart nothing.
+      - A path that does not begin with C(/) is below Slurm's plugin directory.
+    type: dict
+    suboptions:
+      files: {description: Patterns of paths., type: list, elements: path, default: []}
+      plugstack:
+        description: Lines of plugstack.conf. The plugins that they and included files name count, too.
+        type: list
+        elements: str
+        default: []
+  client:
+    description: Whether to try a command of Slurm as an unprivileged user when the units are ready, for RV(client).
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: >-
@@ -112,14 +128,32 @@ actions:
       returned: always
     why: {description: Reason., type: str, returned: always}
   sample: [{unit: slurmd.service, action: restart, why: what it runs with has changed}]
+loaded:
+  description:
+    - A digest of names, sizes and times of the files in O(loads), after the actions.
+    - Empty without O(loads).
+  returned: success
+  type: str
+  sample: 9f86d081884c7d65
+client:
+  description:
+    - Words of C(sbatch) about a plugin that it could not load, so that no command of Slurm works on this host.
+    - Empty if it loads all, and without O(client).
+  returned: success
+  type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import (
+    parse_show,
+    slurm_places,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import loading
 
 READY = {
     "port": {"type": "int"},
@@ -138,6 +172,20 @@ UNIT = {
     "watch": {"type": "list", "elements": "path", "default": []},
     "ready": {"type": "dict", "options": READY},
 }
+LOADS = {
+    "files": {"type": "list", "elements": "path", "default": []},
+    "plugstack": {"type": "list", "elements": "str", "default": []},
+}
+
+
+def _of_slurm(module: AnsibleModule) -> dict[str, str]:
+    loads, places = module.params["loads"], slurm_places()
+    found = {"loaded": "", "client": ""}
+    if loads:
+        found["loaded"] = loaded.digest(loads["files"], loads["plugstack"], places["plugin_dir"])
+    if module.params["client"] and not module.check_mode:
+        found["client"] = loading.fault_here(places["prefix"] + "/bin")
+    return found
 
 
 def main() -> None:
@@ -145,6 +193,8 @@ def main() -> None:
         argument_spec={
             "daemon_reload": {"type": "bool", "default": False},
             "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
+            "loads": {"type": "dict", "options": LOADS},
+            "client": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -160,7 +210,11 @@ def main() -> None:
             services.apply(actions)
     except ServicesError as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
-    result = {"changed": bool(actions), "actions": [action.as_dict() for action in actions]}
+    result = {
+        "changed": bool(actions),
+        "actions": [action.as_dict() for action in actions],
+        **_of_slurm(module),
+    }
     if module._diff:
         result["diff"] = {
             "before": "".join("%s %s\n" % (a.unit, a.why) for a in actions),

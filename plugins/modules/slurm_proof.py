@@ -12,8 +12,8 @@ version_added: "1.0.0"
 author: The trainwright team (@trainwright)
 description:
   - Finds the nodes that have not run a step with what they have now, which is the configuration that slurmctld
-    accepted last (M(trainwright.slurm.slurmctld_config)), their version of Slurm and their slurmd's start.
-    If there are none, it does nothing else.
+    accepted last (M(trainwright.slurm.slurmctld_config)), their version of Slurm, their slurmd's start, and the files
+    that a step loads there (O(loads)). If there are none, it does nothing else.
   - From Slurm 23.11 on, waits until each slurmd is a new process. One that is not has refused the configuration and
     would not start again with it.
   - Runs a job with one short step on each of these nodes that is idle, as SlurmUser with account root, in a partition
@@ -35,6 +35,19 @@ options:
     type: list
     elements: str
     default: []
+  loads:
+    description:
+      - By node a digest of the files that a step loads there, 16 hexadecimal digits, as
+        M(trainwright.slurm.services) returns it. It only decides whether a step is run.
+      - Anything else counts as no digest. A node without one counts as unchanged there.
+    type: dict
+    default: {}
+  clients:
+    description:
+      - By login host why Slurm's commands do not start there, as M(trainwright.slurm.services) returns it; empty if
+        they do. If there is one, no step is run.
+    type: dict
+    default: {}
   version:
     description: The Slurm version that runs here, such as V(24.11).
     type: str
@@ -61,6 +74,14 @@ options:
         type: list
         elements: str
         default: []
+      clients:
+        description: O(clients) of that call.
+        type: dict
+        default: {}
+      still:
+        description: The same after the files were put back.
+        type: dict
+        default: {}
       words:
         description: The last lines of slurmd's log, by node.
         type: dict
@@ -93,7 +114,11 @@ left_out:
   returned: always
   type: dict
 failed_nodes:
-  description: Why a step did not run, by name.
+  description: Why a step did not run, by name; of a login host why no command of Slurm starts there.
+  returned: always
+  type: dict
+clients:
+  description: The login hosts on which no command of Slurm starts, and its words.
   returned: always
   type: dict
 drained:
@@ -135,15 +160,23 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 
 def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
     given = module.params
+    clients = proof.told_by(given["clients"], proof.WORDS)
     found = None
     if not module.check_mode:
-        found = proof.prove(given["nodes"], given["broken"], settings)
+        told = proof.Reported(
+            given["nodes"],
+            given["broken"],
+            proof.told_by(given["loads"], proof.DIGEST),
+            clients,
+        )
+        found = proof.prove(told, settings)
     found = found or proof.Result()
     return {
         "proved": found.proved,
         # Ansible takes a result with "skipped" for a task that did not run.
         "left_out": found.skipped,
         "failed_nodes": found.failed,
+        "clients": clients,
         "drained": found.drained,
         "log": found.log,
         "files": proof.files_before(settings) if found.failed else [],
@@ -155,7 +188,12 @@ def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
     given = module.params["failure"]
     words = {name: proof_message.words_of(str(said)) for name, said in given["words"].items()}
     after = proof.again(given["failed"], given["drained"], settings) if given["back"] else None
-    said = proof_message.message(given["failed"], words, given["back"] or None, after)
+    clients, back = proof.told_by(given["clients"], proof.WORDS), given["back"] or None
+    if set(given["failed"]) <= set(clients):
+        still = proof.told_by(given["still"], proof.WORDS)
+        said = proof_message.client_message(given["failed"], back, still)
+    else:
+        said = proof_message.message(given["failed"], words, back, after)
     module.fail_json(msg=printable(f"slurm_proof: {said}"), attention=proof.waiting(settings))
 
 
@@ -166,6 +204,8 @@ def main() -> None:
         argument_spec={
             "nodes": {"type": "list", "elements": "str", "required": True},
             "broken": strings,
+            "loads": {"type": "dict", "default": {}},
+            "clients": {"type": "dict", "default": {}},
             "version": {"type": "str", "required": True},
             "config_dir": {"type": "path", "default": "/etc/slurm"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
@@ -175,6 +215,8 @@ def main() -> None:
                 "options": {
                     "failed": {"type": "dict", "default": {}},
                     "drained": strings,
+                    "clients": {"type": "dict", "default": {}},
+                    "still": {"type": "dict", "default": {}},
                     "words": {"type": "dict", "default": {}},
                     "back": {"type": "dict", "default": {}},
                 },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -139,3 +140,58 @@ def test_a_node_killed_in_a_job_fails_the_job_and_comes_back(quiet_site: Converg
     # ReturnToService=2 may have been faster.
     site.run("ctl1", "scontrol update nodename=c2 state=resume", check=False)
     site.wait_node("c2", "idle", "mixed", "allocated")
+
+
+# A process of the unit whose program is called slurmd takes the port as soon as slurmd ends, and does not end itself.
+HANGING = """
+import os, signal, socket, time
+with open("/sys/fs/cgroup" + os.environ["UNIT"] + "/cgroup.procs", "w") as handle:
+    handle.write(str(os.getpid()))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+one = socket.socket()
+one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+while True:
+    try:
+        one.bind(("", 6818))
+        one.listen()
+        break
+    except OSError:
+        time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_an_old_slurmd_that_hangs_does_not_keep_the_next_from_its_port(
+    quiet_site: Converged,
+) -> None:
+    site = quiet_site
+    job = site.sbatch("srun sleep 600", "-w c1")
+    site.wait_job(job, ["RUNNING"])
+    steps = poll("the step", lambda: site.run("c1", "pgrep -x slurmstepd", check=False))
+    site.run(
+        "c1",
+        f"cp $(readlink -f /usr/bin/python3) /root/slurmd; cat >/root/a.py <<'EOF'\n{HANGING}EOF",
+    )
+    unit = site.run("c1", "systemctl show -P ControlGroup slurmd")
+    try:
+        command = f"UNIT={unit} PYTHONHOME=/usr setsid /root/slurmd /root/a.py >/root/a.out 2>&1 </dev/null &"
+        site.run("c1", command)
+        old = poll(
+            "the process",
+            lambda: site.run("c1", f"cat /sys/fs/cgroup{unit}/cgroup.procs").split()[1:],
+        )
+        site.run("c1", "systemctl kill --kill-whom=main -s KILL slurmd")
+        held = "ss -Hltnp 'sport = :6818' | grep -o 'pid=[0-9]*'"
+        assert poll("the port", lambda: site.run("c1", held, check=False)) == f"pid={old[0]}"
+        begin = time.monotonic()
+        site.run("c1", "systemctl restart slurmd")
+        assert time.monotonic() - begin < 15
+        pid = site.pid("c1", "slurmd")
+        assert poll("slurmd", lambda: site.run("c1", held, check=False)) == f"pid={pid}"
+        assert site.run("c1", f"test -e /proc/{old[0]} || echo gone") == "gone"
+        assert set(steps.split()) <= set(site.run("c1", "pgrep -x slurmstepd").split())
+        site.wait_node("c1", "mixed", "allocated")
+    finally:
+        site.run("c1", "pkill -KILL -f /root/a.py; rm -f /root/slurmd /root/a.py", check=False)
+        site.run("ctl1", f"scancel {job}")
+    site.wait_node("c1", "idle")

@@ -15,6 +15,7 @@ from ..conf import storage_of
 from ..inputs import (
     CLUSTER,
     INVENTORY,
+    SERVICE_GROUPS,
     Problem,
     fold_hosts,
     given_addresses,
@@ -140,6 +141,31 @@ def controllers(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def new_controller(inputs: Inputs) -> Iterator[Problem]:
+    """A controller is added, or replaces another, in a run of all hosts: each daemon has to learn of it."""
+    group, in_run = members(inputs, "slurm_controller"), set(inputs["hosts_in_run"])
+    if not in_run.issuperset(group) or is_true(inputs["settings"]["slurm_allow_service_move"]):
+        return  # a run without one of the controllers is refused anyway
+    known = inputs["record"].get("hosts") or {}
+    new = [
+        host
+        for host in group
+        if host in inputs["facts"]
+        and host not in known
+        and not _state(inputs["facts"][host], "slurmctld")
+        and not (inputs["facts"][host].get("service_hosts") or {}).get("controllers")
+    ]
+    away = [host for host in members(inputs, *SERVICE_GROUPS) if host not in in_run]
+    if new and away:
+        yield Problem(
+            INVENTORY,
+            "--limit",
+            f"leaves out {fold_hosts(away)}, and {fold_hosts(new)} is a new controller: the daemons there would not"
+            " know it, and have another SlurmctldHost than it",
+            f"{inputs['command']}, without --limit (a compute node that is down does not stop it)",
+        )
+
+
 def database(inputs: Inputs) -> Iterator[Problem]:
     """slurmdbd stays where it is, with its database."""
     running, group = _running(inputs), members(inputs, "slurm_database")
@@ -229,4 +255,4 @@ def left_behind(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (controllers, database, left_behind)
+CHECKS: tuple[Check, ...] = (controllers, new_controller, database, left_behind)

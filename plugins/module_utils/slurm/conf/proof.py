@@ -27,6 +27,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 
 PARTITION = "trainwright_proof"
 ACCOUNT = "root"
+NO_COMMAND = "no command of Slurm starts there"
+#: Answers of hosts: the digest of the files that a node's steps load, and words of a command in one line.
+DIGEST = r"[0-9a-f]{16}"
+WORDS = r"[^\n]{1,500}"
 #: States of a node in which nothing is to be proved: flag -> what it is.
 _AWAY = {
     "NOT_RESPONDING": "does not answer",
@@ -69,6 +73,19 @@ class Settings:
 
 
 @dataclass
+class Reported:
+    """The hosts of a run, as the run saw them."""
+
+    nodes: t.Collection[str] = ()
+    #: nodes whose hosts failed in this run
+    broken: t.Collection[str] = ()
+    #: by node a digest of the files that its steps load
+    loads: t.Mapping[str, str] = field(default_factory=dict)
+    #: by login host why no command of Slurm starts there
+    clients: t.Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Result:
     """The result of a proof; failed and skipped have a reason for each node."""
 
@@ -84,14 +101,41 @@ class Result:
 
 
 # --- pure --------------------------------------------------------------------------------------------------------
-def stamp_of(node: Node, digest: str) -> dict[str, t.Any]:
-    """Return what a node that ran a step ran it with."""
-    return {"conf": digest, "version": node.version, "start": node.slurmd_start_time}
+def stamp_of(node: Node, digest: str, loads: str) -> dict[str, t.Any]:
+    """Return what a node that ran a step ran it with. loads: the digest of the files that its steps load."""
+    start = node.slurmd_start_time
+    return {"conf": digest, "version": node.version, "start": start, "loads": loads}
 
 
-def stale(nodes: t.Iterable[Node], stamps: t.Mapping[str, t.Any], digest: str) -> list[Node]:
-    """Return the nodes that have not run a step with what they have now."""
-    return [node for node in nodes if stamps.get(node.name) != stamp_of(node, digest)]
+def stale(
+    nodes: t.Iterable[Node],
+    stamps: t.Mapping[str, t.Any],
+    digest: str,
+    loads: t.Mapping[str, str],
+) -> list[Node]:
+    """Return the nodes that have not run a step with what they have now.
+
+    loads: by node what it says of its files. A node that says nothing counts as unchanged there.
+    """
+    return [
+        node
+        for node in nodes
+        if stamps.get(node.name) != stamp_of(node, digest, loads_of(node, stamps, loads))
+    ]
+
+
+def loads_of(node: Node, stamps: t.Mapping[str, t.Any], loads: t.Mapping[str, str]) -> str:
+    """Return the digest that a node reports in this run, else the one of its last step."""
+    return loads.get(node.name) or str(stamps.get(node.name, {}).get("loads", ""))
+
+
+def told_by(told: t.Mapping[str, t.Any], pattern: str) -> dict[str, str]:
+    """Return the texts of hosts that fit, without anything else."""
+    return {
+        name: word
+        for name, word in told.items()
+        if isinstance(word, str) and re.fullmatch(pattern, word)
+    }
 
 
 def away(node: Node) -> str:
@@ -365,26 +409,23 @@ def wait_taken(slurm: Slurm, settings: Settings, wanted: t.Callable[[], list[str
         time.sleep(0.3)
 
 
-def prove(
-    names: t.Collection[str],
-    broken: t.Collection[str],
-    settings: Settings,
-) -> Result | None:
-    """Prove the nodes that changed; None if there are none. broken: nodes whose hosts failed in this run."""
+def prove(run: Reported, settings: Settings) -> Result | None:
+    """Prove the nodes that changed; None if there are none and the commands start on each login host."""
     files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
     state = accepted.read(settings.applied_dir, accepted.PROVED)
     stamps, digest = state.get("nodes", {}), accepted.digest(files)
     slurm = Slurm(settings)
     nodes = {node.name: node for node in text.nodes(slurm.shown())}
-    old = stale((nodes[name] for name in names if name in nodes), stamps, digest)
+    listed = (nodes[name] for name in run.nodes if name in nodes)
+    old = stale(listed, stamps, digest, run.loads)
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     before = before if before.get("of") == digest else {}
-    result = Result()
+    result = Result(failed={host: f"{NO_COMMAND}: {why}" for host, why in run.clients.items()})
     idle: list[str] = []
-    if old or broken:
+    if old or run.broken or run.clients:
         slurm.read_config()
     if digest != state.get("digest"):
-        for name in broken:
+        for name in run.broken:
             port = int(slurm.config.get("SlurmdPort") or 6818)
             if name in stamps and name in nodes and closed(nodes[name], port):
                 result.failed[name] = "its slurmd does not run"
@@ -414,7 +455,7 @@ def prove(
         result.failed[name] = f"Slurm drained it: {nodes[name].reason}"
     log = slurm.config.get("SlurmdLogFile", "")
     result.log = "" if "%" in log else log
-    _keep(settings, state, files, digest, result, nodes)
+    _keep(settings, state, files, digest, result, nodes, run.loads)
     return result
 
 
@@ -425,10 +466,12 @@ def _keep(
     digest: str,
     result: Result,
     nodes: t.Mapping[str, Node],
+    loads: t.Mapping[str, str],
 ) -> None:
     """Keep what each node ran its step with; and the configuration, unless a node failed with it."""
     stamps = {name: stamp for name, stamp in state.get("nodes", {}).items() if name in nodes}
-    stamps.update({name: stamp_of(nodes[name], digest) for name in result.proved})
+    for node in map(nodes.__getitem__, result.proved):
+        stamps[node.name] = stamp_of(node, digest, loads_of(node, stamps, loads))
     state = {**state, "nodes": stamps}
     if result.proved and not result.failed:
         state = {"digest": digest, "files": files, "nodes": stamps}

@@ -55,6 +55,34 @@ def words_of(log: str) -> str:
     return messages.reason([line.removeprefix("slurmd: ") for line in found])
 
 
+def client_message(
+    failed: t.Mapping[str, str],
+    back: t.Mapping[str, t.Any] | None,
+    still: t.Collection[str],
+) -> str:
+    """Return the end of a run where no command of Slurm starts on login hosts; failed: their words.
+
+    back: as for message. still: the hosts on which they fail with the old files, too.
+    """
+    names = some(sorted(failed), 5)
+    said = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:3])
+    repair = f"install or repair on {names} what it names (packages of Slurm and of its plugins)"
+    if back is None or back.get("failed"):
+        old = f", and slurmctld did not go back to it ({back.get('msg', '')})" if back else ""
+        other = "the new configuration" if back else "the configuration"
+        return f"with {other} {said}{old} -> {repair}, and run again"
+    given = " or ".join(variables(back.get("reasons", []))) or "what it names"
+    if still:
+        return (
+            f"{said}, and with the configuration of the last proof, which is back, it is the same on "
+            f"{some(sorted(still), 5)} -> {repair}, and run again"
+        )
+    return (
+        f"with the new configuration {said}; the one of the last proof is back, and they work again"
+        f" -> correct {given}, or {repair}, and run again"
+    )
+
+
 def message(
     failed: t.Mapping[str, str],
     words: t.Mapping[str, str],

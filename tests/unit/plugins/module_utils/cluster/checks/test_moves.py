@@ -66,6 +66,24 @@ def replaced(gone: bool, **facts: t.Any) -> t.Any:
     return given
 
 
+def limited(given: t.Any, *hosts: str, known: tuple[str, ...] = ()) -> t.Any:
+    """Return the inputs of a run with --limit; known: the hosts on record."""
+    given.update(limit=",".join(hosts), hosts_in_run=list(hosts))
+    given["facts"] = {host: given["facts"][host] for host in hosts}
+    if given["record"]:
+        given["record"]["hosts"] = {
+            host: {"name": host, "address": "10.0.0.9", "ssh_host_key": ""} for host in known
+        }
+    return given
+
+
+def added(**facts: t.Any) -> t.Any:
+    """Return the inputs where login1 becomes a backup."""
+    given = group("slurm_controller", "ctl", "login1")
+    given["facts"]["login1"].update(services={}, service_hosts={}, **facts)
+    return given
+
+
 def reinstalled() -> t.Any:
     given = running()
     given["record"] = {}
@@ -112,6 +130,11 @@ CASES: list[Case] = [
      "group slurm_controller", "the backup would run on, and take over", "write ctl, login1 into"),
     ("controller reinstalled", reinstalled(), "ctl", "/var/lib/trainwright/record.json",
      "has neither the record nor slurm.conf, but c[1-2],login1 run under its slurmctld", "restore the host"),
+    ("backup added with a limit", limited(added(), "ctl", "login1", known=("ctl",)), "inventory", "--limit",
+     "leaves out c[1-2], and login1 is a new controller: the daemons there would not know it",
+     "ansible-playbook trainwright.slurm.site, without --limit"),
+    ("controller replaced with a limit", limited(replaced(False), "login1"), "inventory", "--limit",
+     "leaves out c[1-2],ctl, and login1 is a new controller", "without --limit"),
     ("slurmctld left behind", group("slurm_controller", "login1", given=running(slurm_allow_service_move=True)),
      "ctl", "group slurm_controller", "slurmctld runs on this host, which is not in the group",
      "systemctl disable --now slurmctld"),
@@ -164,11 +187,18 @@ def of_another_cluster() -> t.Any:
         running(mariadb_external={}, slurmdbd_conf={"StorageHost": "127.0.0.1"}),
         group("slurm_controller", "ctl", "login1"),  # a backup is added
         group("slurm_controller", "ctl", "login1", given=running(*TWO)),
+        limited(running(), "ctl", "c1", known=("ctl",)),
+        limited(running(), "ctl", "c1"),  # a record of an earlier release
+        limited(added(), "ctl", "login1", "c1", "c2", known=("ctl",)),
+        limited(added(), "ctl", "login1", known=("ctl", "login1")),
+        limited(group("slurm_controller", "ctl", "login1", given=running(*TWO)), "ctl", "login1"),
+        limited(aliased(), "ctl", "c1"),
         aliased(),
         of_another_cluster(),
         *(allowed(case[1]) for case in CASES if case[0] in ("database moved", "database removed", "backup removed",
                                                             "controller replaced", "controller replaced and gone",
-                                                            "controllers swapped", "controller reinstalled")),
+                                                            "controllers swapped", "controller reinstalled",
+                                                            "backup added with a limit")),
     ],
 )  # fmt: skip
 def test_what_is_allowed(given: t.Any) -> None:

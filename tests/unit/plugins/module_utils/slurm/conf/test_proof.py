@@ -40,11 +40,68 @@ NodeName=c2 CoresPerSocket=1
 
 
 def test_only_a_node_that_has_something_new_is_proved() -> None:
-    stamps = {"c1": proof.stamp_of(IDLE, "a")}
-    assert proof.stale([IDLE], stamps, "a") == []
-    assert proof.stale([IDLE], stamps, "b") == [IDLE]
+    stamps = {"c1": proof.stamp_of(IDLE, "a", "")}
+    assert proof.stale([IDLE], stamps, "a", {}) == []
+    assert proof.stale([IDLE], stamps, "b", {}) == [IDLE]
     for other in (node(version="25.05.1"), node(slurmd_start_time=101), node(name="c2")):
-        assert proof.stale([other], stamps, "a") == [other]
+        assert proof.stale([other], stamps, "a", {}) == [other]
+
+
+def test_a_node_whose_files_changed_is_proved() -> None:
+    old, new = "0123456789abcdef", "fedcba9876543210"
+    stamps = {"c1": proof.stamp_of(IDLE, "a", old)}
+    assert proof.stale([IDLE], stamps, "a", {"c1": old}) == []
+    assert proof.stale([IDLE], stamps, "a", {"c1": new}) == [IDLE]
+    # One that says nothing is not proved for it, and what it ran its last step with is kept.
+    assert proof.stale([IDLE], stamps, "a", {}) == []
+    assert proof.loads_of(IDLE, stamps, {}) == old
+    # A stamp of an earlier release does not have the files.
+    before = {"c1": {key: stamps["c1"][key] for key in ("conf", "version", "start")}}
+    assert proof.stale([IDLE], before, "a", {"c1": old}) == [IDLE]
+
+
+def test_what_does_not_look_like_an_answer_is_none() -> None:
+    good = "0123456789abcdef"
+    odd = [good.upper(), good + "\n", good + "0", "", None, 5, [good], {"x": good}]
+    told = {"c1": good, **{f"n{number}": word for number, word in enumerate(odd)}}
+    assert proof.told_by(told, proof.DIGEST) == {"c1": good}
+    assert proof.told_by({"a": "", "b": "x\ny", "c": "x" * 501, "d": "no"}, proof.WORDS) == {
+        "d": "no"
+    }
+
+
+@pytest.fixture
+def proved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    """A controller whose node was proved with this configuration; steps are only noted. Returns a call of prove."""
+    files = [spec("KillWait=30\n")]
+    (tmp_path / accepted.ACCEPTED).write_text(accepted.manifest(files))
+    stamps = {"c1": proof.stamp_of(IDLE, accepted.digest(files), "0123456789abcdef")}
+    state = {"digest": accepted.digest(files), "files": files, "nodes": stamps}
+    accepted.write(str(tmp_path), accepted.PROVED, state)
+    monkeypatch.setattr(proof.Slurm, "run", lambda *_words, **_more: (0, ""))
+    monkeypatch.setattr(proof.text, "nodes", lambda _shown: [IDLE])
+
+    def run(self: t.Any, names: list[str]) -> proof.Result:
+        return proof.Result(proved=names)
+
+    monkeypatch.setattr(proof.Steps, "run", run)
+    settings = proof.Settings("24.11", applied_dir=str(tmp_path))
+    return lambda **known: proof.prove(proof.Reported(["c1"], **known), settings)
+
+
+def test_other_packages_make_a_step_run_once(proved: t.Any) -> None:
+    assert proved() is None
+    assert proved(loads={"c1": "0123456789abcdef"}) is None
+    assert proved(loads={"c1": "fedcba9876543210"}).proved == ["c1"]
+    assert proved(loads={"c1": "fedcba9876543210"}) is None
+
+
+def test_no_step_is_run_while_the_commands_of_a_login_host_do_not_start(proved: t.Any) -> None:
+    loads = {"c1": "fedcba9876543210"}
+    found = proved(loads=loads, clients={"login1": "error: no plugin"})
+    assert found.proved == []
+    assert found.failed == {"login1": "no command of Slurm starts there: error: no plugin"}
+    assert proved(loads=loads).proved == ["c1"]
 
 
 def test_the_digest_is_of_what_nodes_are_given() -> None:
@@ -184,6 +241,20 @@ def test_message_names_nodes_words_variable_and_remedy() -> None:
     assert "no other configuration was proved" in first
     many = {f"n{number}": "its slurmd did not take the configuration" for number in range(1000)}
     assert len(proof_message.message(many, words, back, proof.Result())) < 1500
+
+
+def test_message_about_login_hosts_names_the_words_and_whether_they_work_again() -> None:
+    failed = {"login1": "no command of Slurm starts there: error: spank: /x.so"}
+    back = {"reasons": ["plugstack.conf: changed -> reconfigure"]}
+    said = proof_message.client_message(failed, back, [])
+    assert said.startswith("with the new configuration login1: no command of Slurm starts there")
+    assert "the one of the last proof is back, and they work again -> correct slurm_plugst" in said
+    still = proof_message.client_message(failed, back, ["login1"])
+    assert "it is the same on login1 -> install or repair on login1" in still
+    refused = proof_message.client_message(failed, {"failed": True, "msg": "no way", **back}, [])
+    assert "slurmctld did not go back to it (no way) -> install or repair" in refused
+    alone = proof_message.client_message(failed, None, [])
+    assert alone.startswith("with the configuration login1:") and "-> install or repair" in alone
 
 
 def test_reasons_name_their_variables() -> None:

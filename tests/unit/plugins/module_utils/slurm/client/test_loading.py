@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Only a plugin that Slurm's commands cannot load is a fault of theirs, and not what slurmctld answers."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import loading
+
+PLUGSTACK = """sbatch: error: spank: /etc/slurm/plugstack.conf:3: cannot find /opt/\x1b[31m.so
+sbatch: error: Failed to initialize plugin stack
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        PLUGSTACK,
+        "sbatch: error: Failed to intialize plugin stack\n",
+        "sbatch: error: Plugin stack post-option processing failed\n",
+        "sbatch: fatal: failed to initialize cli_filter plugin\n",
+        "sbatch: fatal: failed to initialize auth plugin\n",
+        "sbatch: error: cannot find auth plugin for auth/none\nsbatch: fatal: no\n",
+    ],
+)
+def test_a_plugin_that_does_not_load_is_a_fault(said: str) -> None:
+    assert loading.fault(1, said)
+    assert loading.fault(0, said) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "allocation failure: Invalid partition name specified\n",
+        "allocation failure: Invalid account or account/partition combination specified\n",
+        "allocation failure: Unable to contact slurm controller (connect failure)\n",
+        "sbatch: error: cli_filter plugin terminated with error\n",
+        "sbatch: fatal: Could not establish a configuration source\n",
+        # An optional plugin of the stack: the command goes on.
+        "sbatch: error: cannot find spank plugin\nallocation failure: Access denied\n",
+    ],
+)
+def test_any_other_end_is_none(said: str) -> None:
+    assert loading.fault(1, said) == ""
+
+
+def test_the_words_are_one_short_printable_line() -> None:
+    words = loading.fault(1, PLUGSTACK)
+    assert words.startswith("error: spank: /etc/slurm/plugstack.conf:3: cannot find /opt/\\x1b[31m")
+    assert words.endswith("; error: Failed to initialize plugin stack")
+    long = loading.fault(1, "Failed to initialize plugin stack " + "\n".join(map(str, range(999))))
+    assert len(long) == loading.LONGEST and "\n" not in long
+
+
+def test_sbatch_is_tried_until_it_works(tmp_path: pathlib.Path) -> None:
+    program, marker = tmp_path / "sbatch", tmp_path / "seen"
+    program.write_text(
+        f"#!/bin/sh\n[ -e {marker} ] && exit 1\n: >{marker}\n"
+        "echo 'Failed to initialize plugin stack' >&2; exit 1\n"
+    )
+    program.chmod(0o755)
+    # As root, sbatch is run as nobody.
+    tmp_path.chmod(0o777)
+    for path in tmp_path.parents[:2]:
+        path.chmod(0o711)
+    assert loading.fault_here(str(tmp_path)) == ""
+    assert marker.exists()
+    marker.unlink()
+    assert loading.fault_here(str(tmp_path), patience=0) != ""
+    assert loading.fault_here(str(tmp_path / "none")) == ""
