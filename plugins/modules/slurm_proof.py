@@ -191,7 +191,7 @@ def _conclude(module: AnsibleModule, settings: proof.Settings) -> None:
     clients, back = proof.told_by(given["clients"], proof.WORDS), given["back"] or None
     if set(given["failed"]) <= set(clients):
         still = proof.told_by(given["still"], proof.WORDS)
-        said = proof_message.client_message(given["failed"], back, still)
+        said = proof_message.client_message(clients, back, still)
     else:
         said = proof_message.message(given["failed"], words, back, after)
     module.fail_json(msg=printable(f"slurm_proof: {said}"), attention=proof.waiting(settings))

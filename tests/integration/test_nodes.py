@@ -176,22 +176,19 @@ def test_an_old_slurmd_that_hangs_does_not_keep_the_next_from_its_port(
     try:
         command = f"UNIT={unit} PYTHONHOME=/usr setsid /root/slurmd /root/a.py >/root/a.out 2>&1 </dev/null &"
         site.run("c1", command)
-        old = poll(
-            "the process",
-            lambda: site.run("c1", f"cat /sys/fs/cgroup{unit}/cgroup.procs").split()[1:],
-        )
+        old = poll("the process", lambda: site.run("c1", "pgrep -f ^/root/slurmd", check=False))
         site.run("c1", "systemctl kill --kill-whom=main -s KILL slurmd")
         held = "ss -Hltnp 'sport = :6818' | grep -o 'pid=[0-9]*'"
-        assert poll("the port", lambda: site.run("c1", held, check=False)) == f"pid={old[0]}"
+        assert poll("the port", lambda: site.run("c1", held, check=False)) == f"pid={old}"
         begin = time.monotonic()
         site.run("c1", "systemctl restart slurmd")
         assert time.monotonic() - begin < 15
         pid = site.pid("c1", "slurmd")
         assert poll("slurmd", lambda: site.run("c1", held, check=False)) == f"pid={pid}"
-        assert site.run("c1", f"test -e /proc/{old[0]} || echo gone") == "gone"
+        assert site.run("c1", f"test -e /proc/{old} || echo gone") == "gone"
         assert set(steps.split()) <= set(site.run("c1", "pgrep -x slurmstepd").split())
         site.wait_node("c1", "mixed", "allocated")
     finally:
-        site.run("c1", "pkill -KILL -f /root/a.py; rm -f /root/slurmd /root/a.py", check=False)
+        site.run("c1", "pkill -KILL -f ^/root/slurmd; rm -f /root/slurmd /root/a.py", check=False)
         site.run("ctl1", f"scancel {job}")
     site.wait_node("c1", "idle")

@@ -27,7 +27,6 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 
 PARTITION = "trainwright_proof"
 ACCOUNT = "root"
-NO_COMMAND = "no command of Slurm starts there"
 #: Answers of hosts: the digest of the files that a node's steps load, and words of a command in one line.
 DIGEST = r"[0-9a-f]{16}"
 WORDS = r"[^\n]{1,500}"
@@ -420,7 +419,7 @@ def prove(run: Reported, settings: Settings) -> Result | None:
     old = stale(listed, stamps, digest, run.loads)
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     before = before if before.get("of") == digest else {}
-    result = Result(failed={host: f"{NO_COMMAND}: {why}" for host, why in run.clients.items()})
+    result = Result(failed={host: f"no command starts: {why}" for host, why in run.clients.items()})
     idle: list[str] = []
     if old or run.broken or run.clients:
         slurm.read_config()

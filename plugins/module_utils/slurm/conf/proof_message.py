@@ -67,20 +67,17 @@ def client_message(
     names = some(sorted(failed), 5)
     said = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:3])
     repair = f"install or repair on {names} what it names (packages of Slurm and of its plugins)"
-    if back is None or back.get("failed"):
-        old = f", and slurmctld did not go back to it ({back.get('msg', '')})" if back else ""
-        other = "the new configuration" if back else "the configuration"
-        return f"with {other} {said}{old} -> {repair}, and run again"
+    none = f"no command of Slurm starts on {names}"
+    if back is None:
+        return f"{none}: {said} -> {repair}, and run again"
     given = " or ".join(variables(back.get("reasons", []))) or "what it names"
-    if still:
-        return (
-            f"{said}, and with the configuration of the last proof, which is back, it is the same on "
-            f"{some(sorted(still), 5)} -> {repair}, and run again"
-        )
-    return (
-        f"with the new configuration {said}; the one of the last proof is back, and they work again"
-        f" -> correct {given}, or {repair}, and run again"
-    )
+    now = "the one of the last proof is back, and they work again"
+    if back.get("failed"):
+        now = f"slurmctld did not go back to the last proved one ({back.get('msg', '')})"
+    elif still:
+        neither = "neither with the new configuration nor with the last proved one, which is back"
+        return f"{none}, {neither}: {said} -> {repair}, and run again"
+    return f"{none} with the new configuration; {now}. {said} -> correct {given}, or {repair}, and run again"
 
 
 def message(

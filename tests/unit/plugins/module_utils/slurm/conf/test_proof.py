@@ -100,7 +100,7 @@ def test_no_step_is_run_while_the_commands_of_a_login_host_do_not_start(proved: 
     loads = {"c1": "fedcba9876543210"}
     found = proved(loads=loads, clients={"login1": "error: no plugin"})
     assert found.proved == []
-    assert found.failed == {"login1": "no command of Slurm starts there: error: no plugin"}
+    assert found.failed == {"login1": "no command starts: error: no plugin"}
     assert proved(loads=loads).proved == ["c1"]
 
 
@@ -244,17 +244,20 @@ def test_message_names_nodes_words_variable_and_remedy() -> None:
 
 
 def test_message_about_login_hosts_names_the_words_and_whether_they_work_again() -> None:
-    failed = {"login1": "no command of Slurm starts there: error: spank: /x.so"}
+    failed = {"login1": "error: spank: /x.so"}
     back = {"reasons": ["plugstack.conf: changed -> reconfigure"]}
     said = proof_message.client_message(failed, back, [])
-    assert said.startswith("with the new configuration login1: no command of Slurm starts there")
-    assert "the one of the last proof is back, and they work again -> correct slurm_plugst" in said
+    assert said.startswith(
+        "no command of Slurm starts on login1 with the new configuration; the one of the last proof"
+        " is back, and they work again. login1: error: spank: /x.so -> correct slurm_plugstack, or"
+    )
     still = proof_message.client_message(failed, back, ["login1"])
-    assert "it is the same on login1 -> install or repair on login1" in still
+    assert "neither with the new configuration nor" in still
+    assert ": login1: error: spank: /x.so -> install or repair on login1" in still
     refused = proof_message.client_message(failed, {"failed": True, "msg": "no way", **back}, [])
-    assert "slurmctld did not go back to it (no way) -> install or repair" in refused
+    assert "slurmctld did not go back to the last proved one (no way). login1:" in refused
     alone = proof_message.client_message(failed, None, [])
-    assert alone.startswith("with the configuration login1:") and "-> install or repair" in alone
+    assert alone.startswith("no command of Slurm starts on login1: login1: error: spank: /x.so ->")
 
 
 def test_reasons_name_their_variables() -> None:
