@@ -94,11 +94,11 @@ int slurm_spank_user_init(void *spank, int count, char **words)
 	length = read(file, note, sizeof(note) - 1);
 	close(file);
 	unlink(path);
-	if (length <= 0 || spank_get_item(spank, JOB_NODEID, &node) || node != 0)
-		return 0;
 	for (ssize_t i = 0; i < length; ++i)
 		if (note[i] < ' ' || note[i] > '~')
 			length = i;
+	if (length <= 0 || spank_get_item(spank, JOB_NODEID, &node) || node != 0)
+		return 0;
 	note[length] = '\0';
 	slurm_spank_log("%s", note);
 	return 0;
