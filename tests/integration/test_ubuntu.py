@@ -75,7 +75,6 @@ def test_apparmor_accepts_the_profile_that_lets_enroot_make_user_namespaces(ubun
     parse = "apparmor_parser --skip-kernel-load --skip-cache --names"
     named = ubuntu.run("c1", f"{parse} 2>/dev/null <<'EOF'\n{profile}EOF")
     assert named == "/usr/bin/enroot-nsenter"
-    assert ()
     assert "rc=1" in ubuntu.run(
         "c1", f"{parse} <<'EOF'\n{profile.replace('userns', 'usernss')}EOF\necho rc=$?"
     )
