@@ -156,10 +156,9 @@ def shared_state(inputs: Inputs) -> Iterator[Problem]:
 
 
 def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
-    """Settings that would lose running jobs do not change."""
+    """Settings that would lose running jobs do not change; the name never does, as slurmctld refuses its own state."""
     settings = inputs["settings"]
-    if is_true(settings["slurm_allow_state_move"]):
-        return
+    allowed = is_true(settings["slurm_allow_state_move"])
     wanted = {
         "ClusterName": ("slurm_cluster_name", settings["slurm_cluster_name"]),
         "StateSaveLocation": ("slurm_state_save_location", settings["slurm_state_save_location"]),
@@ -178,13 +177,19 @@ def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
         running = {**running, "ClusterName": recorded}
     for key, (variable, new) in wanted.items():
         old = running.get(key)
+        if allowed and key != "ClusterName":
+            continue
         if old and old.rstrip("/") != str(new).rstrip("/"):
             yield Problem(
                 host_of,
                 variable,
                 f"is {new}, but the running cluster has {key}={old}; the change would lose its jobs",
-                f"write {old.removeprefix('auth/')} again, or drain the cluster and write"
-                " slurm_allow_state_move: true",
+                f"write {old.removeprefix('auth/')} again"
+                + (
+                    ": the state and the accounting belong to that name"
+                    if key == "ClusterName"
+                    else ", or drain the cluster and write slurm_allow_state_move: true"
+                ),
             )
 
 
