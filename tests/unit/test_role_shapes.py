@@ -61,6 +61,27 @@ def test_tags_reach_what_is_included_when_the_role_runs(role: str) -> None:
                     assert all({role, phase} <= set(one["tags"]) for one in load(directory / given))
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_file_of_tasks_is_chosen_by_name(role: str) -> None:
+    """Never made of what a host says of itself, which could be the path of any file on the control node."""
+    directory = ROOT / "roles" / role
+    choices = {
+        name: str(value)
+        for path in (directory / "vars").glob("**/*.yml")
+        for name, value in (load(path) or {}).items()
+    }
+    for path in (directory / "tasks").glob("*.yml"):
+        for text in re.findall(
+            r"include_(?:tasks|vars|role): *(.*)|file: *(.*)", path.read_text("utf-8")
+        ):
+            given = "".join(text).strip("\"' ")
+            inner = re.fullmatch(r"\{\{ (\w+) \}\}", given)
+            chosen = choices.get(inner[1], given) if inner else given
+            assert "~" not in chosen and not re.search(r"\w\{\{|\}\}\w|\}\}\.", chosen), (
+                f"{path}: {chosen}"
+            )
+
+
 def filters(expression: t.Any) -> int:
     """How many filters are chained or nested in an expression of Jinja."""
     return len(list(expression.find_all(jinja2.nodes.Filter))) + isinstance(

@@ -29,6 +29,24 @@ class UnsafePathError(Exception):
     """A path that root does not act on; the message has the link, its owner and the remedy."""
 
 
+def others_write(info: os.stat_result, path: str) -> bool:
+    """Whether others than root may write to a file or directory of root, as its mode and its access list have it.
+
+    path: any path of it. An access list shows as the rights of the group, whoever it is for. NFS version 4 has lists of
+    its own, which neither the mode nor this shows.
+    """
+    if info.st_mode & 0o002:
+        return True
+    if not info.st_mode & 0o020:
+        return False
+    if info.st_gid:
+        return True
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except OSError:
+        return False
+
+
 class Directory:
     """An open directory.
 
@@ -42,7 +60,7 @@ class Directory:
         self.path = path
         self.above = above
         info = os.fstat(fd)
-        self.writable = bool(info.st_mode & 0o002 or (info.st_mode & 0o020 and info.st_gid))
+        self.writable = others_write(info, f"/proc/self/fd/{fd}")
         sticky = bool(info.st_mode & stat.S_ISVTX)
         self.above_firm: bool = above is None or above.firm
         self.firm: bool = self.above_firm and info.st_uid == 0 and (sticky or not self.writable)

@@ -9,17 +9,22 @@ import os
 import stat
 
 from .acting import user_name
-from .safe_path import MOST_LINKS, Directory, UnsafePathError, directory, names_of
+from .safe_path import (
+    MOST_LINKS,
+    Directory,
+    UnsafePathError,
+    directory,
+    names_of,
+    others_write,
+)
 
 
 def _fault_of_entry(path: str, seen: os.stat_result) -> str:
     if seen.st_uid:
         return f"{path} belongs to {user_name(seen.st_uid)}"
-    mode = stat.S_IMODE(seen.st_mode)
-    open_to_others = mode & 0o002 or mode & 0o020 and seen.st_gid
-    if stat.S_ISLNK(seen.st_mode) or not open_to_others:
+    if stat.S_ISLNK(seen.st_mode) or not others_write(seen, path):
         return ""
-    return f"{path} has the mode {mode:04o}, so others can write to it"
+    return f"{path} has the mode {stat.S_IMODE(seen.st_mode):04o}, so others can write to it"
 
 
 def responsible(path: str) -> int:
@@ -37,7 +42,7 @@ def responsible(path: str) -> int:
             continue
         part = os.path.join(here, name)
         above = os.lstat(here)
-        shared = bool(above.st_mode & 0o002 or (above.st_mode & 0o020 and above.st_gid))
+        shared = others_write(above, here)
         try:
             seen = os.lstat(part)
         except (FileNotFoundError, NotADirectoryError):

@@ -375,15 +375,19 @@ class Steps:
 
     def _end(self) -> None:
         # An epilog that fails drains the node after its job.
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
+        until = time.monotonic() + self.settings.end
+        while True:
             rc, out = self.slurm.run("squeue", "-ah", "-p", PARTITION, "-o", "%i")
-            if rc or not out.strip():
+            left = set() if rc else set(out.split())
+            if not left or time.monotonic() > until:
                 break
-            for job in set(out.split()) - set(self.jobs):
+            for job in left - set(self.jobs):
                 self.slurm.run("scancel", job)
             time.sleep(0.25)
-        else:
+        for node in {self.jobs[job] for job in left & set(self.jobs)} & set(self.result.proved):
+            self.result.proved.remove(node)
+            self.result.skipped[node] = f"its epilog did not end within {self.settings.end:g} s"
+        if left:
             self.slurm.run("scancel", "-p", PARTITION)
         self.slurm.remove_partition()
 

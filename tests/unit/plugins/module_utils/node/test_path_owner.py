@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import typing as t
 from pathlib import Path
 
@@ -144,3 +145,42 @@ def test_rights(open_directory: Path) -> None:
             secret.read_text()
     with path_owner.rights_of(""):
         assert os.geteuid() == 0 and secret.read_text() == ""
+
+
+def admit(path: Path, uid: int, rights: int) -> None:
+    """Give a user rights by an access list, as `setfacl -m u:UID:rwx` does."""
+    everybody = 0xFFFFFFFF
+    rows = [
+        (1, 7, everybody),
+        (2, rights, uid),
+        (4, 5, everybody),
+        (16, rights | 5, everybody),
+        (32, 5, everybody),
+    ]
+    value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *row) for row in rows)
+    try:
+        os.setxattr(path, "system.posix_acl_access", value)
+    except OSError as error:
+        pytest.skip(f"no access lists on this file system: {error}")
+
+
+def test_what_an_access_list_opens_is_not_roots(open_directory: Path) -> None:
+    """Its group, which is root, has the rights of whoever the list names."""
+    team = open_directory / "team"
+    team.mkdir(mode=0o755)
+    program = team / "check.sh"
+    program.touch(mode=0o755)
+    admit(program, NOBODY, 5)
+    assert responsible(str(program)) == 0
+    admit(program, NOBODY, 7)
+    assert str(program) in refused(program)
+    program.unlink()
+    admit(team, NOBODY, 7)
+    assert str(team) in refused(team / "check.sh")
+    assert str(team) in fault_of_tree(str(team))
+
+
+def test_what_roots_own_group_may_write_is_roots(open_directory: Path) -> None:
+    (open_directory / "site").mkdir()
+    (open_directory / "site").chmod(0o775)
+    assert responsible(str(open_directory / "site" / "new")) == 0

@@ -104,6 +104,32 @@ def test_no_step_is_run_while_the_commands_of_a_login_host_do_not_start(proved: 
     assert proved(loads=loads).proved == ["c1"]
 
 
+class Epilogs:
+    """Slurm's commands, with the job of c2 completing for ever."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def run(self, name: str, *arguments: str) -> tuple[int, str]:
+        self.asked.append(" ".join((name, *arguments)))
+        return 0, "8\n" if name == "squeue" else ""
+
+    def remove_partition(self) -> None:
+        self.asked.append("remove")
+
+
+def test_a_node_is_not_proved_while_its_epilog_runs() -> None:
+    """It could drain the node yet."""
+    slurm = Epilogs()
+    steps = proof.Steps(t.cast(t.Any, slurm), proof.Settings("24.11", end=0.3))
+    steps.jobs = {"7": "c1", "8": "c2"}
+    steps.result.proved = ["c1", "c2"]
+    steps._end()
+    assert steps.result.proved == ["c1"]
+    assert steps.result.skipped == {"c2": "its epilog did not end within 0.3 s"}
+    assert slurm.asked[-2:] == ["scancel -p trainwright_proof", "remove"]
+
+
 def test_the_digest_is_of_what_nodes_are_given() -> None:
     digest = accepted.digest([spec("KillWait=30\n")])
     assert digest == accepted.digest([spec("# a comment\nKillWait=30\n")])
