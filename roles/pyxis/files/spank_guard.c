@@ -3,30 +3,21 @@
  *
  * A SPANK plugin after Pyxis in plugstack.conf: a task that asks for a container and is still in the mount namespace of
  * its node does not start. With the argument `alone`, on a node whose Pyxis does not fit, it takes Pyxis' two options
- * that ask for one. It also prints what our importer has left for the user, as Pyxis shows an importer's words only
- * where it fails. What it uses of Slurm is the same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm
+ * that ask for one. What it uses of Slurm is the same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm
  * compares only RELEASE, 0x160500 for 22.05.
  */
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct spank_option {
 	char *name, *arginfo, *usage;
 	int has_arg, val;
 	int (*callback)(int val, const char *argument, int remote);
 };
-#define JOB_NODEID 5 /* S_JOB_NODEID of enum spank_item */
-#define JOB_ENV 10 /* S_JOB_ENV */
+#define JOB_ENV 10 /* S_JOB_ENV of enum spank_item */
 extern int spank_remote(void *spank);
 extern int spank_option_register(void *spank, struct spank_option *option);
 extern int spank_get_item(void *spank, int item, ...);
-extern int spank_getenv(void *spank, const char *name, char *value, int size);
-extern void slurm_spank_log(const char *format, ...);
 extern void slurm_error(const char *format, ...);
 
 /* The name is a part of how srun passes an option on: it has to be that of Pyxis. */
@@ -34,7 +25,6 @@ const char plugin_name[] = "pyxis", plugin_type[] = "spank";
 const unsigned int plugin_version = RELEASE, spank_plugin_version = 1;
 
 static int alone, asked;
-static const char *runtime;
 static struct stat host;
 
 static int on_option(int val, const char *argument, int remote)
@@ -57,50 +47,10 @@ int slurm_spank_init(void *spank, int count, char **words)
 		if (strcmp(words[i], "alone") == 0)
 			alone = 1;
 		else if (strncmp(words[i], "runtime_path=", 13) == 0)
-			/* Without it Pyxis drains the node of a batch job. */
-			mkdir(runtime = words[i] + 13, 0755);
+			mkdir(words[i] + 13, 0755); /* Without it Pyxis drains the node of a batch job. */
 	}
 	if (alone && (spank_option_register(spank, options) || spank_option_register(spank, options + 1)))
 		return -1;
-	return 0;
-}
-
-/* The variable that names the step's files, as the importer reads it. */
-static unsigned long number(void *spank, const char *name)
-{
-	char value[32];
-
-	return spank_getenv(spank, name, value, sizeof(value)) == 0 ? strtoul(value, NULL, 10) : 0;
-}
-
-/* After Pyxis has the image, with the rights of the user, to whom the note belongs: the step's first node prints it. */
-int slurm_spank_user_init(void *spank, int count, char **words)
-{
-	char path[4096], note[301];
-	uint32_t node = 0;
-	ssize_t length;
-	int file;
-
-	(void)count, (void)words;
-	if (runtime == NULL)
-		return 0;
-	length = snprintf(path, sizeof(path), "%s/%u/%lu.%lu.note", runtime, geteuid(), number(spank, "SLURM_JOB_ID"),
-			  number(spank, "SLURM_STEP_ID"));
-	if (length >= (ssize_t)sizeof(path))
-		return 0;
-	file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (file < 0)
-		return 0;
-	length = read(file, note, sizeof(note) - 1);
-	close(file);
-	unlink(path);
-	for (ssize_t i = 0; i < length; ++i)
-		if (note[i] < ' ' || note[i] > '~')
-			length = i;
-	if (length <= 0 || spank_get_item(spank, JOB_NODEID, &node) || node != 0)
-		return 0;
-	note[length] = '\0';
-	slurm_spank_log("%s", note);
 	return 0;
 }
 
