@@ -92,18 +92,23 @@ def test_power_cuts_of_the_controllers_in_turn(quiet_site: Converged) -> None:
     site = quiet_site
     long = site.sbatch("sleep 3000", "-N2 -w c1,c2 --mem=50M")
     site.wait_job(long, ["RUNNING"])
-    start, cuts = site.job(long)["StartTime"], []
-    with power.short_timeout(site, TIMEOUT), power.stream(site) as jobs:
-        if SOAK:
-            for _ in range(10):
-                cuts.append(power.cut_primary(site, TIMEOUT))
-                power.cut_backup(site)
-                print(cuts[-1])
-        cuts.append(power.cut_primary(site, TIMEOUT, backup_too=True))
-    drained = power.resume(site)
-    unsaved, lost = jobs.lost([at for cut in cuts for at in cut.at])
+    start, cuts, drained = site.job(long)["StartTime"], [], []
+    with power.short_timeout(site, TIMEOUT):
+        with power.stream(site) as jobs:
+            if SOAK:
+                for _ in range(10):
+                    cuts.append(power.cut_primary(site, TIMEOUT))
+                    power.cut_backup(site)
+                    # With every node drained, the rest of the stream would only wait.
+                    drained += power.resume(site)
+                    print(cuts[-1])
+            cuts.append(power.cut_primary(site, TIMEOUT, backup_too=True))
+        drained += power.resume(site)
+        unsaved, lost = jobs.lost([at for cut in cuts for at in cut.at])
+    records = {state: len(found) for state, found in jobs.records().items()}
     print(
-        f"{cuts[-1]}; {len(jobs.accepted)} jobs accepted, {unsaved} lost with the cuts, {drained} drained"
+        f"{cuts[-1]}; {len(jobs.accepted)} jobs accepted, {unsaved} lost with the cuts, {drained} drained,"
+        f" in sacct {records}"
     )
     assert not lost, (lost, jobs.accepted, cuts)
     assert max(cut.takeover for cut in cuts) < LONGEST, cuts

@@ -13,13 +13,17 @@ if t.TYPE_CHECKING:
 def normalise_users(
     users: Sequence[Mapping[str, t.Any]], groups: Sequence[Mapping[str, t.Any]]
 ) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """Return (users, groups), complete. A user without a gid gets a group of its own."""
+    """Return (users, groups), complete. A user without a gid gets a group of its own.
+
+    An absent user gets none: userdel removes such a group, and the next run would make it again.
+    """
     all_groups = {str(group["name"]): int(group["gid"]) for group in groups}
     result = []
     for user in users:
         name, uid = str(user["name"]), int(user["uid"])
         gid = int(user.get("gid") or uid)
-        if gid not in all_groups.values():
+        state = str(user.get("state") or "present")
+        if state == "present" and gid not in all_groups.values():
             all_groups[name] = gid
         result.append(
             {
@@ -30,7 +34,7 @@ def normalise_users(
                 "shell": str(user.get("shell") or "/bin/bash"),
                 "home": str(user.get("home") or f"/home/{name}"),
                 "ssh_authorized_keys": [str(key) for key in user.get("ssh_authorized_keys") or []],
-                "state": str(user.get("state") or "present"),
+                "state": state,
             }
         )
     return result, [{"name": name, "gid": gid} for name, gid in sorted(all_groups.items())]

@@ -20,3 +20,14 @@ def test_users_and_groups() -> None:
     )
     assert model["groups"] == [{"name": "ada", "gid": 2001}, {"name": "team", "gid": 3000}]
     assert model["users"][0]["home"] == "/home/ada"
+
+
+def test_an_absent_user_gets_no_group() -> None:
+    """userdel removes the group of its own, so the next run would make it again."""
+    gone = {"name": "kim", "uid": 2017, "state": "absent"}
+    assert build_model(inputs(1, cluster_users=[gone]))["groups"] == []
+    # Its declared group stays.
+    team = [{"name": "team", "gid": 2017}]
+    model = build_model(inputs(1, cluster_users=[gone], cluster_groups=team))
+    assert model["groups"] == team
+    assert model["users"][0]["state"] == "absent"
