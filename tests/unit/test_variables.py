@@ -177,8 +177,9 @@ def with_oci(given: t.Any) -> None:
 
 
 def moved(given: t.Any) -> None:
-    """A running cluster whose name the inventory changes."""
-    given["record"] = {**build_model(inputs(2))["record"], "cluster": "old"}
+    """A running cluster whose state the inventory moves."""
+    conf = {"StateSaveLocation": "/old"}
+    given["facts"]["ctl"].update(services={"slurmctld": "active"}, slurmd_running_conf=conf)
 
 
 def service_moved(given: t.Any) -> None:

@@ -9,6 +9,9 @@ import pathlib
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import loading
 
+from tests.unit.images import open_directory
+
+__all__ = ["open_directory"]  # a fixture
 PLUGSTACK = """sbatch: error: spank: /etc/slurm/plugstack.conf:3: cannot find /opt/\x1b[31m.so
 sbatch: error: Failed to initialize plugin stack
 """
@@ -55,19 +58,17 @@ def test_the_words_are_one_short_printable_line() -> None:
     assert len(long) == loading.LONGEST and "\n" not in long
 
 
-def test_sbatch_is_tried_until_it_works(tmp_path: pathlib.Path) -> None:
-    program, marker = tmp_path / "sbatch", tmp_path / "seen"
+def test_sbatch_is_tried_until_it_works(open_directory: pathlib.Path) -> None:
+    program, marker = open_directory / "sbatch", open_directory / "seen"
     program.write_text(
         f"#!/bin/sh\n[ -e {marker} ] && exit 1\n: >{marker}\n"
         "echo 'Failed to initialize plugin stack' >&2; exit 1\n"
     )
     program.chmod(0o755)
     # As root, sbatch is run as nobody.
-    tmp_path.chmod(0o777)
-    for path in tmp_path.parents[:2]:
-        path.chmod(0o711)
-    assert loading.fault_here(str(tmp_path)) == ""
+    open_directory.chmod(0o777)
+    assert loading.fault_here(str(open_directory)) == ""
     assert marker.exists()
     marker.unlink()
-    assert loading.fault_here(str(tmp_path), patience=0) != ""
-    assert loading.fault_here(str(tmp_path / "none")) == ""
+    assert loading.fault_here(str(open_directory), patience=0) != ""
+    assert loading.fault_here(str(open_directory / "none")) == ""
