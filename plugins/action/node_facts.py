@@ -27,8 +27,8 @@ def clock_offset(sent: float, start: float, end: float, received: float) -> tupl
     return (highest + lowest) / 2, max((highest - lowest) / 2, 0.0)
 
 
-def answer_fault(answer: t.Mapping[str, t.Any]) -> str:
-    """Return why the answer of a host is not one of node_facts; "" for a good one."""
+def answer_fault(answer: t.Mapping[str, t.Any], prefix: str = "") -> str:
+    """Return why the answer of a host is not one of node_facts; "" for a good one. prefix: given, of Slurm."""
     facts = answer.get("ansible_facts")
     if not isinstance(facts, dict) or FACTS not in facts:
         return f"{FACTS}: is missing"
@@ -36,7 +36,7 @@ def answer_fault(answer: t.Mapping[str, t.Any]) -> str:
     others = sorted(name for name in facts if name != FACTS and not name.startswith(INTERPRETER))
     if others:
         return f"{others[0]!r} is not a fact of node_facts"
-    return fact_schema.fault(facts[FACTS], whole=True) or fact_schema.CLOCK(
+    return fact_schema.fault(facts[FACTS], True, prefix) or fact_schema.CLOCK(
         answer.get("clock"), "clock"
     )
 
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
                 }
             )
             return result
-        fault = answer_fault(answer)
+        fault = answer_fault(answer, str(self._task.args.get("slurm_prefix") or ""))
         if fault:
             host = (task_vars or {}).get("inventory_hostname", "this host")
             result["failed"] = True

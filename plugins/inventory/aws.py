@@ -159,9 +159,9 @@ notes:
     ParallelCluster or PCS, C(parallelcluster) and C(pcs) by the manager of the cluster. Characters in a name
     other than letters, digits and underscores become underscores.
   - >-
-    The groups of nodes that ParallelCluster or PCS manages are not below C(slurm_cluster), since
-    C(trainwright.slurm.site) would install another Slurm on them. Their login and compute nodes are in C(slurm_pyxis),
-    for C(trainwright.slurm.containers), which works with ParallelCluster.
+    The nodes that ParallelCluster or PCS manages are in C(slurm_foreign), which C(trainwright.slurm.site) refuses, and
+    not in C(slurm_cluster). Their login and compute nodes are in C(slurm_pyxis), for C(trainwright.slurm.containers).
+    See C(docs/parallelcluster.md).
   - >-
     Hosts are in the order of their names. If C(slurm_controller) has two, the first is the primary.
   - >-
@@ -364,7 +364,7 @@ ec2_nvme_size_gb:
   returned: hosts with such disks
   type: int
   sample: 3800
-pyxis_slurm_prefix:
+slurm_prefix:
   description: Where the Slurm of ParallelCluster or PCS is installed.
   returned: hosts of their clusters
   type: str

@@ -65,6 +65,14 @@ options:
     type: str
     default: ""
     version_added: "1.0.0"
+  slurm_prefix:
+    description:
+      - Where Slurm is installed, such as V(/opt/site/slurm). By default, the module uses the prefix of a daemon that
+        runs, of a command in E(PATH), a usual prefix, or the newest release below C(/opt/aws/pcs/scheduler). Another
+        one than C(/usr), or one below C(/usr/local) or C(/opt), must be given.
+    type: str
+    default: ""
+    version_added: "1.1.0"
 attributes:
   check_mode:
     description: Changes nothing, so it does the same in check mode.
@@ -156,7 +164,9 @@ ansible_facts:
           description:
             - C(version) installed, C(candidate) the package version that is or would be installed
               (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins,
-              C(plugstack) the lines of plugstack.conf.
+              C(plugstack) the lines of plugstack.conf, C(plugstack_dir) the directory C(plugstack.conf.d) beside it.
+            - C(manager) is V(parallelcluster), V(pcs) or V(hyperpod) if one of them has set up this host, else
+              empty. C(prolog) and C(epilog) are the values of Prolog and Epilog in slurm.conf.
           type: dict
           returned: always
         containers:
@@ -247,6 +257,7 @@ def main() -> None:
             "gids": {"type": "list", "elements": "int", "default": []},
             "files": {"type": "list", "elements": "str", "default": []},
             "connected_as": {"type": "str", "default": ""},
+            "slurm_prefix": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -145,13 +145,13 @@ client:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import (
-    parse_show,
-    slurm_places,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import (
+    slurm_places,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import loading
 

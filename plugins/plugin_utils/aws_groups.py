@@ -18,11 +18,13 @@ if t.TYPE_CHECKING:
     from ..module_utils.aws.fleet import Node
 
 CLUSTER = "slurm_cluster"
+#: Hosts of a Slurm that ParallelCluster or PCS manages.
+FOREIGN = "slurm_foreign"
 #: Groups that site.yml looks for; they are there also while nobody is in them.
 SERVICES = ("slurm_controller", "slurm_database", "slurm_login", "slurm_compute", "slurm_rest")
 
 #: Groups that hosts are put into, here or by the roles, whether somebody is in them or not.
-RESERVED = (*(f"slurm_{role}" for role in ROLES), PARALLELCLUSTER, PCS)
+RESERVED = (*(f"slurm_{role}" for role in ROLES), FOREIGN, PARALLELCLUSTER, PCS)
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_]")
 
@@ -38,7 +40,7 @@ def groups_for(node: Node) -> list[str]:
 
     For a node of a cluster that ParallelCluster or PCS keeps, the first is its manager's.
     """
-    found = [node.manager] if node.manager else []
+    found = [node.manager, FOREIGN] if node.manager else []
     found += [f"slurm_{role}" for role in node.roles]
     keyed = [
         ("type", node.instance_type),

@@ -46,7 +46,10 @@ def test_the_first_play_of_each_playbook_looks_at_the_inventory() -> None:
     for name in PLAYBOOKS:
         plays = yaml.safe_load((ROOT / "playbooks" / name).read_text(encoding="utf-8"))
         if name == "site.yml":
-            assert plays[0]["ansible.builtin.import_playbook"] == "preflight.yml"
+            assert (
+                plays[0]["tasks"][0]["ansible.builtin.include_tasks"] == "tasks/refuse_foreign.yml"
+            )
+            assert plays[1]["ansible.builtin.import_playbook"] == "preflight.yml"
             continue
         (task, *_rest) = plays[0]["tasks"]
         if name == "containers.yml":

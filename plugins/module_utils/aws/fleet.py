@@ -241,7 +241,7 @@ def host_vars(node: Node, address: str = "private") -> dict[str, t.Any]:
         "ec2_capacity_block_id": node.capacity_block,
         "ec2_cluster": node.cluster,
         "ec2_cluster_manager": node.manager,
-        "pyxis_slurm_prefix": node.prefix,
+        "slurm_prefix": node.prefix,
         "slurm_network_path": list(node.network_path),
         "slurm_block": node.block,
     }

@@ -9,7 +9,7 @@ import os
 import re
 import typing as t
 
-from ..node import facts, machine, spank
+from ..node import facts, machine, slurm_places, spank
 from ..node.spank import PLUGIN
 from . import pyxis
 
@@ -20,9 +20,7 @@ def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
     prefix: where Slurm is installed; empty looks for it.
     """
     release = machine.os_release()
-    places = facts.slurm_places()
-    if prefix:
-        places = {**places, "prefix": prefix, "sbin": prefix + "/sbin"}
+    places = slurm_places.slurm_places(given=prefix)
     like = release["like"]
     commands = facts.Commands()
     facts.start_version_query(commands, like, places)

@@ -13,7 +13,8 @@ import re
 import typing as t
 
 from . import host_key
-from .facts import CONF_KEYS, PREFIXES
+from .facts import CONF_KEYS
+from .slurm_places import CONFIG_PATTERN, PREFIX_PATTERN
 from .terminal import CONTROL
 
 #: Returns the faults of a value that is found at a place: "" for none, else "gpus[0].device: why".
@@ -118,7 +119,6 @@ def key_of_host(value: t.Any, where: str) -> str:
     return "" if good else _fault(where, value, "the type and the base64 of one SSH host key")
 
 
-_PLACES = "|".join(map(re.escape, PREFIXES))
 # No characters that end a line or that a terminal obeys; the tab is for lines of configuration.
 _line = text(rf"[^{CONTROL}]*", "one line of text", 1024)
 _tabbed = text(rf"(?:\t|[^{CONTROL}])*", "one line of text", 4096)
@@ -179,17 +179,21 @@ FACTS: dict[str, Judge] = {
             "version": _word,
             "candidate": _word,
             # Where slurm_places looks: what reads a configuration there trusts it.
-            "prefix": text(_PLACES, "a prefix of Slurm"),
-            "sbin": text(rf"(?:{_PLACES})/sbin", "Slurm's sbin"),
-            "config_dir": text(
-                rf"/etc/slurm|(?:{_PLACES})/etc", "a directory of Slurm's configuration"
-            ),
+            "prefix": text(PREFIX_PATTERN, "a prefix of Slurm"),
+            "sbin": text(rf"(?:{PREFIX_PATTERN})/sbin", "Slurm's sbin"),
+            "config_dir": text(CONFIG_PATTERN, "a directory of Slurm's configuration"),
             "plugin_dir": text(
-                rf"|(?:{_PLACES})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?",
+                rf"|(?:{PREFIX_PATTERN})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?",
                 "a directory of Slurm's plugins",
             ),
             "mpi": list_of(_filled, 64),
             "plugstack": list_of(_tabbed),
+            "plugstack_dir": text(
+                rf"(?:{CONFIG_PATTERN})/plugstack\.conf\.d", "a directory beside plugstack.conf"
+            ),
+            "manager": text("|parallelcluster|pcs|hyperpod", "a manager of Slurm"),
+            "prolog": list_of(_path, 64),
+            "epilog": list_of(_path, 64),
         },
         some=True,
     ),
@@ -234,8 +238,26 @@ ADDED = ("clock_offset_s", "clock_error_s")
 _judge = record(FACTS, some=True)
 
 
-def fault(facts: t.Any, whole: bool = False) -> str:
-    """Return the first fact that is not what it may be, and why; "" if all are. whole: a host reports all of them."""
+def _rebased(facts: t.Any, prefix: str) -> t.Any:
+    """Return facts in which the places of Slurm below a prefix are those below /usr."""
+    slurm = facts.get("slurm") if isinstance(facts, dict) else None
+    if not prefix or not isinstance(slurm, dict):
+        return facts
+    begins = re.compile(rf"{re.escape(prefix.rstrip('/'))}(?=/|$)")
+    moved = {
+        name: begins.sub("/usr", value, count=1) if begins.match(value) else value
+        for name, value in slurm.items()
+        if isinstance(value, str)
+    }
+    return {**facts, "slurm": {**slurm, **moved}}
+
+
+def fault(facts: t.Any, whole: bool = False, prefix: str = "") -> str:
+    """Return the first fact that is not what it may be, and why; "" if all are.
+
+    whole: a host reports all of them. prefix: of Slurm, given by the inventory, wherever it is.
+    """
+    facts = _rebased(facts, prefix)
     found = _judge(facts, "facts").replace("facts.", "", 1)
     if not found and whole:
         lacking = FACTS.keys() - facts.keys() - {*ADDED}

@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-from . import logins, spank
+from . import logins, slurm_places, spank
 from .machine import (
     cgroup,
     cpu_layout,
@@ -49,7 +49,6 @@ KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
 DEB_PACKAGES = ("slurmd", "slurmctld", "slurm-client", "slurm-smd-slurmd", "slurm-smd-client")
 RPM_PACKAGES = ("slurm", "slurm-slurmd", "slurm-slurmctld")
-PREFIXES = ("/usr", "/opt/slurm", "/usr/local", "/usr/local/slurm", "/opt/slurm/current")
 CONF_KEYS = ("AuthType", "ClusterName", "SlurmdSpoolDir", "StateSaveLocation")
 COMMAND_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -191,35 +190,6 @@ def present(paths: list[str], plugin_dir: str, root: str = "/") -> dict[str, boo
     return found
 
 
-def slurm_places(root: str = "/") -> dict[str, str]:
-    """Where Slurm is installed; the places it will have where it is not yet."""
-
-    def exists(path: str) -> bool:
-        return os.path.exists(os.path.join(root, path.lstrip("/")))
-
-    def has_slurm(candidate: str) -> bool:
-        return any(
-            exists(candidate + name)
-            for name in ("/sbin/slurmd", "/sbin/slurmctld", "/sbin/slurmdbd", "/bin/sinfo")
-        )
-
-    prefix = next((candidate for candidate in PREFIXES if has_slurm(candidate)), "/usr")
-    config_dir = "/etc/slurm"
-    if prefix != "/usr" and exists(prefix + "/etc") and not exists("/etc/slurm/slurm.conf"):
-        config_dir = prefix + "/etc"
-    plugin_dir = ""
-    for pattern in ("lib/*/slurm-wlm", "lib/*/slurm", "lib64/slurm", "lib/slurm"):
-        for path in sorted(glob.glob(os.path.join(root, prefix.lstrip("/"), pattern))):
-            if glob.glob(os.path.join(path, "auth_*.so")):
-                plugin_dir = plugin_dir or "/" + os.path.relpath(path, root)
-    return {
-        "prefix": prefix,
-        "sbin": prefix + "/sbin",
-        "config_dir": config_dir,
-        "plugin_dir": plugin_dir,
-    }
-
-
 class Commands:
     """The few commands that facts need, all started at once and collected later."""
 
@@ -346,12 +316,13 @@ def gather(
     gids: list[int] | None = None,
     files: list[str] | None = None,
     connected_as: str = "",
+    slurm_prefix: str = "",
 ) -> dict[str, object]:
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
     probes = Probes(reach)
     commands = Commands()
-    places = slurm_places(root)
+    places = slurm_places.slurm_places(root, slurm_prefix)
     release = os_release(root)
     commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
@@ -365,7 +336,8 @@ def gather(
     first = default_interface(root)
     pairs.sort(key=lambda pair: pair[0] != first)
     mountinfo = read("/proc/self/mountinfo")
-    own_conf = read(os.path.join(places["config_dir"], "slurm.conf"))
+    own_conf = slurm_places.conf_text(os.path.join(places["config_dir"], "slurm.conf"))
+    conf = own_conf or slurm_places.slurm_conf(places["config_dir"])
     tmp = os.statvfs("/tmp")
     facts: dict[str, object] = {
         "hostname": uname.nodename.partition(".")[0],
@@ -391,8 +363,8 @@ def gather(
         "slurmd_running_conf": slurm_conf_values(own_conf),
         # slurmd and sackd keep what they have from slurmctld.
         "service_hosts": service_hosts(
-            own_conf or read("/run/slurm/conf/slurm.conf"),
-            read(os.path.join(places["config_dir"], "slurmdbd.conf")),
+            conf,
+            slurm_places.conf_text(os.path.join(places["config_dir"], "slurmdbd.conf")),
         ),
     }
     # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted.
@@ -402,6 +374,10 @@ def gather(
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
         "plugstack": spank.lines(os.path.join(places["config_dir"], "plugstack.conf")),
+        "plugstack_dir": os.path.join(places["config_dir"], "plugstack.conf.d"),
+        "manager": slurm_places.manager(places["prefix"]),
+        "prolog": slurm_places.scripts(conf, "Prolog"),
+        "epilog": slurm_places.scripts(conf, "Epilog"),
     }
     facts["containers"] = containers(commands)
     loginuid = read("/proc/self/loginuid").strip()

@@ -16,6 +16,7 @@ from . import (
     accounting,
     containers,
     database,
+    foreign,
     hosts,
     installation,
     inventory,
@@ -36,6 +37,7 @@ if t.TYPE_CHECKING:
 
 # The order of the messages: variables that are written wrong come before what does not fit.
 CHECKS: tuple[Check, ...] = (
+    *foreign.CHECKS,
     *inventory.CHECKS,
     *partitions.CHECKS,
     *network.CHECKS,

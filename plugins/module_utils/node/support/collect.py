@@ -23,9 +23,20 @@ from . import contents
 
 _COMMAND_TIMEOUT = 20  # seconds; a controller that hangs must not hang the bundle
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
+_PREFIX = "/opt/slurm"
 _REMEDY = "collect a copy in a directory that only root can write to"
-_SECRET_FILES = ("/var/lib/trainwright/secrets/*", "/etc/slurm/*.key", "/etc/munge/munge.key")
-_SETTINGS_WITH_SECRETS = ("/etc/slurm/slurmdbd.conf", "/etc/slurm/slurm.conf", "/root/.my.cnf")
+_SECRET_FILES = (
+    "/var/lib/trainwright/secrets/*",
+    "/etc/slurm/*.key",
+    "/opt/slurm/etc/*.key",
+    "/etc/munge/munge.key",
+)
+_SETTINGS_WITH_SECRETS = (
+    "/etc/slurm/slurmdbd.conf",
+    "/etc/slurm/slurm.conf",
+    "/opt/slurm/etc/*.conf",
+    "/root/.my.cnf",
+)
 
 
 class Bundle:
@@ -80,7 +91,13 @@ def _secrets() -> list[str]:
     return found
 
 
-def _run(argv: t.Sequence[str], limit: int) -> tuple[str, str]:
+def _path_of(facts: t.Mapping[str, t.Any]) -> str:
+    """Return PATH with the directories of this host's Slurm."""
+    prefix = (facts.get("slurm") or {}).get("prefix") or _PREFIX
+    return os.pathsep.join([_PATH, f"{prefix}/sbin", f"{prefix}/bin"])
+
+
+def _run(argv: t.Sequence[str], limit: int, path: str = _PATH) -> tuple[str, str]:
     """Return what a command printed, with a heading, and why it failed ("" when it did not)."""
     began = time.monotonic()
     try:
@@ -91,7 +108,7 @@ def _run(argv: t.Sequence[str], limit: int) -> tuple[str, str]:
             stderr=subprocess.STDOUT,
             check=False,
             timeout=_COMMAND_TIMEOUT,
-            env={"PATH": _PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0"},
+            env={"PATH": path, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0"},
         )
         output, why = done.stdout, "" if done.returncode == 0 else f"exit {done.returncode}"
     except subprocess.TimeoutExpired as error:
@@ -149,15 +166,16 @@ def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             bundle.add(contents.member_name(name), _read(name, limit), os.path.getmtime(name))
         except OSError as error:
             incomplete[name] = str(error)
+    places = _path_of(params["facts"])
     chosen = {
         name: argv
         for name, argv in contents.commands(
             params["units"], params["days"], params["cluster"]
         ).items()
-        if shutil.which(argv[0], path=_PATH)
+        if shutil.which(argv[0], path=places)
     }
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        outputs = pool.map(lambda argv: _run(argv, limit), chosen.values())
+        outputs = pool.map(lambda argv: _run(argv, limit, places), chosen.values())
         for name, (text, why) in zip(chosen, outputs):
             bundle.add(f"commands/{name}.txt", text)
             # systemctl status exits 3 and 4 for units that are stopped or not there.

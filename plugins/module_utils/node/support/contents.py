@@ -25,6 +25,9 @@ FILES = (
     "/etc/slurm/*",
     "/etc/slurm/*/*",
     "/etc/slurm-llnl/*",
+    "/opt/slurm/etc/*",
+    "/opt/slurm/etc/*/*",
+    "/etc/aws/pcs/scheduler/slurm-*/*",
     "/etc/default/slurm*",
     "/etc/default/munge",
     "/etc/sysconfig/slurm*",
@@ -39,7 +42,15 @@ FILES = (
     "/var/spool/slurmd/conf-cache/*",
     "/var/lib/trainwright/record.json",
 )
-LOGS = ("/var/log/slurm/*", "/var/log/slurm-llnl/*", "/var/log/munge/*", "/var/log/mysql/*.err")
+LOGS = (
+    "/var/log/slurm/*",
+    "/var/log/slurm-llnl/*",
+    "/var/log/slurm*.log",
+    "/var/log/munge/*",
+    "/var/log/mysql/*.err",
+    "/var/log/parallelcluster/*",
+    "/var/log/amazon/pcs/*",
+)
 UNITS = (
     "slurmctld",
     "slurmdbd",

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import typing as t
 
+from ...node.slurm_places import command_directories
 from .. import records, values
 from ..batch import submission
 from ..errors import SlurmError
@@ -47,7 +48,10 @@ def _found(name: str, prefix: str) -> str | None:
         places = [os.path.join(prefix, "bin"), os.path.join(prefix, "sbin")]
     else:
         places = [*os.environ.get("PATH", "").split(os.pathsep), *DIRECTORIES]
-    return shutil.which(name, path=os.pathsep.join(filter(None, places)))
+    found = shutil.which(name, path=os.pathsep.join(filter(None, places)))
+    if found or prefix:
+        return found
+    return shutil.which(name, path=os.pathsep.join(command_directories()))
 
 
 _Parser = t.Callable[[t.Any], t.Any]
@@ -156,8 +160,7 @@ class Cli:
                 errors="replace",
                 check=False,
                 timeout=self._timeout,
-                # sbatch hands its environment to the job: UTC and C.UTF-8 are not for that.
-                env={**self._own, **({} if name == "sbatch" else _FIXED), **(environment or {})},
+                env={**self._environment_of(name), **(environment or {})},
                 cwd=directory,
             )
         except subprocess.TimeoutExpired:
@@ -168,6 +171,16 @@ class Cli:
             raise SlurmError(
                 "missing", f"{what}: {error.strerror} -> look at {error.filename or name}"
             ) from error
+
+    def _environment_of(self, name: str) -> dict[str, str]:
+        """Return the environment of a command. sbatch hands its own to the job: UTC and C.UTF-8 are not for that."""
+        if name != "sbatch":
+            return {**self._own, **_FIXED}
+        path = self._own.get("PATH", os.defpath)
+        # A batch script calls srun, and a login without a shell does not have the profile that names /opt/slurm/bin.
+        if shutil.which("srun", path=path) is None:
+            path = os.pathsep.join([path, os.path.dirname(self._path(name))])
+        return {**self._own, "PATH": path}
 
     def _show(self, subject: str, *which: str) -> str:
         # Without -o: there each free text ends its line, and nothing in it passes for a field.

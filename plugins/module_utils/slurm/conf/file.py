@@ -14,7 +14,7 @@ import stat
 import typing as t
 from collections.abc import Callable, Mapping
 
-from ...node import files
+from ...node import files, slurm_places
 from ..client.cli import DIRECTORIES
 from ..errors import SlurmError
 from . import edit, messages, syntax
@@ -62,6 +62,7 @@ def find_program(names: tuple[str, ...], path: str, prefix: str | None) -> str |
     places = [os.path.join(root, part) for root in roots for part in ("sbin", "bin")]
     if not prefix:
         places += [*os.environ.get("PATH", "").split(os.pathsep), *DIRECTORIES]
+        places += slurm_places.command_directories()
     for name in names:
         found = shutil.which(name, path=os.pathsep.join(filter(None, places)))
         if found:

@@ -530,9 +530,10 @@ def test_parallelcluster(aws: Aws, parse: Parse) -> None:
     assert found.group("slurm_controller") == ["HeadNode"]
     assert found.group("slurm_login") == ["LoginNode"]
     assert found.group("slurm_compute") == found.group("partition_gpu")
-    assert found.vars("HeadNode")["pyxis_slurm_prefix"] == "/opt/slurm"
+    assert found.vars("HeadNode")["slurm_prefix"] == "/opt/slurm"
     # site.yml installs on slurm_cluster: nothing of theirs may be there.
     assert "slurm_cluster" not in found.data.groups
+    assert len(found.group("slurm_foreign")) == 4
     assert "share the name Compute" in found.warnings[0]
     # For containers.yml.
     assert set(found.group("slurm_pyxis")) == {
@@ -570,7 +571,8 @@ def test_pcs(aws: Aws, parse: Parse) -> None:
     found = parse(cluster=None, pcs="pcs_1")
     assert found.group("slurm_compute") == found.group("partition_gpu") == ["n1"]
     assert found.group("slurm_login") == ["n2"] and found.group("pcs") == ["n1", "n2"]
-    assert found.vars("n1")["pyxis_slurm_prefix"] == "/opt/aws/pcs/scheduler/slurm-25.05"
+    assert found.group("slurm_foreign") == ["n1", "n2"]
+    assert found.vars("n1")["slurm_prefix"] == "/opt/aws/pcs/scheduler/slurm-25.05"
 
 
 def test_pcs_that_may_not_be_asked(aws: Aws, parse: Parse) -> None:

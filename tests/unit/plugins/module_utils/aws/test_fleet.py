@@ -103,9 +103,9 @@ def test_parallelcluster(kind: str, role: str) -> None:
     tags |= {"parallelcluster:queue-name": "gpu"} if kind == "Compute" else {}
     made = one(raw(1, tags=tags))
     groups = groups_for(made)
-    assert groups[:2] == ["parallelcluster", f"slurm_{role}"]
+    assert groups[:3] == ["parallelcluster", "slurm_foreign", f"slurm_{role}"]
     assert ("partition_gpu" in groups) == (kind == "Compute")
-    assert fleet.host_vars(made)["pyxis_slurm_prefix"] == "/opt/slurm"
+    assert fleet.host_vars(made)["slurm_prefix"] == "/opt/slurm"
     assert fleet.host_vars(made)["ec2_cluster_manager"] == "parallelcluster"
 
 
@@ -119,14 +119,14 @@ def test_pcs() -> None:
     served, unserved = member("pcs_a"), member("pcs_b")
     assert (served.roles, served.partitions) == (("compute", "pyxis"), ("gpu", "debug"))
     assert unserved.roles == ("login", "pyxis")
-    assert fleet.host_vars(served)["pyxis_slurm_prefix"] == "/opt/aws/pcs/scheduler/slurm-25.05"
+    assert fleet.host_vars(served)["slurm_prefix"] == "/opt/aws/pcs/scheduler/slurm-25.05"
     assert member("pcs_b", **{"trainwright:role": "compute"}).roles == ("compute",)
 
 
 def test_pcs_that_could_not_be_asked() -> None:
     made = one(raw(1, tags={"aws:pcs:cluster-id": "pcs_1"}))
     assert (made.roles, made.manager) == (("compute", "pyxis"), "pcs")
-    assert "pyxis_slurm_prefix" not in fleet.host_vars(made)
+    assert "slurm_prefix" not in fleet.host_vars(made)
 
 
 def test_an_instance_without_a_role_is_said_while_others_have_one() -> None:

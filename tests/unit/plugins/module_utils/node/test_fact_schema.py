@@ -75,7 +75,9 @@ LIES: list[tuple[str, t.Any]] = [
     ("cpus", 0), ("cpus", "4"), ("cpus", 10**9), ("cpus", True), ("cpus", None), ("memory_mb", -1), ("memory_mb", 1.5),
     ("clock_offset_s", float("nan")), ("clock_offset_s", float("inf")), ("clock_offset_s", "1"),
     ("cgroup.mode", "v3"), ("cgroup.controllers", ["cpu\n"]),
-    ("slurm.config_dir", "/shared/data"), ("slurm.prefix", "/home/alice"), ("slurm.sbin", "/tmp/sbin"),
+    ("slurm.config_dir", "/shared/data"), ("slurm.prefix", "/opt/../home/alice"), ("slurm.manager", "x"),
+    ("slurm.prolog", ["/a\n/b"]), ("slurm.plugstack_dir", "/home/alice"),
+    ("slurm.prefix", "/home/alice"), ("slurm.sbin", "/tmp/sbin"),
     ("slurm.plugin_dir", "/usr/lib/../../home/alice/slurm"), ("slurm.version", "24.11\nx"),
     ("slurm.mpi", ["pmix\nMpiDefault=x"]), ("os.id", "../debian"), ("os", []), ("arch", "x86_64/.."),
     ("services.slurmd", "active\n"), ("users.alice", {"uid": -1, "gid": 1}), ("users.alice", {"uid": 1}),
@@ -93,6 +95,18 @@ def test_a_lie_is_found_at_its_place(path: str, value: t.Any) -> None:
     name = path.split(".")[0]
     assert found and name in found, found
     assert len(found) < 400
+
+
+def test_a_prefix_that_is_given_is_believed_and_no_other() -> None:
+    there = changed("slurm.prefix", "/shared/slurm")
+    there["slurm"].update(sbin="/shared/slurm/sbin", config_dir="/shared/slurm/etc")
+    there["slurm"]["plugin_dir"] = "/shared/slurm/lib/slurm"
+    there["slurm"]["plugstack_dir"] = "/shared/slurm/etc/plugstack.conf.d"
+    assert fact_schema.fault(there, prefix="/shared/slurm/") == ""
+    assert "slurm." in fact_schema.fault(there)
+    assert "slurm." in fact_schema.fault(there, prefix="/shared/slur")
+    there["slurm"]["config_dir"] = "/shared/data"
+    assert "slurm.config_dir" in fact_schema.fault(there, prefix="/shared/slurm")
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 1])

@@ -173,26 +173,6 @@ def test_hosts_of_the_services():
     assert not any(facts.service_hosts("", "").values())
 
 
-def test_slurm_that_is_not_ours_is_found(tmp_path):
-    put(tmp_path, "opt/slurm/sbin/slurmd")
-    put(tmp_path, "opt/slurm/etc/slurm.conf")
-    put(tmp_path, "opt/slurm/lib/slurm/auth_munge.so")
-    assert facts.slurm_places(str(tmp_path)) == {
-        "prefix": "/opt/slurm",
-        "sbin": "/opt/slurm/sbin",
-        "config_dir": "/opt/slurm/etc",
-        "plugin_dir": "/opt/slurm/lib/slurm",
-    }
-
-
-def test_slurm_of_debian(tmp_path):
-    put(tmp_path, "usr/sbin/slurmd")
-    put(tmp_path, "usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so")
-    places = facts.slurm_places(str(tmp_path))
-    assert places["plugin_dir"] == "/usr/lib/x86_64-linux-gnu/slurm-wlm"
-    assert places["config_dir"] == "/etc/slurm"
-
-
 def test_listening_inodes_leaves_connections_out(tmp_path):
     put(tmp_path, "proc/net/tcp", recorded("net-tcp.txt"))
     assert network.listening_inodes(str(tmp_path), {22, 6817}) == {"156921": 22}

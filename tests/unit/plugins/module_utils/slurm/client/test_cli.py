@@ -79,6 +79,29 @@ def fake(tmp_path: Path) -> Fake:
 
 
 # --- where the commands are -----------------------------------------------------------------------
+def test_the_prefix_of_a_daemon_is_the_last_place(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on the hosts of PCS, where no usual place has the commands."""
+    monkeypatch.setattr(cli, "DIRECTORIES", ())
+    monkeypatch.setattr(cli, "command_directories", lambda: [str(fake.bin)])
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert Cli.from_params({}).version == "22.05.8"
+
+
+def test_a_job_finds_srun_where_its_submission_did_not(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    fake.command("sbatch", ("*", "7\n"))
+    fake.cli().command("sbatch", "job")
+    assert fake.environment["PATH"] == f"/usr/bin:/bin:{fake.bin}"
+    fake.command("srun", ("*", ""))
+    monkeypatch.setenv("PATH", f"{fake.bin}:/usr/bin:/bin")
+    fake.cli().command("sbatch", "job")
+    assert fake.environment["PATH"] == f"{fake.bin}:/usr/bin:/bin"
+
+
 def test_a_prefix_is_the_only_place(fake: Fake, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert fake.cli().version == "22.05.8"
     empty = tmp_path_factory.mktemp("empty")
@@ -93,6 +116,7 @@ def test_without_a_prefix_it_is_path_and_then_the_usual_places(
     fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli, "DIRECTORIES", ())
+    monkeypatch.setattr(cli, "command_directories", list)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SlurmError, match="scontrol is neither in PATH nor /opt/slurm/bin"):
         Cli.from_params({})

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A Slurm that somebody else manages: the parts of this collection that can be used with it, and why others cannot."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .inputs import fold_hosts
+
+Facts = t.Mapping[str, t.Any]
+
+GROUP = "slurm_foreign"
+#: The managers that node_facts knows, as people call them.
+MANAGERS = {
+    "parallelcluster": "AWS ParallelCluster",
+    "pcs": "AWS PCS",
+    "hyperpod": "SageMaker HyperPod",
+}
+#: Where each has its accounting.
+_ACCOUNTING = {
+    "parallelcluster": "write Database or ExternalSlurmdbd into SlurmSettings of its configuration",
+    "pcs": "switch accounting on in the settings of the cluster",
+}
+
+
+class Parts(t.NamedTuple):
+    """The report of preflight: a line for each part, and the problems that end the run."""
+
+    lines: list[str]
+    problems: list[str]
+
+
+def manager_of(facts: t.Iterable[Facts]) -> str:
+    """Return the key of the manager in MANAGERS, "" for somebody else."""
+    return next((one["slurm"]["manager"] for one in facts if one["slurm"].get("manager")), "")
+
+
+def _problems(facts: t.Mapping[str, Facts]) -> t.Iterator[str]:
+    without = [host for host, one in facts.items() if not one["slurm"].get("version")]
+    if without:
+        yield (
+            f"{fold_hosts(without)}: Slurm was not found (looked for a running daemon, in PATH, /usr, /opt/slurm, "
+            "/usr/local and /opt/aws/pcs/scheduler) -> set slurm_prefix to the directory with its bin and sbin"
+        )
+    clusters: dict[str, list[str]] = {}
+    for host, one in facts.items():
+        name = (one.get("service_hosts") or {}).get("cluster")
+        if name:
+            clusters.setdefault(name, []).append(host)
+    if len(clusters) > 1:
+        named = "; ".join(f"{name}: {fold_hosts(hosts)}" for name, hosts in clusters.items())
+        yield (
+            f"group {GROUP}: its hosts belong to {len(clusters)} clusters ({named}) -> make an inventory for each"
+        )
+
+
+def _container_jobs(compute: t.Mapping[str, Facts]) -> str:
+    """Return why container jobs cannot run, "" if they can."""
+
+    def has_pyxis(one: Facts) -> bool:
+        named = any("pyxis" in line for line in one["slurm"].get("plugstack") or [])
+        return bool(one["containers"].get("plugstack") == "pyxis" or named)
+
+    if not compute:
+        return "slurm_compute does not have a host that answered"
+    without = [host for host, one in compute.items() if not has_pyxis(one)]
+    if not without:
+        return ""
+    return f"{fold_hosts(without)}: plugstack.conf does not name Pyxis -> run containers.yml"
+
+
+def parts(
+    facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequence[str]], submit: str
+) -> Parts:
+    """Return what can be used with this Slurm.
+
+    facts: those of node_facts by host, without hosts that did not answer. groups: of the inventory. submit: the host
+    on which playbooks submit jobs.
+    """
+    found = list(_problems(facts))
+    if submit not in facts:
+        found.append(
+            f"{submit or 'group ' + GROUP}: it did not answer, and jobs are submitted there -> start it, or correct "
+            "ansible_host and ansible_user; a host in slurm_login takes its place"
+        )
+    if found:
+        return Parts([], found)
+    slurm, who = facts[submit]["slurm"], manager_of(facts.values())
+    database = next(
+        (name for one in facts.values() if (name := one["service_hosts"].get("database"))), ""
+    )
+    compute = {host: facts[host] for host in groups.get("slurm_compute") or [] if host in facts}
+    lines = [
+        f"Slurm {slurm['version']} below {slurm['prefix']}, managed by {MANAGERS.get(who, 'somebody else')}; "
+        f"its configuration is in {slurm['config_dir']}",
+        f"train, train_status, first_job, lint_job, dataset, results: available, on {submit}",
+        "support_bundle: available",
+    ]
+    if database:
+        lines.append(f"accounts: available, slurmdbd is on {database}")
+    else:
+        remedy = _ACCOUNTING.get(who, "set AccountingStorageType in slurm.conf")
+        lines.append(f"accounts: not available: this Slurm does not have accounting -> {remedy}")
+    lacking = [name for name in ("slurm_pyxis", "slurm_controller") if not (groups.get(name) or [])]
+    if lacking:
+        lines.append(
+            f"containers: not available: {' and '.join(lacking)} without a host -> put the nodes that run and submit "
+            "jobs into slurm_pyxis, and the host with plugstack.conf into slurm_controller"
+        )
+    else:
+        lines.append("containers: available")
+    why = _container_jobs(compute)
+    lines.append(
+        f"container_image, container jobs: not available: {why}"
+        if why
+        else "container_image, container jobs: available"
+    )
+    lines.append(
+        "site, remove_nodes: not available: they would change a Slurm that somebody else manages"
+        f" -> change the configuration of {MANAGERS.get(who, 'that Slurm')} instead"
+    )
+    for name in ("prolog", "epilog"):
+        if slurm.get(name):
+            lines.append(f"{name.capitalize()}: {', '.join(slurm[name])}; it is left as it is")
+    return Parts(lines, found)

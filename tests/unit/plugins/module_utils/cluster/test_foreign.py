@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What preflight reports of a Slurm that somebody else manages, and hosts that belong to one."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import foreign
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
+from tests.unit.cluster import inputs
+
+GROUPS = {
+    "slurm_foreign": ["head", "n1", "n2"],
+    "slurm_controller": ["head"],
+    "slurm_compute": ["n1", "n2"],
+    "slurm_pyxis": ["n1", "n2"],
+}
+
+
+def facts(**changes: t.Any) -> dict[str, t.Any]:
+    slurm = {
+        "version": "25.11.4",
+        "prefix": "/opt/slurm",
+        "config_dir": "/opt/slurm/etc",
+        "manager": "parallelcluster",
+        "plugstack": [],
+        "prolog": ["/opt/slurm/etc/scripts/prolog.d/*"],
+        "epilog": [],
+    }
+    return {
+        "slurm": {**slurm, **changes},
+        "service_hosts": {"cluster": "train", "database": ""},
+        "containers": {"plugstack": ""},
+    }
+
+
+def report(found: dict[str, t.Any] | None = None, **groups: t.Any) -> foreign.Parts:
+    given = {host: facts() for host in GROUPS["slurm_foreign"]} if found is None else found
+    return foreign.parts(given, {**GROUPS, **groups}, "head")
+
+
+def line(made: foreign.Parts, begin: str) -> str:
+    (found,) = [one for one in made.lines if one.startswith(begin)]
+    return found
+
+
+def test_parts_of_a_fresh_parallelcluster() -> None:
+    made = report()
+    assert made.problems == []
+    assert "25.11.4 below /opt/slurm, managed by AWS ParallelCluster" in made.lines[0]
+    assert line(made, "train, ").endswith("available, on head")
+    assert "not available" in line(made, "accounts: ") and "Database" in line(made, "accounts: ")
+    assert line(made, "containers: ") == "containers: available"
+    assert "n[1-2]: plugstack.conf does not name Pyxis -> run containers.yml" in line(
+        made, "container_image"
+    )
+    assert "the configuration of AWS ParallelCluster instead" in line(made, "site, ")
+    assert "/opt/slurm/etc/scripts/prolog.d/*; it is left" in line(made, "Prolog: ")
+    assert not [one for one in made.lines if one.startswith("Epilog")]
+
+
+def test_parts_that_are_there() -> None:
+    given = {host: facts() for host in GROUPS["slurm_foreign"]}
+    given["head"]["service_hosts"]["database"] = "db1"
+    given["n1"]["containers"]["plugstack"] = "pyxis"
+    given["n2"]["slurm"]["plugstack"] = ["required /usr/local/lib/slurm/spank_pyxis.so"]
+    made = report(given)
+    assert line(made, "accounts: ") == "accounts: available, slurmdbd is on db1"
+    assert line(made, "container_image") == "container_image, container jobs: available"
+
+
+def test_a_cluster_without_a_controller_of_ours_to_reach() -> None:
+    given = {host: facts(manager="pcs") for host in GROUPS["slurm_foreign"]}
+    made = report(given, slurm_controller=[])
+    assert "slurm_controller without a host -> " in line(made, "containers: ")
+    assert "AWS PCS" in made.lines[0]
+    nobody = report({"head": facts(manager="")}, slurm_compute=["n1"])
+    assert "managed by somebody else" in nobody.lines[0]
+    assert "slurm_compute does not have a host that answered" in line(nobody, "container_image")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"head": facts(), "n1": facts(version="")}, "n1: Slurm was not found"),
+        ({"n1": facts()}, "head: it did not answer, and jobs are submitted there -> "),
+        ({"head": facts(), "n1": {**facts(), "service_hosts": {"cluster": "other"}}},
+         "belong to 2 clusters (train: head; other: n1) -> make an inventory for each"),
+    ],
+)  # fmt: skip
+def test_problems(given: dict[str, t.Any], said: str) -> None:
+    made = report(given)
+    assert made.lines == []
+    assert any(said in one and " -> " in one for one in made.problems), made.problems
+
+
+# -- by cluster_model ----------------------------------------------------------------------------------------------
+def test_a_host_of_parallelcluster_in_slurm_cluster_is_refused() -> None:
+    given = inputs(2)
+    given["facts"]["ctl"]["slurm"]["manager"] = "parallelcluster"
+    (found,) = map(str, problems(given))
+    assert "ctl" in found and "is managed by AWS ParallelCluster" in found
+    assert "into the group slurm_foreign" in found
+
+
+def test_a_host_in_both_groups_is_refused() -> None:
+    given = inputs(2)
+    given["groups"]["slurm_foreign"] = ["c1"]
+    given["facts"]["c1"]["slurm"]["manager"] = "pcs"
+    (found,) = map(str, problems(given))
+    assert "c1" in found and "remove it from one of the two groups" in found

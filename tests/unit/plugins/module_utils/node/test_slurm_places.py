@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Slurm is found wherever somebody else has put it, and nobody but root can say where it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import slurm_places
+
+PCS = "opt/aws/pcs/scheduler/slurm-"
+
+
+def put(root: Path, path: str, text: str = "") -> None:
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def test_slurm_of_parallelcluster(tmp_path: Path) -> None:
+    put(tmp_path, "opt/slurm/sbin/slurmd")
+    put(tmp_path, "opt/slurm/etc/slurm.conf")
+    put(tmp_path, "opt/slurm/lib/slurm/auth_munge.so")
+    assert slurm_places.slurm_places(str(tmp_path)) == {
+        "prefix": "/opt/slurm",
+        "sbin": "/opt/slurm/sbin",
+        "config_dir": "/opt/slurm/etc",
+        "plugin_dir": "/opt/slurm/lib/slurm",
+    }
+    assert slurm_places.manager("/opt/slurm", str(tmp_path)) == ""
+    put(tmp_path, "etc/parallelcluster/cfnconfig")
+    assert slurm_places.manager("/opt/slurm", str(tmp_path)) == "parallelcluster"
+
+
+def test_slurm_of_pcs_is_the_newest_unless_another_is_given(tmp_path: Path) -> None:
+    for release in ("24.11", "25.05", "25.11"):
+        put(tmp_path, f"{PCS}{release}/bin/sinfo")
+    put(tmp_path, "etc/aws/pcs/scheduler/slurm-25.11/plugstack.conf.d/x.conf")
+    newest = slurm_places.slurm_places(str(tmp_path))
+    assert newest["prefix"] == f"/{PCS}25.11"
+    assert newest["config_dir"] == "/etc/aws/pcs/scheduler/slurm-25.11"
+    assert slurm_places.manager(newest["prefix"], str(tmp_path)) == "pcs"
+    given = slurm_places.slurm_places(str(tmp_path), f"/{PCS}24.11/")
+    assert given["prefix"] == f"/{PCS}24.11"
+
+
+def test_slurm_of_debian(tmp_path: Path) -> None:
+    put(tmp_path, "usr/sbin/slurmd")
+    put(tmp_path, "usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so")
+    places = slurm_places.slurm_places(str(tmp_path))
+    assert places["plugin_dir"] == "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+    assert places["config_dir"] == "/etc/slurm"
+
+
+def test_a_host_without_slurm_will_have_it_in_usr(tmp_path: Path) -> None:
+    places = slurm_places.slurm_places(str(tmp_path))
+    assert (places["prefix"], places["config_dir"]) == ("/usr", "/etc/slurm")
+    # One that is given stays where it is, so that the message names it.
+    assert slurm_places.slurm_places(str(tmp_path), "/sw/slurm")["prefix"] == "/sw/slurm"
+
+
+def test_only_a_prefix_that_is_given_may_be_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "bin/sinfo")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin")
+    assert str(tmp_path) not in slurm_places.prefixes()
+    assert slurm_places.prefixes(given=str(tmp_path))[0] == str(tmp_path)
+
+
+def process(proc: Path, number: int, name: str, program: Path | str) -> None:
+    directory = proc / str(number)
+    directory.mkdir(parents=True)
+    (directory / "comm").write_text(f"{name}\n", encoding="utf-8")
+    (directory / "exe").symlink_to(program)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of root")
+def test_the_prefix_of_a_running_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc = tmp_path / "proc"
+    for name in ("old", "new", "users", "other"):
+        put(tmp_path, f"{name}/sbin/slurmd")
+        put(tmp_path, f"{name}/sbin/slurmctld")
+    process(proc, 10, "slurmctld", tmp_path / "old/sbin/slurmctld")
+    process(proc, 20, "slurmd", tmp_path / "new/sbin/slurmd")
+    process(proc, 30, "slurmd", tmp_path / "users/sbin/slurmd")
+    process(proc, 40, "bash", tmp_path / "other/sbin/slurmd")
+    # Of a container: its path is another file here, or none.
+    process(proc, 50, "slurmd", "/nonexistent/sbin/slurmd")
+    os.chown(proc / "30", 12345, 12345)
+    # The directories of a test are below /tmp, where others can write.
+    monkeypatch.setattr(slurm_places, "_only_roots", os.path.isfile)
+    found = slurm_places.running_prefixes(str(proc))
+    assert found == [str(tmp_path / "new"), str(tmp_path / "old")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of root")
+def test_a_program_of_a_user_is_not_a_daemon(tmp_path: Path) -> None:
+    program = tmp_path / "slurm/sbin/slurmd"
+    put(tmp_path, "slurm/sbin/slurmd")
+    os.chown(program, 12345, 12345)
+    process(tmp_path / "proc", 10, "slurmd", program)
+    assert slurm_places.running_prefixes(str(tmp_path / "proc")) == []
+
+
+def test_includes_are_read_as_slurm_does(tmp_path: Path) -> None:
+    put(tmp_path, "opt/slurm/etc/slurm.conf",
+        "ClusterName=train\nInclude slurm_parallelcluster.conf\nProlog=/a/*\n prolog = /b # c\n")  # fmt: skip
+    put(tmp_path, "opt/slurm/etc/slurm_parallelcluster.conf",
+        "include /opt/slurm/etc/pcluster/queue.conf\nAccountingStorageHost=db\n")  # fmt: skip
+    put(tmp_path, "opt/slurm/etc/pcluster/queue.conf", "NodeName=gpu-dy-cr-1\n")
+    text = slurm_places.slurm_conf("/opt/slurm/etc", str(tmp_path))
+    assert "NodeName=gpu-dy-cr-1" in text and "AccountingStorageHost=db" in text
+    assert slurm_places.scripts(text, "Prolog") == ["/a/*", "/b"]
+    assert slurm_places.scripts(text, "Epilog") == []
+
+
+def test_files_that_include_each_other_end(tmp_path: Path) -> None:
+    put(tmp_path, "etc/slurm/slurm.conf", "include slurm.conf\nClusterName=x\n")
+    assert slurm_places.slurm_conf("/etc/slurm", str(tmp_path)).count("ClusterName") == 5
+
+
+def test_a_configless_node_has_what_its_daemon_fetched(tmp_path: Path) -> None:
+    put(tmp_path, "run/slurm/conf/slurm.conf", "ClusterName=train\n")
+    assert slurm_places.slurm_conf("/opt/slurm/etc", str(tmp_path)) == "ClusterName=train"
