@@ -99,7 +99,8 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
     plays = Playbook.load(path, variable_manager=manager, loader=loader).get_plays()
     play = next(play for play in plays if play.get_name() == PLAY)
     (task,) = [task for task in tasks(play.compile()) if task.action == ACTION]
-    hosts = [host for host in inventory.get_hosts(play.hosts) if host.name in given["facts"]]
+    pattern = Templar(loader=loader, variables=manager.get_vars(play=play)).template(play.hosts)
+    hosts = [host for host in inventory.get_hosts(pattern) if host.name in given["facts"]]
     first = next((host for host in hosts if host.name == given["first"]), hosts[0])
     variables = manager.get_vars(play=play, host=first, task=task)
     templar = Templar(loader=loader, variables=variables)
