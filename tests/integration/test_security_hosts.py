@@ -167,4 +167,4 @@ def test_a_lie_after_preflight_changes_nothing_that_was_judged(
         site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3; rm -f /root/lies")
     assert int(lies) > 3
     assert not done.changed and not (tmp_path / "ran").exists()
-    assert site.run("c1", "ls -d /etc/sysconfig/slurmd", check=False) == ""
+    site.run("c1", "test ! -e /etc/sysconfig/slurmd")
