@@ -32,12 +32,13 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
     RECORD_FORMAT,
     checked,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
+# What the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
+REGISTERED = "slurm_facts"
 
 
 def plain(value: t.Any) -> t.Any:
@@ -101,11 +102,6 @@ def fact_problems(
             f"{name} is among them, and would replace that variable of the inventory",
             "find out who is root there; a site that sets it by set_fact with cacheable writes it into the inventory"
             " instead, and empties the cache of facts",
-        )
-    fault = fact_schema.fault(facts.get("trainwright_node") or {})
-    if fault:
-        yield Problem(
-            host, "facts", fault, "find out who is root there, and which module returned it"
         )
 
 
@@ -190,13 +186,12 @@ class ActionModule(ActionBase):
         untrue: list[Problem] = []
         for host in in_run | services:
             variables = task_vars["hostvars"][host]
-            reported = variables.get("ansible_facts") or {}
-            untrue += fact_problems(host, reported, public)
+            untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
             host_vars[host] = {
                 name: plain(variables[name]) for name in HOST_VARIABLES if name in variables
             }
             if host in in_run:
-                node = reported.get("trainwright_node")
+                node = (variables.get(REGISTERED) or {}).get("node")
                 if node:
                     facts[host] = plain(node)
         if untrue:  # nothing is judged by what such a host says

@@ -63,7 +63,7 @@ attributes:
     description: There is nothing to show.
 notes:
   - Per host it reads the variables C(slurm_node), C(slurm_network_path), C(slurm_block) and
-    C(ansible_host) and the fact C(trainwright_node).
+    C(ansible_host) and C(slurm_facts), the registered result of M(trainwright.slurm.node_facts).
   - Errors - one failure that lists every problem, a line each, as
     C(HOST- VARIABLE- what is wrong -> what to write instead).
 seealso:

@@ -82,12 +82,23 @@ EXAMPLES = r"""
     ports: [6817, 6819]
     paths: [/var]
 
+- name: Gather facts that a later task decides by
+  trainwright.slurm.node_facts:
+  register: slurm_facts
+
 - name: Ask whether the controller answers
   trainwright.slurm.node_facts:
     reach: ["ctl1:6817"]
 """
 
 RETURN = r"""
+node:
+  description:
+    - The same facts again. Register the result and read them here wherever a decision depends on them. Root of a node
+      can have any later module return other C(ansible_facts), which replace these; no module can replace a registered
+      variable.
+  returned: success
+  type: dict
 ansible_facts:
   description: The facts, under one name.
   returned: always

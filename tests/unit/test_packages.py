@@ -79,8 +79,8 @@ def render(
     like = "debian" if system in ("debian", "ubuntu") else "rhel"
     variables: dict[str, t.Any] = {
         "group_names": ["slurm_cluster", *groups],
-        "ansible_facts": {
-            "trainwright_node": {
+        "slurm_facts": {
+            "node": {
                 "os": {
                     "id": system,
                     "like": like,

@@ -66,7 +66,7 @@ class Inputs(t.TypedDict):
     settings: Settings  # the cluster-wide variables by their own names
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
-    facts: dict[str, dict[str, t.Any]]  # trainwright_node of each host that answered
+    facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
     host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to remove
