@@ -37,7 +37,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist i
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
-# What the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
+# The facts that the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
 REGISTERED = "slurm_facts"
 
 
