@@ -78,9 +78,16 @@ _WHERE = re.compile(
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
+def joined(text: object) -> str:
+    """Return text without line breaks. Lines that are problems of their own, each with its remedy, stay apart."""
+    heading, *lines = str(text).strip().splitlines() or [""]
+    several = len(lines) > 1 and all(" -> " in line for line in lines)
+    return " ".join(" ".join([heading, ("; " if several else " ").join(lines)]).split())
+
+
 def one_line(text: object, longest: int = _LONGEST) -> str:
     """Return text as one line of at most longest characters."""
-    line = " ".join(str(text).split())
+    line = joined(text)
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
@@ -119,7 +126,7 @@ def explain(result: t.Mapping[str, t.Any], unreachable: bool = False) -> tuple[s
     if result.get("remedy"):
         return why, one_line(result["remedy"])
     # Not one of `why`, which may have been cut before its remedy.
-    message = _WHERE.sub("", " ".join(str(result.get("msg") or "").split()))
+    message = _WHERE.sub("", joined(result.get("msg") or ""))
     if " -> " in message:
         why, remedy = message.rsplit(" -> ", 1)
         return one_line(why), one_line(remedy)
