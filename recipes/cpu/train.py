@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 WANTED = [0.5, -1.25, 2.0, 0.75]
+NOISE = 0.1
 RATE = 0.05
 asked_to_stop = False
 
@@ -82,7 +83,7 @@ def samples(step: int, rank: int, size: int) -> list[tuple[list[float], float]]:
     """Return the data of a rank in a step: the same in every run, so that a resumed run continues its curve."""
     numbers = random.Random(1_000_003 * step + rank)
     rows = [[numbers.gauss(0, 1) for _ in WANTED] for _ in range(size)]
-    return [(row, sum(map(float.__mul__, row, WANTED))) for row in rows]
+    return [(row, sum(map(float.__mul__, row, WANTED)) + numbers.gauss(0, NOISE)) for row in rows]
 
 
 def gradient(weights: list[float], batch: list[tuple[list[float], float]]) -> list[float]:
