@@ -79,10 +79,14 @@ _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
 def joined(text: object) -> str:
-    """Return text without line breaks. Lines that are problems of their own, each with its remedy, stay apart."""
+    """Return text without line breaks; of several problems that do not fit, the first one and how many more."""
     heading, *lines = str(text).strip().splitlines() or [""]
-    several = len(lines) > 1 and all(" -> " in line for line in lines)
-    return " ".join(" ".join([heading, ("; " if several else " ").join(lines)]).split())
+    if len(lines) < 2 or not all(" -> " in line for line in lines):
+        return " ".join(str(text).split())
+    whole = f"{heading} {'; '.join(lines)}"
+    if len(whole) > _LONGEST:
+        whole = f"{heading} {lines[0]}; {len(lines) - 1} more in the message above"
+    return " ".join(whole.split())
 
 
 def one_line(text: object, longest: int = _LONGEST) -> str:
