@@ -63,8 +63,6 @@ LIES = {
     "setting": ({"slurm_conf": {"Prolog": "/shared/data/evil"}}, "slurm_conf is among them"),
     "of-the-host": ({"slurm_node": {"name": "mirror"}}, "slurm_node is among them"),
     "of-another-role": ({"slurm_auth_secrets_directory": "/shared/x"}, "slurm_auth_secrets_directory"),
-    "another-answer": ({"trainwright_node": {"gpus": [{"device": "/etc/x\nNodeName=c2"}]}}, r"gpus[0].device"),
-    "no-list": ({"trainwright_node": {"ssh_host_key": ["a", "b"]}}, "ssh_host_key"),
 }  # fmt: skip
 
 
