@@ -69,11 +69,11 @@ from contextlib import contextmanager
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
-# What invoke-rc.d asks whether it may start a service; 101 forbids it. Images of containers bring one of their own.
+# invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
 POLICY = "/usr/sbin/policy-rc.d"
 OWN_POLICY = "#!/bin/sh\n# Of trainwright.slurm, while it installs packages.\nexit 101\n"
 SAVED = ".before-trainwright"
-# When the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
+# Their times tell when the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
 STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
 # Seconds before each attempt after the first.
 DELAYS = (0, 5, 10)
