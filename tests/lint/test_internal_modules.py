@@ -18,6 +18,7 @@ INTERNAL = {
     "cluster_model",
     "cluster_secrets",
     "config_files",
+    "deb_packages",
     "package_files",
     "path_owner",
     "services",

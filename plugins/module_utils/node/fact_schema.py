@@ -13,7 +13,8 @@ import re
 import typing as t
 
 from . import host_key
-from .facts import CONF_KEYS, PREFIXES
+from .facts import CONF_KEYS
+from .places import PREFIXES
 from .terminal import CONTROL
 
 #: Returns the faults of a value that is found at a place: "" for none, else "gpus[0].device: why".

@@ -34,6 +34,8 @@ from .machine import (
     virtualization,
 )
 from .network import Probes, default_interface, interface_addresses, listeners, nics
+from .places import slurm_places
+from .unit_properties import parse_show
 
 SERVICES = (
     "slurmctld",
@@ -49,7 +51,6 @@ KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
 DEB_PACKAGES = ("slurmd", "slurmctld", "slurm-client", "slurm-smd-slurmd", "slurm-smd-client")
 RPM_PACKAGES = ("slurm", "slurm-slurmd", "slurm-slurmctld")
-PREFIXES = ("/usr", "/opt/slurm", "/usr/local", "/usr/local/slurm", "/opt/slurm/current")
 CONF_KEYS = ("AuthType", "ClusterName", "SlurmdSpoolDir", "StateSaveLocation")
 COMMAND_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -117,19 +118,6 @@ def upstream_version(version: str) -> str:
     return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
 
 
-def parse_show(text: str) -> list[dict[str, str]]:
-    """Properties of each unit, in the order in which systemctl show was asked for them."""
-    units = []
-    for block in text.strip("\n").split("\n\n") if text.strip() else ():
-        properties = {}
-        for line in block.splitlines():
-            key, equals, value = line.partition("=")
-            if equals:
-                properties[key] = value
-        units.append(properties)
-    return units
-
-
 def service_states(text: str, names: tuple[str, ...] = SERVICES) -> dict[str, str]:
     """State of each service, "absent" where there is no such unit or no systemd."""
     states = dict.fromkeys(names, "absent")
@@ -189,35 +177,6 @@ def present(paths: list[str], plugin_dir: str, root: str = "/") -> dict[str, boo
         known = absolute or bool(plugin_dir)
         found[path] = (os.path.exists(full) or bool(glob.glob(full))) if known else None
     return found
-
-
-def slurm_places(root: str = "/") -> dict[str, str]:
-    """Where Slurm is installed; the places it will have where it is not yet."""
-
-    def exists(path: str) -> bool:
-        return os.path.exists(os.path.join(root, path.lstrip("/")))
-
-    def has_slurm(candidate: str) -> bool:
-        return any(
-            exists(candidate + name)
-            for name in ("/sbin/slurmd", "/sbin/slurmctld", "/sbin/slurmdbd", "/bin/sinfo")
-        )
-
-    prefix = next((candidate for candidate in PREFIXES if has_slurm(candidate)), "/usr")
-    config_dir = "/etc/slurm"
-    if prefix != "/usr" and exists(prefix + "/etc") and not exists("/etc/slurm/slurm.conf"):
-        config_dir = prefix + "/etc"
-    plugin_dir = ""
-    for pattern in ("lib/*/slurm-wlm", "lib/*/slurm", "lib64/slurm", "lib/slurm"):
-        for path in sorted(glob.glob(os.path.join(root, prefix.lstrip("/"), pattern))):
-            if glob.glob(os.path.join(path, "auth_*.so")):
-                plugin_dir = plugin_dir or "/" + os.path.relpath(path, root)
-    return {
-        "prefix": prefix,
-        "sbin": prefix + "/sbin",
-        "config_dir": config_dir,
-        "plugin_dir": plugin_dir,
-    }
 
 
 class Commands:
