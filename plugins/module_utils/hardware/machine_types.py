@@ -48,7 +48,8 @@ class MachineType:
     """The hardware of a machine type. None: missing or unknown.
 
     architecture: as `uname -m` has it. memory_mib: as it is sold, in MiB. nvlink_links and
-    pcie_width: of each GPU. efa_interfaces: at most. network_layers: length of what EC2 answers
+    pcie_width: of each GPU. efa_interfaces: at most. infiniband_ports: of its compute fabric.
+    network_layers: length of what EC2 answers
     for its place in the network. unverified: fields that no source confirms, such as
     `pcie_width` or `gpus.memory_mib`; a check may warn because of one, and not fail.
     """
@@ -64,6 +65,7 @@ class MachineType:
     nvlink_links: int | None = None
     pcie_width: int | None = None
     efa_interfaces: int = 0
+    infiniband_ports: int = 0
     nvme: Nvme | None = None
     network_layers: int | None = None
     source: str = ""
@@ -87,7 +89,7 @@ def _number(text: str) -> int | None:
 
 def _line(text: str, kind: str) -> MachineType:
     name, arch, cpus, cores, threads, memory, devices, *rest = text.split()
-    links, width, efa, disks, layers, source, unverified = rest
+    links, width, efa, fabric, disks, layers, source, unverified = rest
     found = _DEVICES.fullmatch(devices)
     if not found:
         raise MachineTypeError(f"machine_types_data.py: {text}")
@@ -105,6 +107,7 @@ def _line(text: str, kind: str) -> MachineType:
         nvlink_links=_number(links),
         pcie_width=_number(width),
         efa_interfaces=int(efa),
+        infiniband_ports=int(fabric),
         nvme=nvme,
         network_layers=_number(layers),
         source=SOURCES[source],
@@ -173,7 +176,7 @@ def _devices(listed: t.Sequence[t.Mapping[str, t.Any]] | None) -> Devices | None
 # -- a site's own lines ----------------------------------------------------------------------------
 _NUMBERS = {
     "vcpus": 1, "cores": 1, "threads_per_core": 1, "memory_mib": 1, "nvlink_links": 0, "pcie_width": 1,
-    "efa_interfaces": 0, "network_layers": 1,
+    "efa_interfaces": 0, "infiniband_ports": 0, "network_layers": 1,
 }  # fmt: skip
 _PARTS: dict[str, tuple[type, dict[str, t.Any]]] = {
     "gpus": (Devices, {"model": str, "count": 1, "memory_mib": 1}),
