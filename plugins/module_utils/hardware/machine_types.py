@@ -148,7 +148,8 @@ def from_api(item: t.Mapping[str, t.Any]) -> MachineType:
     ours = ("nvlink_links", "pcie_width", "network_layers") if known else ()
     return MachineType(
         name=name,
-        architecture="aarch64" if archs[0].startswith("arm64") else archs[0],
+        # Some have i386 beside x86_64, and a Mac's name ends with _mac.
+        architecture="aarch64" if archs[0].startswith("arm64") else "x86_64",
         vcpus=cpus["DefaultVCpus"],
         cores=cpus.get("DefaultCores") or cpus["DefaultVCpus"] // threads,
         threads_per_core=threads,
@@ -232,6 +233,15 @@ def site_types(given: object, where: str = "machine_types") -> dict[str, Machine
     if faults:
         raise MachineTypeError("\n".join(faults))
     return made
+
+
+def row_of(kind: MachineType) -> Json:
+    """Return a type as a row that site_types reads; without fields that are not known."""
+    row = {name: value for name, value in kind.to_json().items() if value is not None}
+    for part in ("gpus", "neuron"):
+        if part in row:
+            row[part]["memory_mib"] = max(1, row[part]["memory_mib"])
+    return {name: value for name, value in row.items() if name not in ("name", "unverified")}
 
 
 def _shallow(base: MachineType) -> Json:
