@@ -44,6 +44,7 @@ FROM_OTHER_ROLES = (
     "enroot_cache_days",
     "login_access_allow_groups",
     "login_access_allow_users",
+    "login_access_from",
     "login_access_open",
     "mariadb_database",
     "mariadb_external",
