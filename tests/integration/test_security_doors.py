@@ -66,7 +66,7 @@ def test_a_user_with_sudo_is_an_administrator(site: Converged) -> None:
 def test_users_log_in_from_listed_addresses_only_and_administrators_from_everywhere(
     site: Converged,
 ) -> None:
-    part = ("site.yml", "--limit", "login1", "--tags", "login_access")
+    part = ("site.yml", "--limit", "login1,slurm_controller", "--tags", "login_access")
     try:
         site.play(*part, login_access_from=["192.0.2.0/24", f"{site.cluster.addresses['c1']}/32"])
         assert exit_code(site, "c1", f"{SSH} login1 true", "alice") == 0
