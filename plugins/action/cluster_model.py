@@ -24,6 +24,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     FROM_OTHER_ROLES,
     HOST_VARIABLES,
     INVENTORY,
+    INVENTORY_SETTINGS,
+    INVENTORY_VARIABLES,
     Inputs,
     Problem,
 )
@@ -182,13 +184,14 @@ class ActionModule(ActionBase):
         }
         own, *others = (self._specs(file) for file in options["argument_specs"])
         arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
-        public = {*arguments, *HOST_VARIABLES}
+        of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
+        public = {*arguments, *of_hosts, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
         for host in in_run | services:
             variables = task_vars["hostvars"][host]
             untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
             host_vars[host] = {
-                name: plain(variables[name]) for name in HOST_VARIABLES if name in variables
+                name: plain(variables[name]) for name in of_hosts if name in variables
             }
             if host in in_run:
                 node = (variables.get(REGISTERED) or {}).get("node")
@@ -200,6 +203,7 @@ class ActionModule(ActionBase):
         primary = next(iter(groups.get("slurm_controller", [])), "")
         self._templar, known = self._of_primary(primary, task_vars)
         settings = self._settings(arguments, needed, options["settings"], known)
+        settings.update({name: plain(known[name]) for name in INVENTORY_SETTINGS if name in known})
         # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
         return {

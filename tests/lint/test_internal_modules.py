@@ -15,6 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNAL = {
+    "check_report",
     "cluster_model",
     "cluster_secrets",
     "config_files",

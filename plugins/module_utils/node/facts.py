@@ -26,10 +26,13 @@ from .machine import (
     efa_devices,
     gpu_devices,
     gpu_minors,
+    infiniband_ports,
     memory_mb,
     nvme_disks,
+    on_bus,
     os_release,
     parse_nvidia_smi,
+    parse_nvlink,
     read,
     virtualization,
 )
@@ -315,6 +318,7 @@ def gather(
     commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    commands.start("nvlink", ["nvidia-smi", "nvlink", "--status"])
     start_version_query(commands, release["like"], places)
     start_container_query(commands, release["like"])
     commands.start("sudoers", logins.SUDOERS)
@@ -339,6 +343,8 @@ def gather(
         "tmp_disk_mb": tmp.f_blocks * tmp.f_frsize // 2**20,
         "nics": nics(root, pairs),
         "efa": efa_devices(root),
+        "infiniband": infiniband_ports(root),
+        "on_bus": on_bus(root),
         "nvme": nvme_disks(root),
         "cgroup": cgroup(root),
         **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids, gids or []),
@@ -368,5 +374,6 @@ def gather(
     facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
+    facts["nvlink"] = parse_nvlink(commands.output("nvlink"))
     facts["reach"] = probes.collect()
     return facts
