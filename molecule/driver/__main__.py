@@ -76,8 +76,14 @@ def add_compute(args: argparse.Namespace) -> None:
 
 
 def down(args: argparse.Namespace) -> None:
+    cluster = Cluster(args.name)
     with Progress(1).step(f"Removing cluster {args.name}"):
-        Cluster(args.name).destroy()
+        there = cluster.destroy()
+    if not there:
+        # A name that was misspelt would leave the cluster that was meant.
+        names = sorted(path.parent.name for path in cluster.directory.parent.glob("*/cluster.json"))
+        others = f"those that there are: {', '.join(names)}" if names else "there is none here"
+        raise LocalError(f"there is no cluster named {args.name}, so nothing was removed; {others}")
 
 
 def status(args: argparse.Namespace) -> None:
@@ -98,10 +104,24 @@ def shell(args: argparse.Namespace) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    result = Cluster(args.name).exec(args.host, args.command, check=False)
+    name, command = named(args.name, args.command)
+    result = Cluster(name).exec(args.host, command, check=False)
     sys.stdout.write(result.stdout)
     sys.stderr.write(result.stderr)
     return result.returncode
+
+
+def named(name: str, command: list[str]) -> tuple[str, list[str]]:
+    """Take --name out from between a host and its command, where argparse leaves it to the command."""
+    while command:
+        first, equals, value = command[0].partition("=")
+        if first == "--name" and (equals or command[1:]):
+            name, command = (value, command[1:]) if equals else (command[1], command[2:])
+        elif command[0] == "--":
+            return name, command[1:]
+        else:
+            break
+    return name, command
 
 
 def on_host(args: argparse.Namespace) -> None:

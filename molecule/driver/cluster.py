@@ -203,9 +203,10 @@ class Cluster:
         self._write_inventory()
         return last.name
 
-    def destroy(self) -> None:
-        """Remove all that belongs to the cluster, however much of it there is."""
+    def destroy(self) -> bool:
+        """Remove all that belongs to the cluster, however much of it there is; tell whether there was anything."""
         machine.check_host()
+        there = self.directory.exists() or self.control_dir.exists()
         self._close_connections()
         names = list(self.containers())
         # A container whose processes are still ending can be removed by the second call.
@@ -213,9 +214,10 @@ class Cluster:
             left = list(self.containers())
             if left:
                 machine.podman("rm", "--force", "--time=0", *left)
-        self._remove_network()
+        networks = self._remove_network()
         shutil.rmtree(self.control_dir, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
+        return bool(there or names or networks)
 
     def _check_growth(self, spec: Spec) -> None:
         if not self.exists:
@@ -260,11 +262,13 @@ class Cluster:
             machine.podman("network", "create", f"--subnet={subnet}", label, self.unique)
         return subnet
 
-    def _remove_network(self) -> None:
+    def _remove_network(self) -> list[str]:
         # By label: another's network may have the name.
         mine = f"--filter=label={LABEL}={self.unique}"
-        for name in machine.podman("network", "ls", mine, "--format={{.Name}}").stdout.split():
+        found = machine.podman("network", "ls", mine, "--format={{.Name}}").stdout.split()
+        for name in found:
             machine.podman("network", "rm", "--force", name)
+        return found
 
     def _write_seed(self, host: Host) -> str:
         """Write the file that gives a container its identity; return its public host key."""

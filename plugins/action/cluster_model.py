@@ -24,6 +24,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     FROM_OTHER_ROLES,
     HOST_VARIABLES,
     INVENTORY,
+    INVENTORY_SETTINGS,
+    INVENTORY_VARIABLES,
     Inputs,
     Problem,
 )
@@ -32,12 +34,13 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
     RECORD_FORMAT,
     checked,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
+# The facts that the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
+REGISTERED = "slurm_facts"
 
 
 def plain(value: t.Any) -> t.Any:
@@ -101,11 +104,6 @@ def fact_problems(
             f"{name} is among them, and would replace that variable of the inventory",
             "find out who is root there; a site that sets it by set_fact with cacheable writes it into the inventory"
             " instead, and empties the cache of facts",
-        )
-    fault = fact_schema.fault(facts.get("trainwright_node") or {})
-    if fault:
-        yield Problem(
-            host, "facts", fault, "find out who is root there, and which module returned it"
         )
 
 
@@ -186,17 +184,17 @@ class ActionModule(ActionBase):
         }
         own, *others = (self._specs(file) for file in options["argument_specs"])
         arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
-        public = {*arguments, *HOST_VARIABLES}
+        of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
+        public = {*arguments, *of_hosts, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
         for host in in_run | services:
             variables = task_vars["hostvars"][host]
-            reported = variables.get("ansible_facts") or {}
-            untrue += fact_problems(host, reported, public)
+            untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
             host_vars[host] = {
-                name: plain(variables[name]) for name in HOST_VARIABLES if name in variables
+                name: plain(variables[name]) for name in of_hosts if name in variables
             }
             if host in in_run:
-                node = reported.get("trainwright_node")
+                node = (variables.get(REGISTERED) or {}).get("node")
                 if node:
                     facts[host] = plain(node)
         if untrue:  # nothing is judged by what such a host says
@@ -205,6 +203,7 @@ class ActionModule(ActionBase):
         primary = next(iter(groups.get("slurm_controller", [])), "")
         self._templar, known = self._of_primary(primary, task_vars)
         settings = self._settings(arguments, needed, options["settings"], known)
+        settings.update({name: plain(known[name]) for name in INVENTORY_SETTINGS if name in known})
         # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
         return {

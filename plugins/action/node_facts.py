@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
                 {
                     key: printable(value) if isinstance(value, str) else value
                     for key, value in answer.items()
-                    if key != "ansible_facts"
+                    if key not in ("ansible_facts", "node")
                 }
             )
             return result
@@ -86,4 +86,5 @@ class ActionModule(ActionBase):
         facts[FACTS]["clock_error_s"] = round(error, 3)
         result["changed"] = False
         result["ansible_facts"] = facts
+        result["node"] = facts[FACTS]
         return result

@@ -52,7 +52,7 @@ def foreign_slurm(
     """Return the lines and the problems; hosts without facts did not answer."""
     facts = {}
     for host in groups.get(foreign.GROUP) or []:
-        node = (hostvars[host].get("ansible_facts") or {}).get("trainwright_node")
+        node = (hostvars[host].get("slurm_facts") or {}).get("node")
         if node:
             facts[host] = node
     return foreign.parts(facts, groups, submit)._asdict()

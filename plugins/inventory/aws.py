@@ -304,21 +304,13 @@ ec2_capacity_block_id:
   returned: hosts with one
   type: str
   sample: cb-0123456789abcdef0
-ec2_cluster:
-  description: Name or id of the cluster, by its tags.
-  returned: hosts with such a tag
-  type: str
-  sample: train
+ec2_cluster: {description: "Name or id of the cluster, by its tags.", returned: hosts with such a tag, type: str}
 ec2_cluster_manager:
   description: V(parallelcluster) or V(pcs).
   returned: hosts of their clusters
   type: str
   sample: parallelcluster
-ec2_efa_interfaces:
-  description: Number of attached EFA interfaces.
-  returned: each host
-  type: int
-  sample: 32
+ec2_efa_interfaces: {description: Number of attached EFA interfaces., returned: each host, type: int, sample: 32}
 ec2_vcpus:
   description: Logical CPUs of its type.
   returned: hosts of a type that is known
@@ -385,6 +377,12 @@ ec2_tags:
   returned: O(export_tags)
   type: dict
   sample: {team: vision}
+ec2_machine_types:
+  description: >-
+    Types of the hosts that are in O(machine_types) or come from EC2, not from the table; a variable of all hosts.
+    Preflight compares machines with them (C(docs/machine_types.md)).
+  returned: when there is any
+  type: dict
 cluster_mounts:
   description: How the cluster's file systems of FSx are mounted; a variable of all hosts. See C(docs/fsx.md).
   returned: O(fsx), when there is any

@@ -62,8 +62,9 @@ attributes:
     support: none
     description: There is nothing to show.
 notes:
-  - Per host it reads the variables C(slurm_node), C(slurm_network_path), C(slurm_block) and
-    C(ansible_host) and the fact C(trainwright_node).
+  - Per host it reads the variables C(slurm_node), C(slurm_network_path), C(slurm_block), C(ansible_host),
+    C(ec2_instance_type) and C(ec2_efa_interfaces), and C(slurm_facts), the registered result of
+    M(trainwright.slurm.node_facts).
   - Errors - one failure that lists every problem, a line each, as
     C(HOST- VARIABLE- what is wrong -> what to write instead).
 seealso:
@@ -95,11 +96,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-cluster:
-  description: ClusterName.
-  type: str
-  sample: atlas
-  returned: success
+cluster: {description: ClusterName., type: str, sample: atlas, returned: success}
 version:
   description: Major version of Slurm after this run.
   type: list
@@ -108,11 +105,7 @@ version:
     - 24
     - 11
   returned: success
-version_string:
-  description: The same as text.
-  type: str
-  sample: '24.11'
-  returned: success
+version_string: {description: The same as text., type: str, sample: '24.11', returned: success}
 installed_version:
   description: Version installed on a controller now; empty on a new one.
   type: str
@@ -206,36 +199,16 @@ revoked_keys:
   sample:
     ssh-ed25519 AAAA: c9
   returned: success
-prefix:
-  description: Installation prefix of Slurm.
-  type: str
-  sample: /usr
-  returned: success
-config_dir:
-  description: Directory of slurm.conf.
-  type: str
-  sample: /etc/slurm
-  returned: success
-sbin:
-  description: Directory of the daemons.
-  type: str
-  sample: /usr/sbin
-  returned: success
+prefix: {description: Installation prefix of Slurm., type: str, sample: /usr, returned: success}
+config_dir: {description: Directory of slurm.conf., type: str, sample: /etc/slurm, returned: success}
+sbin: {description: Directory of the daemons., type: str, sample: /usr/sbin, returned: success}
 plugin_dir:
   description: Directory of Slurm's plugins; empty when unknown.
   type: str
   sample: /usr/lib/x86_64-linux-gnu/slurm-wlm
   returned: success
-state_dir:
-  description: StateSaveLocation.
-  type: str
-  sample: /var/spool/slurmctld
-  returned: success
-spool_dir:
-  description: SlurmdSpoolDir.
-  type: str
-  sample: /var/spool/slurmd
-  returned: success
+state_dir: {description: StateSaveLocation., type: str, sample: /var/spool/slurmctld, returned: success}
+spool_dir: {description: SlurmdSpoolDir., type: str, sample: /var/spool/slurmd, returned: success}
 ports:
   description: Ports of the daemons.
   type: dict
@@ -244,16 +217,8 @@ ports:
     slurmd: 6818
     slurmdbd: 6819
   returned: success
-rest_port:
-  description: TCP port of slurmrestd; 0 means its socket only.
-  type: int
-  sample: 0
-  returned: success
-auth_type:
-  description: C(munge) or C(slurm).
-  type: str
-  sample: munge
-  returned: success
+rest_port: {description: TCP port of slurmrestd; 0 means its socket only., type: int, sample: 0, returned: success}
+auth_type: {description: C(munge) or C(slurm)., type: str, sample: munge, returned: success}
 secrets: {description: "C(directory) of the secrets, C(certificate_days) of hosts.", type: dict, returned: success}
 slurm_user:
   description: Ids of the user slurm.
@@ -262,11 +227,7 @@ slurm_user:
     uid: 64030
     gid: 64030
   returned: success
-sackd:
-  description: Whether this Slurm has sackd (23.11).
-  type: bool
-  sample: true
-  returned: success
+sackd: {description: Whether this Slurm has sackd (23.11)., type: bool, sample: true, returned: success}
 reconfigure_adds_nodes:
   description: Whether C(scontrol reconfigure) is enough for new nodes (23.11).
   type: bool
@@ -287,7 +248,7 @@ cgroup:
 nodes:
   description: >-
     All nodes, from the record and this run. C(memory_mb) is RealMemory in MB, C(network_path) the
-    switches from the top of the network to the node's leaf.
+    switches from the top of the network to the node's leaf, C(declared) the hardware of its machine type.
   type: list
   elements: dict
   sample:
@@ -316,6 +277,7 @@ nodes:
         - leaf1
       block: ''
       listed: true
+      declared: {machine_type: dgx-h100, cpus: 224, memory_mb: 2097152, gpus: 8, gpu_model: H100, efa: 0}
       ssh_host_keys:
         - ssh-ed25519 AAAA
       principals:
@@ -330,6 +292,39 @@ nodes:
       groups:
         - slurm_cluster
         - slurm_compute
+  returned: success
+kept_out:
+  description: >-
+    Hosts of this run that are less than declared, or of an unknown machine type. C(service) is whether the host runs a
+    service besides slurmd; the others fail in preflight.
+  type: list
+  elements: dict
+  sample:
+    - host: c2
+      name: c2
+      message: 7 of 8 GPUs, by machine type p5.48xlarge -> replace it
+      service: false
+  returned: success
+drains:
+  description: Nodes to drain for it, by their reason.
+  type: list
+  elements: dict
+  sample:
+    - nodes: [c2]
+      reason: "tw:validate:hardware: 7 of 8 GPUs -> replace it"
+  returned: success
+as_declared:
+  description: Names of nodes of this run whose machines have all that is declared for them.
+  type: list
+  elements: str
+  sample: [c1]
+  returned: success
+results:
+  description: Results of the comparison with the declared hardware, in the schema of docs/results.md.
+  type: list
+  elements: dict
+  sample:
+    - {host: c2, check: gpus, verdict: FAIL, value: 7, threshold: 8, unit: GPUs, detail: '', provenance: '', remedy: ''}
   returned: success
 unlisted:
   description: Names of nodes that are on record but not in the inventory.

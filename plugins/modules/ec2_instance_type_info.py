@@ -113,6 +113,7 @@ instance_types:
     nvlink_links: {description: NVLink links of each GPU., type: int, returned: always, sample: 18}
     pcie_width: {description: Lanes of each GPU's PCIe link., type: int, returned: always, sample: 16}
     efa_interfaces: {description: EFA interfaces at most., type: int, returned: always, sample: 32}
+    infiniband_ports: {description: Ports of its compute fabric on InfiniBand., type: int, returned: always, sample: 0}
     nvme:
       description: NVMe disks of the machine itself; C(count) and C(size_gb), the size of one in GB (10^9 bytes).
       type: dict

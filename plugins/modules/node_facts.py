@@ -13,8 +13,8 @@ version_added: "0.1.0"
 description:
   - Returns hardware, operating system, accounts, Slurm installation and services of a node, and
     on request the processes that listen on ports, the targets reachable over TCP and the free space of paths.
-  - Reads C(/proc) and C(/sys); starts at most four commands at the same time, and a fifth
-    where Slurm is not installed yet.
+  - Reads C(/proc) and C(/sys); starts at most six commands at the same time, and one
+    more where Slurm is not installed yet.
   - Root of a host decides what it reports, so the control node compares each fact with its type, pattern and length
     (C(plugins/module_utils/node/fact_schema.py)). A host whose answer does not fit fails, and its answer is not used.
   - Replaces fact gathering for the collection, at a fraction of its time.
@@ -90,12 +90,23 @@ EXAMPLES = r"""
     ports: [6817, 6819]
     paths: [/var]
 
+- name: Gather facts that a later task decides by
+  trainwright.slurm.node_facts:
+  register: slurm_facts
+
 - name: Ask whether the controller answers
   trainwright.slurm.node_facts:
     reach: ["ctl1:6817"]
 """
 
 RETURN = r"""
+node:
+  description:
+    - The same facts again. Register the result and read them here wherever a decision depends on them. Root of a node
+      can have any later module return other C(ansible_facts), which replace these; no module can replace a registered
+      variable.
+  returned: success
+  type: dict
 ansible_facts:
   description: The facts, under one name.
   returned: always
@@ -150,7 +161,21 @@ ansible_facts:
           type: list
           elements: dict
           returned: always
+        nvlink:
+          description: NVLink links of each GPU that are up, in nvidia-smi's order; empty where it does not say.
+          type: list
+          elements: int
+          returned: always
         efa: {description: Names of EFA devices., type: list, elements: str, returned: always}
+        infiniband:
+          description: Ports of InfiniBand with C(device), C(port), C(active) and C(rate_gbps) (0 if unknown).
+          type: list
+          elements: dict
+          returned: always
+        on_bus:
+          description: Devices on the PCI bus, with a driver or without, C(gpus) of NVIDIA and C(efa).
+          type: dict
+          returned: always
         nvme:
           description: NVMe namespaces with C(device), C(size_gb) (10^9 bytes) and C(model).
           type: list

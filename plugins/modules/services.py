@@ -22,7 +22,8 @@ extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   daemon_reload:
     description:
-      - Reload systemd's unit files first. This is automatic if systemd knows that they changed.
+      - Reload systemd's unit files first, if those of the units are not what systemd has read. Without it, they are
+        reloaded after the states are read, so a unit that systemd does not know yet is an error.
     type: bool
     default: false
   units:
@@ -33,6 +34,10 @@ options:
     suboptions:
       name: {description: Unit name; C(.service) may be left out., type: str, required: true}
       enabled: {description: Whether it starts at boot; left alone if omitted., type: bool}
+      masked:
+        description: Make it impossible to start. V(false) leaves it as it is.
+        type: bool
+        default: false
       state:
         description: Wanted state; left alone if omitted.
         type: str
@@ -123,7 +128,7 @@ actions:
   contains:
     unit: {description: Unit name., type: str, returned: always}
     action:
-      description: C(enable), C(disable), C(start), C(stop), C(restart) or C(reload).
+      description: C(mask), C(enable), C(disable), C(start), C(stop), C(restart) or C(reload).
       type: str
       returned: always
     why: {description: Reason., type: str, returned: always}
@@ -145,13 +150,15 @@ client:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import (
     slurm_places,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.unit_properties import (
+    parse_show,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import loading
 
@@ -164,6 +171,7 @@ READY = {
 UNIT = {
     "name": {"type": "str", "required": True},
     "enabled": {"type": "bool"},
+    "masked": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["started", "stopped"]},
     # It may be the digest of a file with a password, which could be guessed by it.
     "stamp": {"type": "str", "default": "", "no_log": True},
@@ -200,9 +208,11 @@ def main() -> None:
     )
     services, actions = Services(module.params["units"], parse_show), []
     try:
-        if module.params["daemon_reload"] and not module.check_mode:
-            services.daemon_reload()
         services.load()
+        unread = services.needs_reload or services.lacks_units
+        if module.params["daemon_reload"] and unread and not module.check_mode:
+            services.daemon_reload()
+            services.load()
         actions = services.plan(module.check_mode)
         if not module.check_mode:
             if services.needs_reload:

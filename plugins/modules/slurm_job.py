@@ -47,6 +47,8 @@ options:
   script:
     description:
       - Path of the batch script on the host that the task runs on, from O(workdir) if it is relative.
+      - Root reads it with the rights of the user who controls the path, and refuses a path that several users can
+        change.
       - One of O(script) and O(content) is needed to submit a job.
     type: str
   content:

@@ -60,6 +60,12 @@ options:
     description: Directory for copies of the configuration that slurmctld last accepted.
     type: path
     default: /var/lib/trainwright/applied
+  timeout:
+    description:
+      - Seconds until the job of a node that does its step, the site's Prolog included, and again until its Epilog has
+        to have ended.
+    type: int
+    default: 120
   failure:
     description: What an earlier call returned, to conclude with.
     type: dict
@@ -209,6 +215,7 @@ def main() -> None:
             "version": {"type": "str", "required": True},
             "config_dir": {"type": "path", "default": "/etc/slurm"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
+            "timeout": {"type": "int", "default": 120},
             "failure": {
                 "type": "dict",
                 "default": {},
@@ -224,11 +231,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if module.params["timeout"] < 1:
+        module.fail_json(msg=f"timeout: {module.params['timeout']}: give at least 1 second")
     settings = proof.Settings(
         module.params["version"],
         os.path.dirname(module.get_bin_path("scontrol") or "/usr/bin/scontrol"),
         module.params["applied_dir"],
         module.params["config_dir"],
+        end=module.params["timeout"],
     )
     if module.params["failure"].get("failed"):
         _conclude(module, settings)

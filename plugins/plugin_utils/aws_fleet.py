@@ -164,6 +164,14 @@ class Asker:
         self._found.warnings += warnings
         kinds = self._kinds(nodes, seen)
         nodes = [replace(node, kind=kinds.get(node.instance_type)) for node in nodes]
+        # Preflight compares machines with them; those of our table it knows.
+        rows = {
+            name: machine_types.row_of(kind)
+            for name, kind in kinds.items()
+            if kind != machine_types.find(name)
+        }
+        if rows:
+            self._found.variables["ec2_machine_types"] = rows
         places = self._places(nodes, seen) if self._options["topology"] else {}
         address = self._options["address"]
         for node in nodes:

@@ -78,9 +78,20 @@ _WHERE = re.compile(
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
+def joined(text: object) -> str:
+    """Return text without line breaks; of several problems that do not fit, the first one and how many more."""
+    heading, *lines = str(text).strip().splitlines() or [""]
+    if len(lines) < 2 or not all(" -> " in line for line in lines):
+        return " ".join(str(text).split())
+    whole = f"{heading} {'; '.join(lines)}"
+    if len(whole) > _LONGEST:
+        whole = f"{heading} {lines[0]}; {len(lines) - 1} more in the message above"
+    return " ".join(whole.split())
+
+
 def one_line(text: object, longest: int = _LONGEST) -> str:
     """Return text as one line of at most longest characters."""
-    line = " ".join(str(text).split())
+    line = joined(text)
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
@@ -119,7 +130,7 @@ def explain(result: t.Mapping[str, t.Any], unreachable: bool = False) -> tuple[s
     if result.get("remedy"):
         return why, one_line(result["remedy"])
     # Not one of `why`, which may have been cut before its remedy.
-    message = _WHERE.sub("", " ".join(str(result.get("msg") or "").split()))
+    message = _WHERE.sub("", joined(result.get("msg") or ""))
     if " -> " in message:
         why, remedy = message.rsplit(" -> ", 1)
         return one_line(why), one_line(remedy)

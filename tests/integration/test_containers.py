@@ -160,7 +160,16 @@ def test_an_image_by_name_from_import_to_job(quiet_site: Converged, tmp_path: Pa
     # A user's own.
     site.as_user("alice", f"image-import {reference} mine")
     out = site.as_user("alice", show.format("mine"))
+    assert out.count("image /shared/images/users/alice/") == 2 and "container:" not in out, out
+    # One of the cluster's name hides it, which the first node of a step says, and nobody else's does.
+    site.as_user("alice", f"image-import {reference} {name}")
+    out = site.as_user("alice", show.format(name))
     assert out.count("image /shared/images/users/alice/") == 2, out
+    note = f"container: {name}.sqsh is your own image of that name, not the cluster's -> `image-import --remove {name}`"
+    assert out.count(note) == 1, out
+    assert "note" not in site.run("c1", "ls /run/pyxis/$(id -u alice)")
+    site.as_user("alice", f"image-import --remove {name}")
+    assert "container:" not in site.as_user("alice", show.format(name))
     wrong = site.as_user("alice", show.format(name[1:]), check=False)
     assert name in wrong and "image /" not in wrong
     # A training brings its image itself, with the rights of its owner, and never replaces one of the cluster.

@@ -350,6 +350,21 @@ class Ended:
 
 def run_all(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[str, Ended]:
     """Run scripts side by side, each in a directory of its own; those that are typed as written in a shell."""
+    found = run(site, place, way, scripts)
+    # Open MPI 4.1 crashes where a connection waits too long, as it may beside fifty other jobs.
+    late = {
+        name: scripts[name]
+        for name, ended in found.items()
+        if any("Operation now in progress (115)" in line for line in ended.lines)
+    }
+    if late:
+        for name in late:
+            shutil.rmtree(place / way / name)
+        found |= run(site, place, way, late)
+    return found
+
+
+def run(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[str, Ended]:
     typed = {name for name in scripts if way == "written" and bare(name)}
     commands = [f"export PATH={PLACE}/site/bin:$PATH"]
     for name, text in scripts.items():

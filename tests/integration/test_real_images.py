@@ -109,6 +109,25 @@ def test_a_job_that_is_cancelled_leaves_no_half_container(quiet_site: Site, tiny
         site.as_user("alice", "enroot remove -f pyxis_half", host="c1", check=False)
 
 
+def test_an_image_that_hides_the_clusters_is_said_by_one_node(quiet_site: Site, tiny: str) -> None:
+    """By a step, and by a batch script in a container; Pyxis itself shows nothing that its importer prints."""
+    site = quiet_site
+    note = "container: tiny.sqsh is your own image of that name, not the cluster's -> `image-import --remove tiny`"
+    step = f"srun -Q -N2 --container-image={tiny} true"
+    batch = f"sbatch -Q -W -o hides.out --container-image={tiny} --wrap true; cat hides.out"
+    assert "container:" not in site.as_user("alice", step)
+    site.as_user("alice", "image-import /shared/data/tiny.sqsh tiny")
+    try:
+        for command in (step, batch):
+            out = site.as_user("alice", command)
+            assert out.count(note) == out.count("container:") == 1, out
+        for node in ("c1", "c2"):
+            assert "note" not in site.run(node, "ls /run/pyxis/$(id -u alice)")
+    finally:
+        site.as_user("alice", "image-import --remove tiny; rm -f hides.out")
+    assert "container:" not in site.as_user("alice", step)
+
+
 @pytest.fixture(params=["basic", "bearer"])
 def registry(
     request: pytest.FixtureRequest, site: Site, tmp_path: Path

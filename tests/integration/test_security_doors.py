@@ -63,6 +63,22 @@ def test_a_user_with_sudo_is_an_administrator(site: Converged) -> None:
 
 
 @pytest.mark.systems("debian13")
+def test_users_log_in_from_listed_addresses_only_and_administrators_from_everywhere(
+    site: Converged,
+) -> None:
+    part = ("site.yml", "--limit", "login1,slurm_controller", "--tags", "login_access")
+    try:
+        site.play(*part, login_access_from=["192.0.2.0/24", f"{site.cluster.addresses['c1']}/32"])
+        assert exit_code(site, "c1", f"{SSH} login1 true", "alice") == 0
+        assert exit_code(site, "login1", f"{SSH} login1 true", "alice") == 255
+        # site.run logs in by SSH as root, from an address that is not listed.
+        assert site.run("login1", "id -un") == "root"
+    finally:
+        site.play(*part)
+    assert exit_code(site, "login1", f"{SSH} login1 true", "alice") == 0
+
+
+@pytest.mark.systems("debian13")
 def test_a_run_that_would_lock_its_own_user_out_is_refused(site: Converged) -> None:
     """The run logs in as a user for whom sudoers lists commands, not all."""
     listed, rules = "/etc/security/access-slurm.conf", "/etc/sudoers.d/deploy"

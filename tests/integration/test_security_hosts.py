@@ -72,6 +72,26 @@ LIE
 print(json.dumps(answer))
 sys.exit(done.returncode)
 """
+# Lies in the answer of each module but node_facts, whose lies have their own test.
+LATER_PYTHON = """#!/usr/bin/python3.real
+import json, os, subprocess, sys
+done = subprocess.run(["/usr/bin/python3.real", *sys.argv[1:]], stdout=subprocess.PIPE)
+text = done.stdout.decode()
+try:
+    answer = json.loads(text)
+    honest = "clock" in answer or "invocation" not in answer
+except (TypeError, ValueError):
+    honest = True
+if not honest:
+    system = {"id": "debian", "like": "LIKE", "version": "12", "codename": "bookworm"}
+    node = {"os": system, "virtualization": "kvm", "packages_interrupted": False}
+    answer["ansible_facts"] = {"trainwright_node": node, "slurm_facts": {"node": node}}
+    answer["node"] = node
+    text = json.dumps(answer)
+    open("/root/lies", "a").write("lie\\n")
+sys.stdout.write(text)
+sys.exit(done.returncode)
+"""
 AUTHORITY = "node['ssh_host_key'] += '\\n@cert-authority * ' + node['ssh_host_key']"
 LIES = {
     "facts['slurm_conf'] = {'Prolog': '/shared/data/evil'}": "slurm_conf",
@@ -126,3 +146,25 @@ def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_pa
         assert state(site) == before
     finally:
         site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3")
+
+
+@pytest.mark.systems("debian13")
+def test_a_lie_after_preflight_changes_nothing_that_was_judged(
+    site: Converged, tmp_path: Path
+) -> None:
+    """Its system names a file of tasks on the control node, and where slurmd's options are on the node."""
+    evil = {"name": "evil", "ansible.builtin.file": {"path": str(tmp_path / "ran"), "state": "touch"},
+            "delegate_to": "localhost", "become": False}  # fmt: skip
+    (tmp_path / "evil.yml").write_text(yaml.safe_dump([evil]))
+    program = LATER_PYTHON.replace("LIKE", f"x{'/..' * 20}{tmp_path}/evil")
+    site.run("c1", "mv /usr/bin/python3 /usr/bin/python3.real")
+    try:
+        site.run("c1", f"cat >/usr/bin/python3 <<'END'\n{program}END\nchmod 755 /usr/bin/python3")
+        tags = ("--tags", "cluster_users,slurm_packages,slurmd")
+        done = site.play("site.yml", *tags, "--limit", "c1,slurm_controller")
+        lies = site.run("c1", "wc -l </root/lies")
+    finally:
+        site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3; rm -f /root/lies")
+    assert int(lies) > 3
+    assert not done.changed and not (tmp_path / "ran").exists()
+    site.run("c1", "test ! -e /etc/sysconfig/slurmd")

@@ -146,3 +146,56 @@ def test_root_takes_on_the_rights_of_the_user_who_controls_a_path(places: Conver
         check=False,
     )
     assert seen.splitlines() == ["precious", "alice regular file", "alice regular file", "0"]
+
+
+# A user entry that gives rwx, with its mask: what `setfacl -m u:UID:rwx` writes.
+GRANT = """import os, struct, sys
+entries = [(1, 7, -1), (2, 7, int(sys.argv[2])), (4, 5, -1), (16, 7, -1), (32, 5, -1)]
+body = b"".join(struct.pack("<HHi", *entry) for entry in entries)
+os.setxattr(sys.argv[1], "system.posix_acl_access", struct.pack("<I", 2) + body)"""
+
+
+def test_what_an_access_list_opens_is_no_place_of_roots(places: Converged) -> None:
+    """Her entry in the list lets alice put a link of root's, which root would follow, and her script there."""
+    site, place = places, f"{TEAM}/checkpoints"
+    site.run(
+        "ctl1", f"cd {TEAM} && rmdir checkpoints && ln -s /etc/security link && chown root {TEAM}"
+    )
+    site.run("ctl1", f"python3 - {TEAM} $(id -u alice) <<'END'\n{GRANT}\nEND")
+    script = "printf '#!/bin/sh\\ntouch ran\\n'"
+    site.as_user("alice", f"cd {TEAM} && mv link checkpoints && {script} >job.sh", host="ctl1")
+    look = "stat -c '%U:%G %a %Z' /etc/security; ls /etc/security; squeue -h"
+    before = site.run("ctl1", look)
+    job = {"name": "x", "force": True}
+    found = run_tasks(site, [
+        {"name": "make", "trainwright.slurm.config_files": {
+            "directories": [{"path": place, "owner": "alice", "mode": "0750"}]}},
+        {"name": "write", "trainwright.slurm.config_files": {
+            "files": [{"path": f"{place}/x.conf", "content": "x"}]}},
+        {"name": "only", "trainwright.slurm.config_files": {"root_only": [TEAM]}},
+        {"name": "submit", "trainwright.slurm.slurm_job": {**job, "script": f"{TEAM}/job.sh"}},
+    ])  # fmt: skip
+    for name, said in (
+        ("make", f"{place}: is a symbolic link"),
+        ("write", f"{place}: is a symbolic link"),
+        ("only", f"{TEAM} has the mode 0775, so others can write to it"),
+        ("submit", f"{TEAM} has the mode 0775, so others can write to it"),
+    ):
+        assert found[name].get("failed") and said in found[name]["msg"], (name, found[name])
+    assert site.run("ctl1", look) == before
+
+
+def test_root_submits_no_file_that_a_users_link_names(places: Converged) -> None:
+    """Its text would be in the job's record, in --diff and in what the job prints."""
+    places.run(
+        "login1", "printf '#!/bin/sh\\necho precious\\n' >/root/victim; chmod 600 /root/victim"
+    )
+    places.as_user("alice", f"ln -s /root/victim {MINE}/job.sh")
+    submit = {"name": "readroot", "script": f"{MINE}/job.sh", "force": True}
+    found = run_tasks(
+        places,
+        [{"name": "submit", "trainwright.slurm.slurm_job": submit, "diff": True}],
+        host="login1",
+    )
+    assert found["submit"]["failed"] and "job.sh: Permission denied" in found["submit"]["msg"]
+    assert "precious" not in str(found)

@@ -162,7 +162,7 @@ def variables(site: Converged) -> dict[str, Any]:
             **{"config_dir": "/etc/slurm", "spool_dir": "/var/spool/slurmd"},
             "topology": {"file": "topology.conf"},
         },
-        "ansible_facts": {"trainwright_node": facts},
+        "slurm_facts": {"node": facts},
         "node_base_log_user": "slurm",
         "__enroot_images": "/shared/images",
         "__slurm_login_daemon": "sackd" if site.os == "debian13" else "slurmd",

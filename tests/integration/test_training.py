@@ -119,6 +119,17 @@ def train(
     return job_of(run.output), run.output
 
 
+def test_the_recipe_for_cpus_runs_as_it_is(site: Converged) -> None:
+    """The first job of docs/training.md, without an environment with PyTorch."""
+    site.run("login1", "rm -rf /shared/data/cpu")
+    path = str(ROOT / "recipes" / "cpu" / "job.yml")
+    output = site.play("train.yml", train_job_file=path, train_user="alice").output
+    text = log(site, "cpu", job_of(output))
+    assert text.count("2 ranks, beginning at step 0") == 1 and "COMPLETED" in output
+    found = losses(text)
+    assert list(found) == list(range(1, 201)) and found[200] < found[1] / 100
+
+
 @pytest.fixture(scope="module")
 def unbroken(site: Converged, python: str) -> dict[int, float]:
     """Losses of a DDP run that nothing disturbs."""

@@ -15,9 +15,11 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERNAL = {
+    "check_report",
     "cluster_model",
     "cluster_secrets",
     "config_files",
+    "deb_packages",
     "package_files",
     "path_owner",
     "services",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.bad_input import DATA, Case, Facts, Inventory, found, user
-from tests.unit.bad_values import accounts, conf, option
+from tests.unit.bad_values import accounts, conf, lacks, option
 
 
 def qos(**options: Any) -> dict[str, Any]:
@@ -241,6 +241,53 @@ MORE = [
          {"slurm_state_save_location": "/var/spool/../x", "slurm_allow_state_move": True}),
     Case("state-in-memory", "cluster", "slurm_state_save_location", "'/run/slurmctld' is in the system's", "below /var",
          {"slurm_state_save_location": "/run/slurmctld", "slurm_allow_state_move": True}),
+    # words that Slurm ignores, and values with which users cannot work
+    Case("word-misspelt", "cluster", "slurm_conf.SchedulerParameters",
+         "'bf_contineu' is not one of Slurm's words, .*did you mean bf_continue", "write bf_continue, or",
+         conf(SchedulerParameters="bf_contineu,bf_interval=30")),
+    Case("word-of-slurmctld-misspelt", "cluster", "slurm_conf.SlurmctldParameters", "'idleonnode_suspend' is not one",
+         "write idle_on_node_suspend", conf(SlurmctldParameters=["idleonnode_suspend"])),
+    Case("word-of-launches-misspelt", "cluster", "slurm_conf.LaunchParameters", "'use-interactive-step' is not one",
+         "write use_interactive_step", conf(LaunchParameters="use-interactive-step")),
+    Case("word-of-slurmd-misspelt", "cluster", "slurm_conf.SlurmdParameters", "'config_overide' is not one",
+         "write config_override", conf(SlurmdParameters="config_overide")),
+    Case("debug-flag", "cluster", "slurm_conf.DebugFlags",
+         "'Backfil' is not one of Slurm's words; did you mean Backfill", "write one of Accrue",
+         conf(DebugFlags="Gres,Backfil")),
+    Case("rate-limit-of-nothing", "cluster", "slurm_conf.SlurmctldParameters",
+         "rl_bucket_size=0 is not a number from 1 on, and slurmctld", "a larger number",
+         conf(SlurmctldParameters="rl_bucket_size=0"), facts=debian_13("ctl1", "c1", "c2", "login1")),
+    Case("rate-limit-without-refill", "cluster", "slurm_conf.SlurmctldParameters",
+         "rl_refill_rate=0 is not a number from 1 on", "a larger number",
+         conf(SlurmctldParameters=["rl_refill_rate=0"]), facts=debian_13("ctl1", "c1", "c2", "login1")),
+    Case("rate-limit-of-an-hour", "cluster", "slurm_conf.SlurmctldParameters",
+         "rl_refill_rate=2 in rl_refill_period=3600 s is less than one request of a user in 10 s", "a shorter",
+         conf(SlurmctldParameters="rl_refill_period=3600"), facts=debian_13("ctl1", "c1", "c2", "login1")),
+    Case("timeout-of-slurmd", "cluster", "slurm_conf.SlurmdTimeout",
+         "1 s is less than the 30 s that a node has for an answer .*, so nodes that answer in time would be set DOWN",
+         "write 150 or more", conf(SlurmdTimeout=1)),
+    Case("timeout-below-that-of-messages", "cluster", "slurm_conf.SlurmdTimeout", "60 s is less than the 100 s",
+         "write 500 or more", conf(SlurmdTimeout=60, MessageTimeout=100)),
+    Case("timeout-of-steps", "cluster", "slurm_conf.UnkillableStepTimeout",
+         "10 s is less than the 30 s .*, so nodes would be drained", "write 150", conf(UnkillableStepTimeout=10)),
+    Case("timeout-of-two-controllers", "cluster", "slurm_conf.SlurmctldTimeout",
+         "2 s is shorter than the primary's sign of life takes", "write 10", conf(SlurmctldTimeout=2),
+         inventory=lambda inv: inv.add("slurm_controller", "login1")),
+    Case("interactive-step-option", "cluster", "slurm_conf.InteractiveStepOptions",
+         "'interactiv-step' is not an option of srun, so every salloc", "--interactive --preserve-env --pty",
+         conf(InteractiveStepOptions="--interactiv-step --pty $SHELL")),
+    Case("interactive-step-without-a-program", "cluster", "slurm_conf.InteractiveStepOptions",
+         "'--interactive --pty' does not have a program", "and a program",
+         conf(InteractiveStepOptions="--interactive --pty")),
+    Case("interactive-step-quote", "cluster", "slurm_conf.InteractiveStepOptions", "has a quote that does not end",
+         "options of srun", conf(InteractiveStepOptions="--pty bash -c 'x")),
+    Case("submitting-from-nodes-only", "cluster", "slurm_partitions[batch].options.AllocNodes",
+         r"c\[1-2\] leaves out every login host, so users could not submit", "add login1, or remove it",
+         option(AllocNodes="c[1-2]")),
+    Case("script-of-commands", "ctl1", "slurm_conf.CliFilterPlugins", "/etc/slurm/cli_filter.lua is not on",
+         "<role>_files", conf(CliFilterPlugins="cli_filter/lua"), facts=lacks("ctl1", "/etc/slurm/cli_filter.lua")),
+    Case("script-of-ended-jobs", "ctl1", "slurm_conf.JobCompType", "/etc/slurm/jobcomp.lua is not on", "<role>_files",
+         conf(JobCompType="jobcomp/lua"), facts=lacks("ctl1", "/etc/slurm/jobcomp.lua")),
 ]  # fmt: skip
 
 #: The words of the trial -> the cases that are it.

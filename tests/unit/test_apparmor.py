@@ -26,7 +26,7 @@ def render(name: str, **given: t.Any) -> t.Any:
     node = {"virtualization": given.pop("virtualization", "kvm")}
     restricted = given.pop("restricted", True)
     variables.update(
-        ansible_facts={"trainwright_node": node},
+        __enroot_node=node,
         __enroot_found={"userns_restricted": restricted},
         **given,
     )

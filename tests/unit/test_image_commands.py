@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import store
@@ -51,8 +52,8 @@ def shared(open_directory: Path) -> World:
     return made
 
 
-def as_user(world: World, uid: int, *command: str) -> subprocess.CompletedProcess[str]:
-    return world.run(*command, user=uid, group=uid, extra_groups=[])
+def as_user(world: World, uid: int, *command: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return world.run(*command, user=uid, group=uid, extra_groups=[], **more)
 
 
 # -- image-import ----------------------------------------------------------------------------------
@@ -120,6 +121,41 @@ def test_a_name_of_ones_own_that_hides_the_clusters_is_said(shared: World) -> No
         done = as_user(shared, ALICE, "image-import", TAG, name)
         hides = "train.sqsh is a name of the cluster too: your jobs get yours from now on"
         assert done.returncode == 0 and (hides in done.stderr) == (name == "train")
+
+
+@needs_root
+def test_an_image_that_hides_the_clusters_is_noted_for_the_guard(shared: World) -> None:
+    """In Pyxis' directory of that user; not where the name is the cluster's alone, or the user's alone."""
+    directory = shared.path / "run" / str(ALICE)
+    directory.mkdir(parents=True)
+    os.chown(directory, ALICE, ALICE)
+    note = directory / "7.0.note"
+    get = ("pyxis-importer", "get", "docker://train.sqsh")
+
+    def noted() -> bool:
+        done = as_user(shared, ALICE, *get, environment=step(shared, 7))
+        assert done.returncode == 0, done.stderr
+        return note.exists()
+
+    as_user(shared, ALICE, "image-import", TAG, "train")
+    assert not noted()
+    shared.push(TAG, b"admin's")
+    shared.run("image-import", TAG, "train")
+    assert noted()
+    text = note.read_text()
+    assert len(text) < 300 and text == (
+        "container: train.sqsh is your own image of that name, not the cluster's -> `image-import --remove train`"
+    )
+    # A link that is there already is not followed, and what is there does not stay.
+    note.unlink()
+    note.symlink_to(shared.path / "elsewhere")
+    assert noted() and not note.is_symlink() and not (shared.path / "elsewhere").exists()
+    as_user(shared, ALICE, "image-import", "--remove", "train")
+    assert not noted()
+    # Without the directory the job has its image.
+    note.parent.rmdir()
+    as_user(shared, ALICE, "image-import", TAG, "train")
+    assert not noted()
 
 
 @needs_root

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
 from driver import image
-from driver.__main__ import check_containers, main, parser
+from driver.__main__ import check_containers, main, named, parser
 from driver.cluster import Cluster
 from driver.host import has_pure_cgroup2, is_namespace_mounted
 from driver.image import (
@@ -109,6 +109,24 @@ def test_every_subcommand_takes_a_name() -> None:
     assert (args.host, args.command) == ("c1", ["ls", "-l"])
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["c1", "--name", "dev", "ls", "-l"], ("dev", ["ls", "-l"])),
+        (["c1", "--name=dev", "--", "ls", "--name", "x"], ("dev", ["ls", "--name", "x"])),
+        (["--name", "dev", "c1", "ps", "--name=x"], ("dev", ["ps", "--name=x"])),
+        (["--name", "dev", "c1", "--", "--name"], ("dev", ["--name"])),
+        (["c1", "--name"], ("local", ["--name"])),
+        (["c1"], ("local", [])),
+    ],
+)
+def test_the_name_of_exec_is_before_or_behind_the_host(
+    words: list[str], wanted: tuple[str, list[str]]
+) -> None:
+    args = parser().parse_args(["exec", *words])
+    assert args.host == "c1" and named(args.name, args.command) == wanted
+
+
 def test_largest_cluster_has_distinct_addresses_within_its_subnet() -> None:
     hosts = hosts_of(Spec(compute=MAX_COMPUTE, controllers=2, database=True), SUBNET)
     assert len({h.address for h in hosts}) == len({h.mac for h in hosts}) == len(hosts) == 104
@@ -166,9 +184,34 @@ def test_a_destroyed_cluster_leaves_no_directory(
         directory.mkdir(parents=True)
     monkeypatch.setattr("driver.host.check_host", lambda: None)
     monkeypatch.setattr(Cluster, "containers", lambda _self: {})
-    monkeypatch.setattr(Cluster, "_remove_network", lambda _self: None)
-    made.destroy()
+    monkeypatch.setattr(Cluster, "_remove_network", lambda _self: [])
+    assert made.destroy() is True
     assert not made.control_dir.exists() and not made.directory.exists()
+    assert made.destroy() is False
+    monkeypatch.setattr(Cluster, "_remove_network", lambda _self: ["gone"])
+    assert made.destroy() is True
+
+
+def test_destroying_a_cluster_that_is_not_there_fails_and_names_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("driver.__main__.Cluster", lambda name: Cluster(name, root=tmp_path))
+    monkeypatch.setattr("driver.host.check_host", lambda: None)
+    monkeypatch.setattr(Cluster, "containers", lambda _self: {})
+    monkeypatch.setattr(Cluster, "_remove_network", lambda _self: [])
+    monkeypatch.setattr("sys.argv", ["driver", "down", "--name", "locl"])
+    assert main() == 1
+    assert capsys.readouterr().err.endswith("so nothing was removed; there is none here\n")
+    for name in ("local", "two"):
+        (tmp_path / ".cluster" / name).mkdir(parents=True)
+        (tmp_path / ".cluster" / name / "cluster.json").touch()
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert "error: there is no cluster named locl, so nothing was removed;" in said
+    assert said.endswith("those that there are: local, two\n")
+    monkeypatch.setattr("sys.argv", ["driver", "down", "--name", "two"])
+    assert main() == 0
+    assert not (tmp_path / ".cluster" / "two").exists()
 
 
 def test_ssh_config_names_every_host_and_checks_its_key() -> None:

@@ -79,8 +79,8 @@ def render(
     like = "debian" if system in ("debian", "ubuntu") else "rhel"
     variables: dict[str, t.Any] = {
         "group_names": ["slurm_cluster", *groups],
-        "ansible_facts": {
-            "trainwright_node": {
+        "slurm_facts": {
+            "node": {
                 "os": {
                     "id": system,
                     "like": like,
@@ -229,3 +229,15 @@ def test_what_rpmbuild_is_asked_for_has_its_libraries() -> None:
     assert "libjwt-devel" not in render(
         "rpm_packages", "rocky", "9.4", role="slurm_build", slurm_build_rpm_with=["slurmrestd"]
     )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("system", "version"), SYSTEMS)
+def test_aws_tools_on_request(system: str, version: str, method: str) -> None:
+    """The command line under its name on each system; Ubuntu 24.04 does not have a package of it."""
+    names = {"debian": "awscli", "ubuntu": "awscli", "amzn": "awscli-2"}
+    name = names.get(system, "awscli2")
+    without = render("of_host", system, version, ["slurm_compute"], method)
+    packages = render("of_host", system, version, ["slurm_compute"], method, slurm_aws_tools=True)
+    added = {"python3-boto3"} | ({name} if (system, version) != ("ubuntu", "24.04") else set())
+    assert set(packages) - set(without) == added

@@ -132,6 +132,13 @@ def host_variable(name: str, value: t.Any) -> Change:
     return change
 
 
+def of_a_type(given: t.Any) -> None:
+    """Let c1 be of a type with a little more memory than the machine shows."""
+    row = {"vcpus": 4, "cores": 2, "memory_mib": 10240}
+    setting("slurm_machine_types", {"mine": row})(given)
+    host_variable("slurm_node", {"machine_type": "mine"})(given)
+
+
 def nothing(_given: t.Any) -> None:
     """Leave the inputs alone."""
 
@@ -227,6 +234,11 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
     ),
     "slurm_gres_autodetect": (with_gpus, setting("slurm_gres_autodetect", "nvidia")),
     "slurm_node": (nothing, host_variable("slurm_node", {"features": ["fast"]})),
+    "slurm_machine_types": (
+        host_variable("slurm_node", {"machine_type": "mine"}),
+        setting("slurm_machine_types", {"mine": {"vcpus": 4, "cores": 2, "memory_mib": 8192}}),
+    ),
+    "slurm_hardware_tolerance": (of_a_type, setting("slurm_hardware_tolerance", 20)),
     "slurm_network_path": (tree, host_variable("slurm_network_path", ["spine", "leaf1"])),
     "slurm_block": (block, host_variable("slurm_block", "b1")),
     "slurm_topology": (

@@ -33,13 +33,18 @@ SERVICE_GROUPS = (
     "slurm_compute",
 )
 # All that is read of another host's variables: each look-up costs, a thousand hosts times.
-HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "ansible_host")
+HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block")
+# Those that no role declares: Ansible's own, and what the AWS inventory knows of the machine.
+INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces")
+# The types that the AWS inventory read from EC2, of the whole inventory.
+INVENTORY_SETTINGS = ("ec2_machine_types",)
 # Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
     "cluster_users_source",
     "enroot_cache_days",
     "login_access_allow_groups",
     "login_access_allow_users",
+    "login_access_from",
     "login_access_open",
     "mariadb_database",
     "mariadb_external",
@@ -66,8 +71,8 @@ class Inputs(t.TypedDict):
     settings: Settings  # the cluster-wide variables by their own names
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
-    facts: dict[str, dict[str, t.Any]]  # trainwright_node of each host that answered
-    host_vars: dict[str, dict[str, t.Any]]  # HOST_VARIABLES of each host of slurm_cluster
+    facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_, INVENTORY_VARIABLES of slurm_cluster's hosts
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm

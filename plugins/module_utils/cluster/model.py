@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from ..containers import oci
 from ..slurm.hostlist import fold
+from . import ignored_words
 from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
 from .hosts import add_hosts, daemon_hosts, host_entry, revoke
 from .inputs import Inputs, choose_version, parse_version
+from .machines import drains, findings, kept_out, machine_messages
 from .mounts import normalise_mounts
 from .nodes import gres_lines, merge_nodes, node_lines
 from .partitions import node_set_lines, partition_lines, partitions_of
@@ -47,7 +49,9 @@ def build_model(inputs: Inputs) -> Model:
             if host not in compute and host not in controller_hosts
         ]
     )
-    nodes, new_nodes = merge_nodes(inputs, client_hosts, messages)
+    machines = findings(inputs)
+    messages += machine_messages(machines)
+    nodes, new_nodes = merge_nodes(inputs, client_hosts, messages, machines)
     lead = next(
         (facts[host] for host in controller_hosts if host in facts), next(iter(facts.values()), {})
     )
@@ -90,6 +94,7 @@ def build_model(inputs: Inputs) -> Model:
             f"{fold(unlisted)}: in the record but not in the inventory; kept until removed by name"
         )
 
+    messages += ignored_words.messages(settings, version_string)
     pmix, lacking = has_pmix(inputs, [*compute, *controller_hosts])
     if lacking:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
@@ -138,6 +143,12 @@ def build_model(inputs: Inputs) -> Model:
         "reconfigure_adds_nodes": version >= (23, 11),
         "cgroup": cgroup,
         "nodes": nodes,
+        "kept_out": kept_out(inputs, machines),
+        "drains": drains(inputs, machines, [node["name"] for node in nodes]),
+        "as_declared": [
+            node["name"] for node in nodes if node["host"] in machines.whole and not node["client"]
+        ],
+        "results": [result.to_json() for result in machines.results],
         "unlisted": unlisted,
         "new_nodes": new_nodes,
         "removed_nodes": [

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ..slurm.conf import pairs, valid, value_tables
+from ..slurm.conf.words import parts_of
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,15 @@ _SPANK = ("slurm_compute", "slurm_login")
 _CONTROLLER = ("slurm_controller",)
 _EVERYWHERE = ("slurm_controller", "slurm_compute")
 _ON_CONTROLLERS = ("job_submit", "jobcomp", "mcs", "preempt", "priority", "sched", "burst_buffer")
-#: A plugin of Slurm that reads a file of the site in the configuration directory.
-_SCRIPTS = {"job_submit": "job_submit.lua"}
+#: Kind of the plugin lua -> its script in the configuration directory of the controllers. The other hosts get
+#: cli_filter.lua from there from 23.11 on (fetch_config.c), unless CliFilterParameters names another place.
+_SCRIPTS = {
+    "burst_buffer": "burst_buffer.lua",
+    "cli_filter": "cli_filter.lua",
+    "job_submit": "job_submit.lua",
+    "jobcomp": "jobcomp.lua",
+}
+_CLI_FILTER_PATH = "cli_filter_lua_path"
 
 
 #: File systems of a device.
@@ -99,7 +107,12 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
             script = _SCRIPTS.get(kind)
             if script and "lua" in re.split(r"[,/\s]", pairs.text_of(value)):
                 path = f"/etc/slurm/{script}"
-                found.append(Needed(f"slurm_conf.{name}", path, (path,), _CONTROLLER))
+                hosts: tuple[str, ...] = _CONTROLLER
+                parameters = pairs.text_of(lower.get("clifilterparameters") or "")
+                elsewhere = parts_of(parameters).get(_CLI_FILTER_PATH, "")
+                if kind == "cli_filter" and elsewhere.startswith("/"):
+                    path, hosts = elsewhere, (*_EVERYWHERE, "slurm_login")
+                found.append(Needed(f"slurm_conf.{name}", path, (path,), hosts))
     for index, line in enumerate(plugstack if isinstance(plugstack, (list, tuple)) else []):
         words = tuple(plugstack_words(line))
         if len(words) > 1 and words[0].lower() == "required":

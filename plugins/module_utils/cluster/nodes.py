@@ -11,10 +11,16 @@ import typing as t
 from ..slurm.conf.pairs import text_of, written
 from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
 from . import topology_parts
+from .declared import as_declared, before_it_exists, gpu_resources
 from .inputs import Inputs, name_of, node_address, short_name
 
 if t.TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from .machines import Findings
+
+#: A node of which nobody has seen the machine is less than declared in all that defines it.
+_UNSEEN = ("cpus", "memory", "gpus")
 
 
 def gpu_type(model: str) -> str:
@@ -98,17 +104,29 @@ def real_memory(memory_mb: int, percent: int) -> int:
     return memory // step * step
 
 
-def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
-    """Return the definition of one host that was seen in this run."""
-    settings, facts = inputs["settings"], inputs["facts"][host]
+def _define_node(inputs: Inputs, host: str, client: bool, found: Findings) -> dict[str, t.Any]:
+    """Return the definition of one host: as it was seen in this run, and as declared in what it has less of."""
+    settings, facts = inputs["settings"], inputs["facts"].get(host) or {}
     host_vars = inputs["host_vars"].get(host, {})
     declared = host_vars.get("slurm_node") or {}
     name = name_of(inputs, host)
+    resources = declared.get("gres")
+    recorded = (inputs["record"].get("nodes") or {}).get(name) or {}
+    by_type, less = found.declared.get(host), _less(host, facts, found)
+    if by_type is not None and less and not client:
+        if "gpus" in less and resources is None and by_type.kind and by_type.kind.gpus:
+            model = gpu_type(by_type.kind.gpus.model)
+            resources = gpu_resources(by_type, recorded, model, host not in found.later)
+        facts = as_declared(
+            by_type, facts, recorded, less, float(settings["slurm_hardware_tolerance"])
+        )
     memory = declared.get("memory_mb")
     if memory is None:
         memory = real_memory(
             int(facts.get("memory_mb") or 1), int(settings["slurm_memory_percent"])
         )
+        if "memory" in less:
+            memory = max(memory, int(recorded.get("memory_mb") or 0))
     cgroup = facts.get("cgroup") or {}
     return {
         "name": name,
@@ -119,7 +137,7 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
         **_topology(declared, facts),
         "real_cpus": int(facts.get("cpus") or 1),
         "memory_mb": max(1, int(memory)),
-        "gres": [] if client else _gres(declared.get("gres"), facts),
+        "gres": [] if client else _gres(resources, facts),
         "features": [str(feature) for feature in declared.get("features") or []],
         "weight": declared.get("weight"),
         "options": {
@@ -139,8 +157,15 @@ def _define_node(inputs: Inputs, host: str, client: bool) -> dict[str, t.Any]:
     }
 
 
+def _less(host: str, facts: Mapping[str, t.Any], found: Findings) -> Collection[str]:
+    """Return the checks in which the machine of a host is less than declared."""
+    if not facts:
+        return _UNSEEN
+    return {*found.less.get(host, ()), *(("gpus",) if host in found.later else ())}
+
+
 def merge_nodes(
-    inputs: Inputs, clients: Sequence[str], messages: list[str]
+    inputs: Inputs, clients: Sequence[str], messages: list[str], found: Findings
 ) -> tuple[list[dict[str, t.Any]], list[str]]:
     """Merge the record with the nodes that this run saw. Returns (nodes in order, names that are new)."""
     recorded = inputs["record"].get("nodes") or {}
@@ -161,7 +186,12 @@ def merge_nodes(
     by_host = {node.get("host"): name for name, node in nodes.items()}
     in_run = set(inputs["hosts_in_run"])
     for host in [*compute, *clients]:
-        if host not in inputs["facts"]:
+        early = host in in_run and host not in by_host
+        early = early and before_it_exists(inputs, host, found.declared.get(host))
+        if host not in inputs["facts"] and early:
+            by_type = found.declared[host].name
+            messages.append(f"{host} did not answer: it is defined by its machine type {by_type}")
+        elif host not in inputs["facts"]:
             if host in in_run:
                 messages.append(
                     f"{host} did not answer: "
@@ -172,7 +202,10 @@ def merge_nodes(
                     )
                 )
             continue
-        node = _define_node(inputs, host, host in client_set)
+        if host not in client_set and "machine_type" in found.less.get(host, ()):
+            # Nobody knows what it should be: nothing is defined by what it happens to show.
+            continue
+        node = _define_node(inputs, host, host in client_set, found)
         if node["name"] in inputs["remove"]:
             continue
         old = by_host.get(host)
@@ -191,6 +224,9 @@ def merge_nodes(
                 member_of.setdefault(member, []).append(group)
     for node in nodes.values():
         node["listed"] = node.get("host") in listed
+        if node.get("host") in inputs["host_vars"] or "declared" not in node:
+            kind = found.declared.get(str(node.get("host")))
+            node["declared"] = kind.to_json() if kind and not node["client"] else {}
         if node["listed"]:  # the inventory may have moved a host that this run did not visit
             node["groups"] = sorted(member_of.get(node["host"], node.get("groups") or []))
     ordered = [nodes[name] for name in sorted(nodes, key=natural_key)]

@@ -42,6 +42,10 @@ class Model(t.TypedDict):
     reconfigure_adds_nodes: bool
     cgroup: dict[str, t.Any]
     nodes: list[dict[str, t.Any]]
+    kept_out: list[dict[str, t.Any]]
+    drains: list[dict[str, t.Any]]
+    as_declared: list[str]
+    results: list[dict[str, t.Any]]
     unlisted: list[str]
     new_nodes: list[str]
     removed_nodes: list[str]

@@ -79,6 +79,18 @@ def image_of_cluster(shared: str, name: str) -> Image | None:
     return None
 
 
+def _behind(place: Store, name: str) -> str:
+    return os.path.normpath(os.path.join(place.path, os.readlink(place.link(name))))
+
+
+def hides_image_of_cluster(config: t.Mapping[str, str], name: str, found: str) -> bool:
+    """Return whether what `lookup` found is the user's own image, and the cluster has another of that name."""
+    own, shared = user_store(config["store"]), Store(config["store"])
+    with contextlib.suppress(OSError):
+        return _behind(own, name) == found != _behind(shared, name)
+    return False
+
+
 def lookup(config: t.Mapping[str, str], name: str) -> str:
     """Return the image that a name means on this node: the user's own, the staged, the shared one.
 
@@ -95,8 +107,7 @@ def lookup(config: t.Mapping[str, str], name: str) -> str:
     found: dict[Store, str] = {}
     for place in places:
         with contextlib.suppress(OSError):
-            link = os.readlink(place.link(name))
-            found[place] = os.path.normpath(os.path.join(place.path, link))
+            found[place] = _behind(place, name)
     if not found:
         raise _unknown(name, places)
     chosen = found.get(own) or found.get(shared) or found[staged]

@@ -48,7 +48,8 @@ class MachineType:
     """The hardware of a machine type. None: missing or unknown.
 
     architecture: as `uname -m` has it. memory_mib: as it is sold, in MiB. nvlink_links and
-    pcie_width: of each GPU. efa_interfaces: at most. network_layers: length of what EC2 answers
+    pcie_width: of each GPU. efa_interfaces: at most. infiniband_ports: of its compute fabric.
+    network_layers: length of what EC2 answers
     for its place in the network. unverified: fields that no source confirms, such as
     `pcie_width` or `gpus.memory_mib`; a check may warn because of one, and not fail.
     """
@@ -64,6 +65,7 @@ class MachineType:
     nvlink_links: int | None = None
     pcie_width: int | None = None
     efa_interfaces: int = 0
+    infiniband_ports: int = 0
     nvme: Nvme | None = None
     network_layers: int | None = None
     source: str = ""
@@ -87,7 +89,7 @@ def _number(text: str) -> int | None:
 
 def _line(text: str, kind: str) -> MachineType:
     name, arch, cpus, cores, threads, memory, devices, *rest = text.split()
-    links, width, efa, disks, layers, source, unverified = rest
+    links, width, efa, fabric, disks, layers, source, unverified = rest
     found = _DEVICES.fullmatch(devices)
     if not found:
         raise MachineTypeError(f"machine_types_data.py: {text}")
@@ -105,6 +107,7 @@ def _line(text: str, kind: str) -> MachineType:
         nvlink_links=_number(links),
         pcie_width=_number(width),
         efa_interfaces=int(efa),
+        infiniband_ports=int(fabric),
         nvme=nvme,
         network_layers=_number(layers),
         source=SOURCES[source],
@@ -145,7 +148,8 @@ def from_api(item: t.Mapping[str, t.Any]) -> MachineType:
     ours = ("nvlink_links", "pcie_width", "network_layers") if known else ()
     return MachineType(
         name=name,
-        architecture="aarch64" if archs[0].startswith("arm64") else archs[0],
+        # Some have i386 beside x86_64, and a Mac's name ends with _mac.
+        architecture="aarch64" if archs[0].startswith("arm64") else "x86_64",
         vcpus=cpus["DefaultVCpus"],
         cores=cpus.get("DefaultCores") or cpus["DefaultVCpus"] // threads,
         threads_per_core=threads,
@@ -173,7 +177,7 @@ def _devices(listed: t.Sequence[t.Mapping[str, t.Any]] | None) -> Devices | None
 # -- a site's own lines ----------------------------------------------------------------------------
 _NUMBERS = {
     "vcpus": 1, "cores": 1, "threads_per_core": 1, "memory_mib": 1, "nvlink_links": 0, "pcie_width": 1,
-    "efa_interfaces": 0, "network_layers": 1,
+    "efa_interfaces": 0, "infiniband_ports": 0, "network_layers": 1,
 }  # fmt: skip
 _PARTS: dict[str, tuple[type, dict[str, t.Any]]] = {
     "gpus": (Devices, {"model": str, "count": 1, "memory_mib": 1}),
@@ -229,6 +233,15 @@ def site_types(given: object, where: str = "machine_types") -> dict[str, Machine
     if faults:
         raise MachineTypeError("\n".join(faults))
     return made
+
+
+def row_of(kind: MachineType) -> Json:
+    """Return a type as a row that site_types reads; without fields that are not known."""
+    row = {name: value for name, value in kind.to_json().items() if value is not None}
+    for part in ("gpus", "neuron"):
+        if part in row:
+            row[part]["memory_mib"] = max(1, row[part]["memory_mib"])
+    return {name: value for name, value in row.items() if name not in ("name", "unverified")}
 
 
 def _shallow(base: MachineType) -> Json:

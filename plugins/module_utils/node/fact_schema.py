@@ -169,7 +169,20 @@ FACTS: dict[str, Judge] = {
             }
         )
     ),
+    "nvlink": list_of(number(0, 256), 256),
     "efa": list_of(_filled, 256),
+    "infiniband": list_of(
+        record(
+            {
+                "device": _filled,
+                "port": number(0, 256),
+                "active": flag,
+                "rate_gbps": number(0, 2**20),
+            }
+        ),
+        256,
+    ),
+    "on_bus": record({"gpus": number(0, 4096), "efa": number(0, 4096)}),
     "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
     "cgroup": record(
         {"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}

@@ -26,14 +26,19 @@ from .machine import (
     efa_devices,
     gpu_devices,
     gpu_minors,
+    infiniband_ports,
     memory_mb,
     nvme_disks,
+    on_bus,
     os_release,
     parse_nvidia_smi,
+    parse_nvlink,
     read,
     virtualization,
 )
 from .network import Probes, default_interface, interface_addresses, listeners, nics
+from .places import slurm_places
+from .unit_properties import parse_show
 
 SERVICES = (
     "slurmctld",
@@ -114,19 +119,6 @@ def parse_rpm_query(text: str) -> str:
 def upstream_version(version: str) -> str:
     """Version without epoch and packaging: "1:24.11.5-4" -> "24.11.5"."""
     return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
-
-
-def parse_show(text: str) -> list[dict[str, str]]:
-    """Properties of each unit, in the order in which systemctl show was asked for them."""
-    units = []
-    for block in text.strip("\n").split("\n\n") if text.strip() else ():
-        properties = {}
-        for line in block.splitlines():
-            key, equals, value = line.partition("=")
-            if equals:
-                properties[key] = value
-        units.append(properties)
-    return units
 
 
 def service_states(text: str, names: tuple[str, ...] = SERVICES) -> dict[str, str]:
@@ -327,6 +319,7 @@ def gather(
     commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    commands.start("nvlink", ["nvidia-smi", "nvlink", "--status"])
     start_version_query(commands, release["like"], places)
     start_container_query(commands, release["like"])
     commands.start("sudoers", logins.SUDOERS)
@@ -352,6 +345,8 @@ def gather(
         "tmp_disk_mb": tmp.f_blocks * tmp.f_frsize // 2**20,
         "nics": nics(root, pairs),
         "efa": efa_devices(root),
+        "infiniband": infiniband_ports(root),
+        "on_bus": on_bus(root),
         "nvme": nvme_disks(root),
         "cgroup": cgroup(root),
         **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids, gids or []),
@@ -385,5 +380,6 @@ def gather(
     facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))
     facts["services"] = service_states(commands.output("services"))
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
+    facts["nvlink"] = parse_nvlink(commands.output("nvlink"))
     facts["reach"] = probes.collect()
     return facts

@@ -201,6 +201,51 @@ def efa_devices(root: str = "/") -> list[str]:
     )
 
 
+#: PCI identifiers of the kernel's drivers: NVIDIA, whose GPUs are display or 3D controllers, and Amazon's EFA devices.
+NVIDIA, GPU_CLASSES = "0x10de", ("0x0300", "0x0302")
+AMAZON, EFA_IDS = "0x1d0f", re.compile(r"0xefa[0-9a-f]")
+
+
+def on_bus(root: str = "/") -> dict[str, int]:
+    """NVIDIA GPUs and EFA devices on the PCI bus, which need no driver to be seen there."""
+    gpus = efa = 0
+    for path in glob.glob(os.path.join(root, "sys/bus/pci/devices/*")):
+        vendor = read(os.path.join(path, "vendor"))
+        if vendor == NVIDIA:
+            gpus += read(os.path.join(path, "class")).startswith(GPU_CLASSES)
+        elif vendor == AMAZON:
+            efa += bool(EFA_IDS.fullmatch(read(os.path.join(path, "device"))))
+    return {"gpus": gpus, "efa": efa}
+
+
+def parse_nvlink(text: str) -> list[int]:
+    """Links of each GPU that are up, from `nvidia-smi nvlink --status`; empty without an answer."""
+    links: list[int] = []
+    for line in text.splitlines():
+        if re.match(r"GPU \d+:", line):
+            links.append(0)
+        elif links and re.match(r"\s+Link \d+: [\d.]+ GB/s", line):
+            links[-1] += 1
+    return links
+
+
+def infiniband_ports(root: str = "/") -> list[dict[str, object]]:
+    """Ports of InfiniBand; those of Ethernet and EFA are left out. rate_gbps is 0 where it is unknown."""
+    ports = []
+    for path in sorted(glob.glob(os.path.join(root, "sys/class/infiniband/*/ports/*"))):
+        if read(os.path.join(path, "link_layer")) == "InfiniBand":
+            parts = path.split(os.sep)
+            ports.append(
+                {
+                    "device": parts[-3],
+                    "port": int(parts[-1]) if parts[-1].isdigit() else 0,
+                    "active": "ACTIVE" in read(os.path.join(path, "state")),
+                    "rate_gbps": read_int(os.path.join(path, "rate")),
+                }
+            )
+    return ports
+
+
 def nvme_disks(root: str = "/") -> list[dict[str, object]]:
     """NVMe namespaces with size in GB (10^9 bytes) and model."""
     disks = []

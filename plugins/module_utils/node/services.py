@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from . import keyed
 from .terminal import PrintableError
 
 STAMPS = "/var/lib/trainwright/stamps"
+UNIT_FILES = "/etc/systemd/system"
 PROPERTIES = (
     "LoadState",
     "ActiveState",
@@ -25,6 +27,8 @@ PROPERTIES = (
     "ExecMainStartTimestampMonotonic",
     "ActiveEnterTimestampMonotonic",
     "LoadError",
+    "FragmentPath",
+    "DropInPaths",
 )
 RUNNING = ("active", "reloading")
 # States that `systemctl enable` changes; static, indirect, generated and alias units cannot be enabled.
@@ -46,7 +50,7 @@ class Action:
     """One thing to do to a unit, and why."""
 
     unit: str
-    action: str  # enable, disable, start, stop, restart, reload
+    action: str  # mask, enable, disable, start, stop, restart, reload
     why: str
 
     def as_dict(self) -> dict[str, str]:
@@ -99,6 +103,26 @@ def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
     )
 
 
+def unread_files(unit: str, properties: dict[str, str], directory: str = UNIT_FILES) -> bool:
+    """Whether the administrator's files of a unit are not those that systemd has read.
+
+    systemd itself looks for changed files (NeedDaemonReload), but for a new one only in directories that it knows from
+    its last reload. To reload each time would be simpler, and costs more than the rest of a call that changes nothing.
+    """
+    if properties.get("NeedDaemonReload") == "yes":
+        return True
+    read = properties.get("DropInPaths", "").split()
+    extra = glob.glob(os.path.join(glob.escape(os.path.join(directory, unit + ".d")), "*.conf"))
+    own = os.path.join(directory, unit)
+    fragment = properties.get("FragmentPath") or own
+    return (
+        any(path not in read for path in extra)
+        or not all(map(os.path.exists, read))
+        # A link to another place, or to /dev/null where the unit is masked, is the file itself.
+        or (os.path.lexists(own) and os.path.realpath(own) != os.path.realpath(fragment))
+    )
+
+
 def newer_paths(paths: list[str], started: float) -> list[str]:
     """Those of the paths that changed after the service started; missing ones did not."""
     newer = []
@@ -116,6 +140,8 @@ def decide(spec: dict, state: State) -> list[Action]:
     unit = full_name(spec["name"])
     wanted, actions = spec["state"], []
     absent = state.load == "not-found"
+    if spec.get("masked") and state.load != "masked":
+        actions.append(Action(unit, "mask", "is %s" % state.load))
     if spec["enabled"] and (absent or state.file in CAN_ENABLE):
         actions.append(Action(unit, "enable", "is %s" % (state.file or "not installed")))
     elif spec["enabled"] is False and state.file in IS_ENABLED:
@@ -268,6 +294,7 @@ class Services:
 
     def load(self) -> None:
         """Read the state of all units by one call of systemctl."""
+        self.needs_reload = False
         units = [full_name(spec["name"]) for spec in self.specs]
         if not units:
             return
@@ -284,7 +311,13 @@ class Services:
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
             self.states[unit] = state
-            self.needs_reload |= properties.get("NeedDaemonReload") == "yes"
+            self.needs_reload |= unread_files(unit, properties)
+
+    @property
+    def lacks_units(self) -> bool:
+        """Whether systemd does not know a unit that is wanted."""
+        wanted = (spec for spec in self.specs if spec["enabled"] or spec["state"] == "started")
+        return any(self.states[full_name(spec["name"])].load == "not-found" for spec in wanted)
 
     def plan(self, check: bool) -> list[Action]:
         """All actions, units in the order given; refuses before the first is done."""
@@ -302,7 +335,7 @@ class Services:
 
     def apply(self, actions: list[Action]) -> None:
         """Do the actions: switches of all units first, then each unit in turn until it is ready."""
-        for verb in ("enable", "disable"):
+        for verb in ("mask", "enable", "disable"):
             units = [action.unit for action in actions if action.action == verb]
             if units:
                 done = run(["systemctl", verb, *units])

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ...hardware.machine_types import MachineTypeError
 from ...slurm.hostlist import HostlistError, fold, read
 from .. import topology
 from ..inputs import CLUSTER, Problem, cluster_version, compute_names, label_of, parse_version
+from ..machines import findings
 from ..nodes import merge_nodes, places
 
 if t.TYPE_CHECKING:
@@ -58,7 +60,11 @@ def network(inputs: Inputs) -> Iterator[Problem]:
                     f"there is no compute node {fold(unknown)}",
                     f"name nodes of {fold(known)}",
                 )
-    nodes, _new = merge_nodes(inputs, [], [])
+    try:
+        found = findings(inputs)
+    except MachineTypeError:
+        return  # reported by machines.py
+    nodes, _new = merge_nodes(inputs, [], [], found)
     try:
         topology.design(spec, places(nodes), version)
     except topology.TopologyError as error:

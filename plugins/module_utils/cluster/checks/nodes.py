@@ -11,6 +11,7 @@ import typing as t
 from ...slurm.hostlist import HostlistError, expand, fold
 from ..choices import cgroup_fault
 from ..inputs import Problem, cluster_version, declared_nodes, is_true, parse_version, seen
+from ..machines import short_hosts
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ if t.TYPE_CHECKING:
 
 def nodes(inputs: Inputs) -> Iterator[Problem]:
     """slurm_node agrees with itself and with the machine."""
+    short = short_hosts(inputs)
     for host, declared in declared_nodes(inputs):
         facts = inputs["facts"].get(host)
         for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
@@ -38,6 +40,7 @@ def nodes(inputs: Inputs) -> Iterator[Problem]:
                 )
         if (
             facts
+            and "memory" not in short.get(host, ())
             and declared.get("memory_mb")
             and int(declared["memory_mb"]) > int(facts["memory_mb"])
         ):
@@ -107,8 +110,10 @@ def _gres_words(host: str, label: str, item: Mapping[str, t.Any]) -> Iterator[Pr
 def generic_resources(inputs: Inputs) -> Iterator[Problem]:
     """The machine has the declared GPUs, and their number is that of their files."""
     later = is_true(inputs["settings"]["slurm_allow_missing_gpus"])
+    short = short_hosts(inputs)
     for host, declared in declared_nodes(inputs):
-        facts = inputs["facts"].get(host)
+        # A machine that has fewer than its type is kept out, and the others continue.
+        facts = None if "gpus" in short.get(host, ()) else inputs["facts"].get(host)
         found = [str(gpu["device"]) for gpu in (facts or {}).get("gpus") or []]
         total = 0
         for index, item in enumerate(declared.get("gres") or []):

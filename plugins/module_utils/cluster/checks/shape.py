@@ -135,7 +135,7 @@ def variables(inputs: Inputs) -> Iterator[Problem]:
 
 def host_variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the variables that each host has for itself."""
-    known = {name: inputs["arguments"][name] for name in HOST_VARIABLES[:-1]}
+    known = {name: inputs["arguments"][name] for name in HOST_VARIABLES}
     for host in inputs["hosts_in_run"]:
         declared = inputs["host_vars"].get(host) or {}
         for name, option in known.items():

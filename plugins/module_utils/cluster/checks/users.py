@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import typing as t
 
@@ -269,6 +270,20 @@ def login_lists(inputs: Inputs) -> Iterator[Problem]:
                 yield Problem(CLUSTER, f"{variable}[{index}]", what, remedy)
 
 
+def login_networks(inputs: Inputs) -> Iterator[Problem]:
+    """Each entry of login_access_from is an address or a network."""
+    for index, text in enumerate(inputs["settings"].get("login_access_from") or []):
+        try:
+            ipaddress.ip_network(str(text))
+        except ValueError as error:
+            yield Problem(
+                CLUSTER,
+                f"login_access_from[{index}]",
+                f"is not an address or a network ({error})",
+                "write an address such as 203.0.113.7, or a network such as 203.0.113.0/24",
+            )
+
+
 def own_login(inputs: Inputs) -> Iterator[Problem]:
     """The user who logs in for this run may do so again after it."""
     settings = inputs["settings"]
@@ -287,7 +302,9 @@ def own_login(inputs: Inputs) -> Iterator[Problem]:
         login, sudoers = facts.get("login") or {}, facts.get("sudoers") or {}
         if host in compute:
             role = "pam_slurm_adopt"
-        elif host in open_to_all or is_true(settings.get("login_access_open")):
+        elif not settings.get("login_access_from") and (
+            host in open_to_all or is_true(settings.get("login_access_open"))
+        ):
             continue
         else:
             role = "login_access"
@@ -309,5 +326,6 @@ CHECKS: tuple[Check, ...] = (
     ids_on_hosts,
     munge_ids,
     login_lists,
+    login_networks,
     own_login,
 )

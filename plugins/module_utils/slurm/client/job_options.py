@@ -11,6 +11,9 @@ import os
 import pwd
 import typing as t
 
+from ...node.acting import regular
+from ...node.path_owner import owner_of, rights_of
+from ...node.safe_path import UnsafePathError
 from .. import values
 from ..batch import submission
 from ..errors import SlurmError
@@ -100,14 +103,21 @@ def _text(name: str, option: str, value: t.Any) -> str:
 
 
 def script_of(params: t.Mapping[str, t.Any], workdir: str) -> str:
-    """Return the script; a content without #! is for /bin/sh, as for sbatch --wrap."""
+    """Return the script; a content without #! is for /bin/sh, as for sbatch --wrap.
+
+    Root reads a file with the rights of the user who controls its path, or a link there would name any file.
+    Raises SlurmError: invalid.
+    """
     content = params["content"]
     if content is not None:
         return content if content.startswith("#!") else "#!/bin/sh\n" + content
     path = os.path.join(workdir, os.path.expanduser(params["script"]))
     try:
-        with open(path, encoding="utf-8") as file:
+        user = owner_of([path], "run the task as the user of the job, with become_user")
+        with rights_of(user), open(path, encoding="utf-8", opener=regular) as file:
             return file.read()
+    except UnsafePathError as error:
+        raise SlurmError("invalid", str(error)) from None
     except UnicodeDecodeError:
         raise SlurmError(
             "invalid", f"{path}: is not text in UTF-8 -> is it the batch script?"

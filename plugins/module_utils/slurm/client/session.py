@@ -16,7 +16,6 @@ from ...node.terminal import printable
 from ..errors import SlurmError
 from . import capabilities
 from .cli import Cli
-from .rest import Rest
 from .transport import Transport
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.3, 3.0
@@ -77,9 +76,13 @@ class Session:
 
     def _transport(self, name: str) -> Transport:
         if name not in self._open:
-            makers: dict[str, t.Callable[..., Transport]]
-            makers = {"cli": Cli.from_params, "rest": Rest.from_params}
-            self._open[name] = self.call(makers[name], self.params)
+            make: t.Callable[..., Transport] = Cli.from_params
+            if name == "rest":
+                # Compiling it takes longer than a command of Slurm, on each host that does not use it.
+                from .rest import Rest
+
+                make = Rest.from_params
+            self._open[name] = self.call(make, self.params)
         return self._open[name]
 
     def call(self, function: t.Callable[..., _Result], *given: t.Any) -> _Result:

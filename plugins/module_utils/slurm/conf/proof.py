@@ -67,8 +67,13 @@ class Settings:
     #: seconds until each slurmd has taken the configuration; until a job starts; until it ends
     taken: float = 15.0
     start: float = 15.0
-    end: float = 45.0
+    end: float = 120.0
     at_once: int = 64
+
+    @property
+    def minutes(self) -> int:
+        """Time limit of the job, so that it is the proof that ends it."""
+        return int(self.end // 60) + 1
 
 
 @dataclass
@@ -254,9 +259,14 @@ class Slurm:
         """Make the partition of the jobs; return scontrol's words when that failed."""
         rc, out = self.run("scontrol", "show", "partition")
         tiers = [int(tier) for tier in re.findall(r"PriorityTier=(\d+)", out)] if rc == 0 else []
-        options = [f"Nodes={','.join(nodes)}", "Hidden=YES", "RootOnly=YES", "MaxTime=2"]
+        options = [f"Nodes={','.join(nodes)}", "Hidden=YES", "RootOnly=YES"]
         # Not above any other, so that none of its jobs takes the place of one that runs.
-        options += ["State=UP", f"PriorityTier={min(tiers, default=1)}", "PreemptMode=OFF"]
+        options += [
+            f"MaxTime={self.settings.minutes + 1}",
+            "State=UP",
+            f"PriorityTier={min(tiers, default=1)}",
+            "PreemptMode=OFF",
+        ]
         self.remove_partition()
         rc, out = self.run("scontrol", "create", f"PartitionName={PARTITION}", *options)
         return out.strip() if rc else ""
@@ -322,7 +332,7 @@ class Steps:
 
     def _submit(self, node: str, scratch: str) -> str:
         _name, number = self.slurm.user()
-        options = f"--parsable -p {PARTITION} -J proof -n1 -c1 --mem=128 -t1 --no-requeue -D /"
+        options = f"--parsable -p {PARTITION} -J proof -n1 -c1 --mem=128 -t{self.settings.minutes} --no-requeue -D /"
         options += " -o /dev/null -e /dev/null --propagate=NONE --export=ALL --priority=4294967293"
         words = [*options.split(), "-w", node]
         if "associations" in self.slurm.config.get("AccountingStorageEnforce", ""):

@@ -54,7 +54,7 @@ def in_release(table: str, version: str) -> list[str]:
     return words
 
 
-def _newer(version: str) -> bool:
+def is_newer(version: str) -> bool:
     """Tell whether a Slurm is newer than the tables, and may have words and plugins that they lack."""
     return version_key(version) > version_key(parameters.VERSIONS[-1])
 
@@ -155,7 +155,7 @@ def fault(file: str, name: str, text: str, version: str) -> Fault | None:
     key = name.lower()
     if file == "PartitionName" and key in {item.lower() for item in data.TEXT_IN_PARTITIONS}:
         return None
-    if (file, key) in _CHOICES and not _newer(version):
+    if (file, key) in _CHOICES and not is_newer(version):
         return _choice(file, key, text, version)
     if file == "slurmdbd.conf":
         return _in_slurmdbd(key, text)
@@ -197,7 +197,7 @@ def unknown_plugins(name: str, text: str, version: str) -> Iterator[tuple[str, s
     """
     kind, several = plugin_of(name) or ("", False)
     known = in_release(data.PLUGINS[kind], version)
-    if _newer(version):
+    if is_newer(version):
         return
     for word in filter(None, (part.strip() for part in (text.split(",") if several else [text]))):
         given, _slash, plugin = word.rpartition("/")

@@ -85,6 +85,16 @@ TRES_WEIGHTS = "PriorityWeightTRES TRESBillingWeights TRESWeights"
 TEXT_IN_PARTITIONS = ("OverTimeLimit", "SuspendTime")
 
 _LOG = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5 0 1 2 3 4 5 6 7 8 9"
+# debug_str2flags of read_config.c, which refuses other words.
+_DEBUG = (
+    "Accrue Agent AuditRPCs:24.05- AuditTLS:25.05- Backfill BackfillMap BurstBuffer Cgroup ConMgr:24.11- CPU_Bind"
+    " CpuFrequency Data DB_Archive DB_Assoc DB_Event DB_Job DB_QOS DB_Query DB_Reservation DB_Resource DB_Step DB_TRES"
+    " DB_Usage DB_WCKey DBD_Agent:24.05- Dependency Elasticsearch Energy ExtSensors:-23.11 Federation FrontEnd:-24.11"
+    " Gang GLOB_SILENCE:23.11- Gres Hetjob Interconnect JAG JobAccountGather JobComp:23.02- JobContainer License"
+    " Metrics:25.11- MPI Namespace:25.11- Net NetRaw Network NetworkRaw NO_CONF_HASH NodeFeatures Power PowerSave"
+    " Priority Profile Protocol Reservation Route Sack:23.11- Script SelectType Steps Switch Task thread:26.05-"
+    " threads:26.05- TimeCray:-23.11 TLS:24.05- TraceJobs Trigger Triggers WorkQ WorkQueue"
+)
 _CONSUMABLE = "CR_Core CR_Core_Memory CR_Socket CR_Socket_Memory"
 _TIME_FORMATS = "iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339:23.02- clock short thread_id format_stderr:23.11-"
 _LIMITS = "ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK"
@@ -121,6 +131,7 @@ CHOICES: dict[tuple[str, str], tuple[str, str]] = {
         "job_comment job_env job_script job_extra:23.02- no_stdio:24.05-",
         "words",
     ),
+    ("slurm.conf", "DebugFlags"): (_DEBUG, "words"),
     ("slurm.conf", "HealthCheckNodeState"): (
         "ALLOC ANY CYCLE IDLE MIXED NONDRAINED_IDLE:23.02- START_ONLY:25.11-",
         "words",
@@ -134,6 +145,7 @@ CHOICES: dict[tuple[str, str], tuple[str, str]] = {
     ("slurm.conf", "PrivateData"): (_PRIVATE, "words"),
     ("slurm.conf", "PropagateResourceLimits"): (_LIMITS, "words"),
     ("slurm.conf", "PropagateResourceLimitsExcept"): (_LIMITS, "words"),
+    ("slurmdbd.conf", "DebugFlags"): (_DEBUG, "words"),
     ("slurmdbd.conf", "DebugLevel"): (_LOG, "word"),
     ("slurmdbd.conf", "DebugLevelSyslog"): (_LOG, "word"),
     ("slurmdbd.conf", "LogTimeFormat"): (_TIME_FORMATS, "words"),

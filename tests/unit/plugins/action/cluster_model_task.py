@@ -93,6 +93,8 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
         manager._options_vars = {**manager._options_vars, "ansible_limit": given["limit"]}
     HostVars(inventory, manager, loader)
     for host, facts in given["facts"].items():
+        # As the strategy keeps what a task registers, and what any module returns as facts.
+        manager.set_nonpersistent_facts(host, {"slurm_facts": {"node": facts}})
         manager.set_host_facts(host, {"trainwright_node": facts, **given["returned"].get(host, {})})
 
     path = str(ROOT / "playbooks" / "preflight.yml")

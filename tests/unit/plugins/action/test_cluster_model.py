@@ -63,8 +63,6 @@ LIES = {
     "setting": ({"slurm_conf": {"Prolog": "/shared/data/evil"}}, "slurm_conf is among them"),
     "of-the-host": ({"slurm_node": {"name": "mirror"}}, "slurm_node is among them"),
     "of-another-role": ({"slurm_auth_secrets_directory": "/shared/x"}, "slurm_auth_secrets_directory"),
-    "another-answer": ({"trainwright_node": {"gpus": [{"device": "/etc/x\nNodeName=c2"}]}}, r"gpus[0].device"),
-    "no-list": ({"trainwright_node": {"ssh_host_key": ["a", "b"]}}, "ssh_host_key"),
 }  # fmt: skip
 
 
@@ -80,6 +78,17 @@ def test_facts_that_no_honest_host_has_end_the_run_by_its_name(
     heading, line = done["msg"].splitlines()
     assert heading == "1 problem found before anything was changed:"
     assert line.startswith("c2: facts: ") and what in line and " -> " in line
+
+
+def test_a_later_answer_does_not_change_the_model(process: Process, tmp_path: Path) -> None:
+    """Whatever module it is of: it replaces ansible_facts, and not what node_facts judged."""
+    models = []
+    lie = {"trainwright_node": {"gpus": [{"device": "/etc/x\nNodeName=c2"}], "ssh_host_key": "x"}}
+    for number, returned in enumerate(({}, {"c2": {**lie, "slurm_facts": {"node": lie}}})):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        models.append(play(process, Case("lie", "", "", "", ""), directory, returned=returned))
+    assert not models[0]["failed"] and models[0] == models[1]
 
 
 def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) -> None:

@@ -75,9 +75,10 @@ def test_an_honest_answer_is_believed_and_has_the_clock(monkeypatch: pytest.Monk
     answer["ansible_facts"]["discovered_interpreter_python"] = "/usr/bin/python3"
     _asked, result = run(monkeypatch, answer)
     assert not result.get("failed"), result
-    assert set(result) == {"changed", "ansible_facts"} and result["changed"] is False
+    assert set(result) == {"changed", "ansible_facts", "node"} and result["changed"] is False
     assert set(result["ansible_facts"]) == {"trainwright_node", "discovered_interpreter_python"}
-    node = result["ansible_facts"]["trainwright_node"]
+    node = result["node"]
+    assert node == result["ansible_facts"]["trainwright_node"]
     assert node["ssh_host_key"] == KEY and set(fact_schema.ADDED) < set(node)
 
 
@@ -119,5 +120,6 @@ def test_a_module_that_fails_does_not_reach_the_terminal_or_the_facts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failed = {"failed": True, "msg": "\x1b]0;x\x07no", "ansible_facts": {"slurm_conf": {}}, "rc": 1}
+    failed["node"] = {"os": {"like": "rhel"}}
     _asked, result = run(monkeypatch, failed)
     assert result == {"failed": True, "msg": "\\x1b]0;x\\x07no", "rc": 1}

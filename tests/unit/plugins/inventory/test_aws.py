@@ -506,6 +506,9 @@ def test_where_hardware_comes_from(
     calls = [call.params["InstanceTypes"] for call in aws.calls if "Types" in call.operation]
     assert calls == asked
     assert found.vars("gpu-2").get("ec2_gpu_model") == model
+    assert ("p9.48xlarge" in found.data.groups["all"].vars.get("ec2_machine_types", {})) is bool(
+        model
+    )
     assert found.vars("gpu-1")["ec2_gpu_model"] == ("R300" if source == "api" else "H100")
 
 
@@ -514,6 +517,14 @@ def test_a_site_s_own_type(aws: Aws, parse: Parse) -> None:
     gpus = {"model": "H100", "count": 4, "memory_mib": 81920}
     found = parse(machine_types={"p5.48xlarge": {"gpus": gpus}})
     assert found.vars("gpu-1")["ec2_gpu_count"] == 4
+    # Preflight compares the machines with it.
+    row = found.data.groups["all"].vars["ec2_machine_types"]["p5.48xlarge"]
+    assert (row["gpus"]["count"], row["efa_interfaces"]) == (4, 32)
+
+
+def test_types_of_our_table_are_not_repeated_in_the_inventory(aws: Aws, parse: Parse) -> None:
+    have(aws, instance(1))
+    assert "ec2_machine_types" not in parse().data.groups["all"].vars
 
 
 # -- clusters that AWS keeps ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import State
 from ansible_collections.trainwright.slurm.plugins.modules import services
 
 STAMP = "5d" * 32
@@ -36,3 +37,50 @@ def test_a_stamp_is_neither_returned_nor_logged(
     assert answer["invocation"]["module_args"]["units"][0]["name"] == "slurmdbd"
     assert any("slurmdbd" in text for text in logged)
     assert STAMP not in json.dumps([answer, logged])
+
+
+@pytest.mark.parametrize(
+    ("asked", "unread", "lacks", "check", "reloads"),
+    [
+        (True, False, False, False, 0),
+        (True, True, False, False, 1),
+        (True, False, True, False, 1),
+        (True, True, True, True, 0),
+        (False, False, True, False, 0),
+        (False, True, False, False, 1),
+    ],
+)
+def test_systemd_reads_its_files_again_only_where_they_differ(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: bool,
+    unread: bool,
+    lacks: bool,
+    check: bool,
+    reloads: int,
+) -> None:
+    calls: list[str] = []
+
+    def load(self: services.Services) -> None:
+        calls.append("load")
+        self.needs_reload = unread and "daemon-reload" not in calls
+        missing = lacks and "daemon-reload" not in calls
+        load_state = "not-found" if missing else "loaded"
+        self.states = {"slurmd.service": State(load=load_state, active="active")}
+
+    monkeypatch.setattr(services.Services, "load", load)
+    monkeypatch.setattr(services.Services, "plan", lambda _self, _check: calls.append("plan") or [])
+    monkeypatch.setattr(
+        services.Services, "daemon_reload", lambda _self: calls.append("daemon-reload")
+    )
+    monkeypatch.setattr(services.Services, "_wait_ready", lambda *_given: None)
+    monkeypatch.setattr("ansible.module_utils.basic.has_journal", False)
+    given = {"units": [{"name": "slurmd", "state": "started"}], "daemon_reload": asked}
+    with (
+        patch_module_args({**given, "_ansible_check_mode": check}),
+        pytest.raises(SystemExit),
+    ):
+        services.main()
+    assert calls.count("daemon-reload") == reloads
+    # What is planned is planned with what systemd has read by then, if the caller asked for that.
+    if asked and reloads:
+        assert calls == ["load", "daemon-reload", "load", "plan"]

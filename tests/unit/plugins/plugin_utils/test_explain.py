@@ -16,6 +16,20 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import e
         ({"msg": "gpu07: no munge key -> run site.yml"}, "gpu07: no munge key", "run site.yml"),
         ({"msg": "bad", "remedy": "do better"}, "bad", "do better"),
         ({"msg": "two\n  lines"}, "two lines", ""),
+        (
+            {
+                "msg": "2 problems found before anything was changed:\nc1: a: no -> yes\nc2: b: no -> write x"
+            },
+            "2 problems found before anything was changed: c1: a: no -> yes; c2: b: no",
+            "write x",
+        ),
+        (
+            {"msg": "3 problems found:\n" + f"c1: a: {'x' * 150} -> y\n" * 3},
+            f"3 problems found: c1: a: {'x' * 150}",
+            "y; 2 more in the message above",
+        ),
+        ({"msg": "1 problem found:\nc1: a: no -> yes"}, "1 problem found: c1: a: no", "yes"),
+        ({"msg": "said:\n  a\n  b -> c"}, "said: a b", "c"),
         ({"censored": "hidden"}, "the task's result is hidden because it holds secrets", ""),
         (
             {"msg": "non-zero return code", "rc": 2, "stderr": "x\nsinfo: error: no controller"},

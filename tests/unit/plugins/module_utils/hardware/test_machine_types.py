@@ -20,6 +20,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine
     Nvme,
     find,
     from_api,
+    row_of,
     site_types,
     table,
 )
@@ -171,3 +172,13 @@ def test_all_faults_are_said_at_once() -> None:
     with pytest.raises(MachineTypeError) as caught:
         site_types({"a": {"vcpus": 0}, "b": {**OWN, "nvme": {}}})
     assert len(str(caught.value).splitlines()) >= 4
+
+
+def test_every_type_that_ec2_knows_can_be_a_row() -> None:
+    """The AWS inventory passes them to preflight."""
+    for name, item in recording().items():
+        kind = from_api(item)
+        again = site_types({name: row_of(kind)})[name]
+        for field in ("vcpus", "cores", "memory_mib", "efa_interfaces", "nvme", "source"):
+            assert getattr(again, field) == getattr(kind, field), name
+        assert (again.gpus is None) == (kind.gpus is None), name

@@ -246,3 +246,58 @@ def test_clock_offset_holds_the_true_one(true_offset):
     offset, error = clock_offset(100.0, 100.4 + true_offset, 100.9 + true_offset, 101.0)
     assert abs(offset - true_offset) <= error
     assert error == pytest.approx(0.25)
+
+
+def device(root, address, vendor, device_id, kind):
+    for name, value in (("vendor", vendor), ("device", device_id), ("class", kind)):
+        put(root, f"sys/bus/pci/devices/{address}/{name}", f"{value}\n")
+
+
+def test_devices_on_the_bus_are_seen_without_a_driver(tmp_path):
+    device(tmp_path, "0000:53:00.0", "0x10de", "0x2330", "0x030200")
+    device(tmp_path, "0000:64:00.0", "0x10de", "0x2330", "0x030200")
+    # An NVSwitch, an EFA interface, an ENA interface.
+    device(tmp_path, "0000:75:00.0", "0x10de", "0x22a3", "0x068000")
+    device(tmp_path, "0000:86:00.0", "0x1d0f", "0xefa2", "0x020000")
+    device(tmp_path, "0000:87:00.0", "0x1d0f", "0xec20", "0x020000")
+    assert machine.on_bus(str(tmp_path)) == {"gpus": 2, "efa": 1}
+    assert machine.on_bus(str(tmp_path / "nowhere")) == {"gpus": 0, "efa": 0}
+
+
+def test_nvlink_counts_the_links_that_are_up():
+    text = (
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
+        "\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n"
+        "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n"
+        "\t Link 0: <inactive>\n\t Link 1: 26.562 GB/s\n"
+    )
+    assert machine.parse_nvlink(text) == [2, 1]
+    said = "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+    assert machine.parse_nvlink(said) == [] == machine.parse_nvlink("")
+
+
+def test_infiniband_ports_without_those_of_ethernet_and_efa(tmp_path):
+    for name, layer, state in (
+        ("mlx5_0", "InfiniBand", "4: ACTIVE"),
+        ("mlx5_1", "InfiniBand", "1: DOWN"),
+        ("mlx5_2", "Ethernet", "4: ACTIVE"),
+        ("rdmap16s27", "Unspecified", "4: ACTIVE"),
+    ):
+        port = f"sys/class/infiniband/{name}/ports/1"
+        put(tmp_path, f"{port}/link_layer", f"{layer}\n")
+        put(tmp_path, f"{port}/state", f"{state}\n")
+        put(tmp_path, f"{port}/rate", "400 Gb/sec (4X NDR)\n")
+    assert machine.infiniband_ports(str(tmp_path)) == [
+        {"device": "mlx5_0", "port": 1, "active": True, "rate_gbps": 400},
+        {"device": "mlx5_1", "port": 1, "active": False, "rate_gbps": 400},
+    ]
+
+
+@pytest.mark.parametrize("count", [32, 31, 0])
+def test_efa_devices_are_counted_by_their_driver(tmp_path, count):
+    (tmp_path / "sys/bus/pci/drivers/efa").mkdir(parents=True)
+    for index in range(count):
+        device_of = tmp_path / f"sys/class/infiniband/rdmap{index}s0/device"
+        device_of.mkdir(parents=True)
+        (device_of / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers/efa")
+    assert len(machine.efa_devices(str(tmp_path))) == count

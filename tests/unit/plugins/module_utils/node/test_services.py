@@ -13,7 +13,9 @@ import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import services
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import parse_show
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.unit_properties import (
+    parse_show,
+)
 
 State = services.State
 RUNS = State(load="loaded", active="active", file="enabled", same_stamp=True)
@@ -63,6 +65,8 @@ def running(**values) -> State:
         ({"enabled": False}, RUNS, ["disable"]),
         ({"enabled": False}, running(file="disabled"), []),
         ({"enabled": None}, running(file="disabled"), []),
+        ({"masked": True, "state": "stopped"}, RUNS, ["mask", "stop"]),
+        ({"masked": True, "state": "stopped"}, MASKED, []),
     ],
 )
 def test_decision(spec, state, expected):
@@ -108,6 +112,34 @@ def test_start_time_comes_from_the_monotonic_clock():
     assert services.state_of(shown, now=1000.0, monotonic=100.0).started == 995.0
     shown["ActiveState"] = "inactive"
     assert services.state_of(shown, now=1000.0, monotonic=100.0).started == 0.0
+
+
+def test_unit_files_that_systemd_has_not_read(tmp_path):
+    """Those of a real systemd that has read all of them, then one fault each."""
+    own, extra = tmp_path / "slurmd.service", tmp_path / "slurmd.service.d" / "site.conf"
+
+    def unread(**properties: str) -> bool:
+        packaged = {"FragmentPath": "/usr/lib/systemd/system/slurmd.service", "DropInPaths": ""}
+        told = {"NeedDaemonReload": "no", **packaged, **properties}
+        return services.unread_files("slurmd.service", told, str(tmp_path))
+
+    assert not unread()
+    assert unread(NeedDaemonReload="yes")
+    assert unread(DropInPaths=str(extra)), "a removed file"
+    extra.parent.mkdir()
+    extra.write_text("[Service]\n")
+    assert unread(), "a new file"
+    (extra.parent / "another.conf").write_text("")
+    assert unread(DropInPaths=str(extra)), "a second file"
+    (extra.parent / "another.conf").unlink()
+    assert not unread(DropInPaths=str(extra))
+    own.write_text("[Service]\n")
+    assert unread(DropInPaths=str(extra)), "a unit file in place of the package's"
+    assert not unread(DropInPaths=str(extra), FragmentPath=str(own))
+    own.unlink()
+    own.symlink_to("/dev/null")
+    assert not unread(DropInPaths=str(extra), FragmentPath=str(own)), "a masked unit"
+    assert unread(DropInPaths=str(extra)), "masked since"
 
 
 def test_watched_paths(tmp_path):
@@ -183,6 +215,8 @@ for name in names:
         unit["ActiveState"] = "inactive"
     elif verb in ("enable", "disable"):
         unit["UnitFileState"] = verb + "d"
+    elif verb == "mask":
+        unit["LoadState"] = "masked"
     elif verb == "is-active":
         sys.exit(0 if unit.get("ActiveState") == "active" else 3)
 json.dump(units, open(path, "w"))
@@ -239,6 +273,14 @@ def test_check_mode_says_what_the_real_run_does_and_a_second_run_is_quiet(system
     systemd.calls()
     assert systemd.run(*wanted) == []
     assert systemd.calls() == ["show munge.service slurmd.service"]
+
+
+def test_a_unit_is_masked_and_stopped_once(systemd):
+    systemd.have(logind={"ActiveState": "active"})
+    wanted = unit("logind", masked=True, state="stopped")
+    assert systemd.run(wanted, check=True) == ["mask logind.service", "stop logind.service"]
+    assert systemd.run(wanted) == ["mask logind.service", "stop logind.service"]
+    assert systemd.run(wanted) == []
 
 
 def test_a_new_stamp_restarts_once(systemd):

@@ -43,6 +43,13 @@ CASES: list[Case] = [
      "login_access_allow_users", "logs in as deploy, who could not log in again", "login_access_allow_users: [deploy]"),
     ("own login to a node", fact("c1", login={"user": "deploy", "groups": ["deploy"]}), "c1",
      "pam_slurm_adopt_allow_users", "logs in as deploy", "pam_slurm_adopt_allow_users: [deploy]"),
+    ("own login to a login host", [fact("login1", login={"user": "deploy", "groups": []}),
+     ("login_access_from", ["10.0.0.0/8"])], "login1", "login_access_allow_users", "logs in as deploy",
+     "login_access_allow_users: [deploy]"),
+    ("a name of a network", setting("login_access_from", ["203.0.113.0/24", "office"]), "cluster",
+     "login_access_from[1]", "is not an address or a network", "203.0.113.0/24"),
+    ("a network with bits of a host", setting("login_access_from", ["203.0.113.7/24"]), "cluster",
+     "login_access_from[0]", "has host bits set", "203.0.113.0/24"),
 ]  # fmt: skip
 
 
@@ -61,6 +68,11 @@ def test_problem(case: Case) -> None:
         ("ctl", {"sudoers": {"users": ["deploy"], "groups": []}}, {}),
         ("ctl", {"sudoers": {"users": [], "groups": ["ops"]}}, {}),
         ("login1", {}, {}),
+        (
+            "login1",
+            {},
+            {"login_access_from": ["2001:db8::/32"], "login_access_allow_users": ["deploy"]},
+        ),
         ("c1", {}, {"pam_slurm_adopt_allow_groups": ["ops"]}),
         ("c1", {"sudoers": {"users": [], "groups": ["ops"]}}, {}),
     ],

@@ -18,8 +18,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
 
+from tests.unit.images import needs_root, open_directory
+
 from .fake_cluster import DOWN, OFF, Clock, FakeCluster, FakeSession
 
+__all__ = ["open_directory"]  # a fixture
 pytestmark = pytest.mark.usefixtures("alice")
 
 RUNNING = {"state": "RUNNING", "reason": "", "nodes": "c[1-2]", "node_count": 2, "elapsed": 5}
@@ -212,6 +215,37 @@ def test_a_script_on_the_host(cluster: FakeCluster, tmp_path: pathlib.Path) -> N
     (tmp_path / "binary").write_bytes(b"\x7fELF\xff")
     with pytest.raises(SlurmError, match="not text in UTF-8 ->"):
         run(cluster, script=str(tmp_path / "binary"), name="third")
+
+
+@needs_root
+def test_root_reads_a_users_script_with_the_users_rights(
+    cluster: FakeCluster, open_directory: pathlib.Path
+) -> None:
+    """Not what a link of the user's names, nor from a place that several users can change."""
+    (open_directory / "secret").write_text("#!/bin/sh\necho precious\n")
+    (open_directory / "secret").chmod(0o600)
+    home = open_directory / "home"
+    home.mkdir()
+    (home / "job.sh").write_text("#!/bin/sh\ntrue\n")
+    (home / "link.sh").symlink_to("../secret")
+    os.mkfifo(home / "pipe.sh")
+    for path in (home, home / "job.sh", home / "link.sh", home / "pipe.sh"):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    run(cluster, script=str(home / "job.sh"))
+    assert cluster.submitted[0][0] == "#!/bin/sh\ntrue\n"
+    for name, said in (
+        ("link.sh", "Permission denied ->"),
+        ("pipe.sh", "is not a regular file ->"),
+    ):
+        with pytest.raises(SlurmError, match=rf"home/{name}: {said}"):
+            run(cluster, script=str(home / name), name="other")
+    run(cluster, script=str(open_directory / "secret"), name="of-root")
+    assert "precious" in cluster.submitted[1][0]
+    (open_directory / "all").mkdir()
+    (open_directory / "all").chmod(0o777)
+    with pytest.raises(SlurmError, match="so root does not act on it -> run the task as the user"):
+        run(cluster, script=str(open_directory / "all/job.sh"), name="third")
+    assert len(cluster.submitted) == 2
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,24 @@ class Epilogs:
         self.asked.append("remove")
 
 
+@pytest.mark.parametrize(("end", "minutes"), [(45.0, 1), (60.0, 2), (700.0, 12)])
+def test_slurm_does_not_end_the_job_before_the_proof_does(end: float, minutes: int) -> None:
+    """A site's Prolog may take minutes."""
+    settings = proof.Settings("24.11", end=end)
+    slurm, asked = proof.Slurm(settings), []
+
+    def run(name: str, *arguments: str, **more: t.Any) -> tuple[int, str]:
+        asked.append(" ".join((name, *arguments)))
+        return 0, ""
+
+    slurm.run = run  # type: ignore[method-assign]
+    slurm.user = lambda: ("slurm", 64030)  # type: ignore[method-assign]
+    slurm.make_partition(["c1"])
+    proof.Steps(slurm, settings)._submit("c1", "/nonexistent")
+    assert any(f" MaxTime={minutes + 1} " in words for words in asked)
+    assert any(words.startswith("sbatch ") and f" -t{minutes} " in words for words in asked)
+
+
 def test_a_node_is_not_proved_while_its_epilog_runs() -> None:
     """It could drain the node yet."""
     slurm = Epilogs()

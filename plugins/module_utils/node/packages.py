@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which packages dpkg has installed, by name and by what they provide. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from fnmatch import fnmatchcase
+
+#: Format of dpkg-query for Installed.
+FORM = "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n"
+
+
+class Installed:
+    """Installed packages, from the output of dpkg-query with FORM."""
+
+    def __init__(self, output: str) -> None:
+        self.versions: dict[str, str] = {}  # by name, and by name:architecture
+        self.provided: set[str] = set()
+        for line in output.splitlines():
+            status, name, architecture, version, provides = (line.split("\t") + [""] * 5)[:5]
+            if status != "installed":
+                continue
+            self.versions[name] = self.versions[f"{name}:{architecture}"] = version
+            # "libpmix2 (= 5.0.7-1), mpi-default"
+            self.provided.update(re.findall(r"(?:^|, )([^\s,]+)", provides))
+
+    def has(self, wanted: str) -> bool:
+        """Whether a package is there that apt-get would take for wanted: NAME, NAME=VERSION, both with patterns.
+
+        A name that only another package provides counts, as it does for a dependency (Debian Policy 7.5).
+        """
+        name, _equals, version = wanted.partition("=")
+        if not version and name in self.provided:
+            return True
+        return any(
+            fnmatchcase(self.versions[found], version or "*")
+            for found in ([name] if name in self.versions else self._matching(name))
+        )
+
+    def missing(self, wanted: t.Iterable[str]) -> list[str]:
+        """Return those that are not there."""
+        return [name for name in wanted if not self.has(name)]
+
+    def _matching(self, pattern: str) -> list[str]:
+        return [name for name in self.versions if fnmatchcase(name, pattern)]

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Renders results of checks as a table, JSON, JUnit, CSV, a Prometheus textfile and an HTML page. Pure.
+
+All of them depend on the results alone, so the same results give the same file. Texts of hosts are written so
+that neither a terminal nor a spreadsheet nor a browser obeys it. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import typing as t
+from xml.sax.saxutils import escape, quoteattr
+
+from ..checks.result import FORMAT, Result, Verdict, counts, document, worst
+from ..node.terminal import printable
+from . import page
+
+Results = t.Sequence[Result]
+
+_COLUMNS = (
+    "host",
+    "check",
+    "verdict",
+    "value",
+    "threshold",
+    "unit",
+    "detail",
+    "provenance",
+    "remedy",
+)
+#: The number of each verdict in a metric: higher is worse.
+NUMBERS = {verdict: number for number, verdict in enumerate(Verdict)}
+
+
+def table(suite: str, results: Results) -> str:
+    """Return a table for a terminal, the verdicts that need somebody first, and a last line with their number."""
+    rows = [("HOST", "CHECK", "VERDICT", "FOUND")]
+    for result in _ordered(results):
+        found = result.what + (f" -> {result.remedy}" if result.remedy else "")
+        rows.append((result.host, result.check, str(result.verdict), found))
+    shown = [tuple(_line(cell) for cell in row) for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip()
+        for row in shown
+    ]
+    found = ", ".join(f"{number} {name}" for name, number in counts(results).items() if number)
+    return "\n".join([*lines, f"{suite}: {found or 'nothing was checked'}"]) + "\n"
+
+
+def as_json(suite: str, results: Results) -> str:
+    """Return the document of the published schema."""
+    return json.dumps(document(suite, results), indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def junit(suite: str, results: Results) -> str:
+    """Return JUnit's XML: FAIL is a failure, INCOMPLETE an error, NOT_APPLICABLE skipped, WARN a pass with a text."""
+    number = counts(results)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name={_attribute(suite)} tests="{len(results)}" failures="{number["FAIL"]}"'
+        f' errors="{number["INCOMPLETE"]}" skipped="{number["NOT_APPLICABLE"]}">',
+    ]
+    elements = {
+        Verdict.FAIL: "failure",
+        Verdict.INCOMPLETE: "error",
+        Verdict.NOT_APPLICABLE: "skipped",
+    }
+    for result in results:
+        said = _line(result.what + (f" -> {result.remedy}" if result.remedy else ""))
+        begin = f"  <testcase classname={_attribute(result.host)} name={_attribute(result.check)}"
+        if result.verdict in elements:
+            lines.append(
+                f"{begin}><{elements[result.verdict]} message={_attribute(said)}/></testcase>"
+            )
+        elif result.verdict is Verdict.WARN:
+            lines.append(f"{begin}><system-out>{escape(f'WARN: {said}')}</system-out></testcase>")
+        else:
+            lines.append(f"{begin}/>")
+    return "\n".join([*lines, "</testsuite>"]) + "\n"
+
+
+def as_csv(_suite: str, results: Results) -> str:
+    """Return CSV (RFC 4180) with a line of names; a text that a spreadsheet takes for a formula begins with '."""
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(_COLUMNS)
+    for result in results:
+        data = result.to_json()
+        writer.writerow([_cell(data[name]) for name in _COLUMNS])
+    return stream.getvalue()
+
+
+def prometheus(suite: str, results: Results) -> str:
+    """Return a textfile of node_exporter: the verdict of each check as a number, its value and its threshold."""
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in NUMBERS.items())
+    lines = [
+        f"# HELP trainwright_check_verdict Verdict of a check: {verdicts}.",
+        "# TYPE trainwright_check_verdict gauge",
+        *(
+            f"trainwright_check_verdict{_labels(suite, one)} {NUMBERS[one.verdict]}"
+            for one in results
+        ),
+    ]
+    for name, what in (
+        ("value", "Value that a check found"),
+        ("threshold", "Value that it expected"),
+    ):
+        numbers = [(one, getattr(one, name)) for one in results]
+        known = [(one, value) for one, value in numbers if _finite(value)]
+        if known:
+            lines += [
+                f"# HELP trainwright_check_{name} {what}, in its unit.",
+                f"# TYPE trainwright_check_{name} gauge",
+            ]
+        lines += [
+            f"trainwright_check_{name}{_labels(suite, one, unit=one.unit)} {value:g}"
+            if isinstance(value, float)
+            else f"trainwright_check_{name}{_labels(suite, one, unit=one.unit)} {value}"
+            for one, value in known
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def html(suite: str, results: Results) -> str:
+    """Return a page that needs nothing else, the verdicts that need somebody first."""
+    summary: list[tuple[str, page.Cell]] = [("Verdict", worst(results).value)]
+    summary += [
+        (name.replace("_", " "), number) for name, number in counts(results).items() if number
+    ]
+    columns = ("Host", "Check", "Verdict", "Found", "Expected from", "Remedy")
+    rows = [
+        (one.host, one.check, one.verdict.value, one.what, one.provenance, one.remedy)
+        for one in _ordered(results)
+    ]
+    return page.render(
+        page.Report(
+            title=f"Results: {suite}",
+            summary=summary,
+            sections=[page.Table("Checks", columns, rows)],
+            footer=f"Format {FORMAT}; the JSON beside this page has the same results.",
+        )
+    )
+
+
+#: The renderers by the end of their file's name.
+RENDERERS: dict[str, t.Callable[[str, Results], str]] = {
+    "txt": table,
+    "json": as_json,
+    "xml": junit,
+    "csv": as_csv,
+    "prom": prometheus,
+    "html": html,
+}
+
+
+def _ordered(results: Results) -> list[Result]:
+    """Return the worst first, each kind in its order."""
+    return sorted(results, key=lambda one: -NUMBERS[one.verdict])
+
+
+def _line(text: object) -> str:
+    return printable(text).replace("\n", "\\n").replace("\t", " ")
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_line(text))
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        value = _line(value)
+        return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+    return "" if value is None else value
+
+
+def _labels(suite: str, result: Result, **more: str) -> str:
+    named = {"suite": suite, "host": result.host, "check": result.check, **more}
+    pairs = (
+        '{}="{}"'.format(name, _line(value).replace("\\", "\\\\").replace('"', '\\"'))
+        for name, value in named.items()
+        if value
+    )
+    return "{" + ",".join(pairs) + "}"
+
+
+def _finite(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(t.cast("float", value))

@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Writes the results of checks as files; runs on the control node, or wherever the files are wanted."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: check_report
+short_description: Write results of checks as a table, JSON, JUnit, CSV, Prometheus textfile and HTML
+version_added: "1.0.0"
+author: The trainwright team (@trainwright)
+description:
+  - Writes C(SUITE.txt), C(SUITE.json), C(SUITE.xml) (JUnit), C(SUITE.csv), C(SUITE.prom) (textfile of node_exporter)
+    and C(SUITE.html) into a directory. C(docs/results.md) has the schema.
+  - The same results give the same files, and a file that is right already is left alone.
+extends_documentation_fragment: [trainwright.slurm.internal]
+options:
+  suite:
+    description: What was run; the name of the files. Letters, digits, C(_) and C(-).
+    type: str
+    required: true
+  results:
+    description: The results, each with C(host), C(check), C(verdict) and the other fields of the schema.
+    type: list
+    elements: dict
+    required: true
+  directory:
+    description: Directory of the files. It is created if missing.
+    type: path
+    required: true
+  formats:
+    description: Files to write, by the end of their name.
+    type: list
+    elements: str
+    choices: [txt, json, xml, csv, prom, html]
+    default: [txt, json, xml, csv, prom, html]
+attributes:
+  check_mode: {support: full, description: Writes nothing.}
+  diff_mode: {support: none, description: There is nothing to show.}
+"""
+
+EXAMPLES = r"""
+- name: Write what was found on two nodes
+  trainwright.slurm.check_report:
+    suite: preflight
+    directory: /tmp/check-report
+    results:
+      - {host: c1, check: gpus, verdict: PASS, value: 8, threshold: 8, unit: GPUs}
+      - {host: c2, check: gpus, verdict: FAIL, value: 7, threshold: 8, unit: GPUs, remedy: replace the machine}
+  delegate_to: localhost
+  become: false
+  run_once: true
+"""
+
+RETURN = r"""
+files: {description: Paths of the files., type: list, elements: str, returned: success}
+verdict: {description: The worst verdict., type: str, returned: success, sample: FAIL}
+counts:
+  description: Number of results by verdict.
+  type: dict
+  returned: success
+  sample: {PASS: 1, NOT_APPLICABLE: 0, WARN: 0, INCOMPLETE: 0, FAIL: 1}
+"""
+
+import os
+import re
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result as checks
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import RENDERERS
+
+
+def _is(path: str, text: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", newline="") as handle:
+            return handle.read() == text
+    except (OSError, ValueError):
+        return False
+
+
+def _write(path: str, text: str) -> None:
+    """Replace the file at once: node_exporter never reads half of it."""
+    handle, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".check_report.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        os.chmod(draft, 0o644)
+        os.replace(draft, path)
+    except OSError:
+        os.unlink(draft)
+        raise
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "suite": {"type": "str", "required": True},
+            "results": {"type": "list", "elements": "dict", "required": True},
+            "directory": {"type": "path", "required": True},
+            "formats": {
+                "type": "list",
+                "elements": "str",
+                "choices": list(RENDERERS),
+                "default": list(RENDERERS),
+            },
+        },
+        supports_check_mode=True,
+    )
+    suite, directory = module.params["suite"], os.path.abspath(module.params["directory"])
+    if not re.fullmatch(r"[\w-]+", suite, re.ASCII):
+        module.fail_json(msg=f"suite {suite!r}: is not a name -> letters, digits, _ and -")
+    try:
+        results = checks.from_json(module.params["results"])
+    except checks.ResultError as error:
+        module.fail_json(msg=printable(str(error)))
+    texts = {
+        os.path.join(directory, f"{suite}.{name}"): RENDERERS[name](suite, results)
+        for name in module.params["formats"]
+    }
+    wrong = {path: text for path, text in texts.items() if not _is(path, text)}
+    if not module.check_mode:
+        try:
+            os.makedirs(directory, exist_ok=True)
+            for path, text in wrong.items():
+                _write(path, text)
+        except OSError as error:
+            module.fail_json(
+                msg=f"{directory}: the report cannot be written: {error} -> name a directory in which you may write"
+            )
+    module.exit_json(
+        changed=bool(wrong),
+        files=list(texts),
+        verdict=checks.worst(results).value,
+        counts=checks.counts(results),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packages of Debian's and Ubuntu's repositories in one transaction, and one question to dpkg where all are there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: deb_packages
+short_description: Install packages of the repositories on Debian and Ubuntu
+version_added: "1.0.0"
+description:
+  - Installs the packages that are missing in one transaction of apt-get, without those that they recommend, and without
+    starting their services.
+  - Reads the list of installed packages from dpkg. M(ansible.builtin.apt) opens apt's cache for that, which costs more
+    CPU time on each host than all else that a second run does there for packages.
+  - Leaves the version of an installed package as it is.
+extends_documentation_fragment: [trainwright.slurm.internal]
+options:
+  names:
+    description:
+      - Packages as apt-get takes them, V(NAME) or V(NAME=VERSION), both of which may be patterns.
+      - A name that an installed package provides is not installed.
+    type: list
+    elements: str
+    required: true
+  lists_age:
+    description: Age of the package lists, in seconds, at which they are fetched again before an installation.
+    type: int
+    default: 86400
+  timeout:
+    description: Seconds to wait for another run of the package manager to end.
+    type: int
+    default: 300
+attributes:
+  check_mode:
+    description: Reports which packages it would install.
+    support: full
+  diff_mode:
+    description: The names of the packages that are installed.
+    support: full
+notes:
+  - "Errors: apt-get refuses four times in a row, with its last lines; a package is still missing afterwards."
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Install munge and its log rotation
+  trainwright.slurm.deb_packages:
+    names: [munge, logrotate]
+"""
+
+RETURN = r"""
+missing:
+  description: Names of the packages that were missing.
+  type: list
+  elements: str
+  returned: always
+"""
+
+import os
+import tempfile
+import time
+import typing as t
+from contextlib import contextmanager
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
+
+# invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
+POLICY = "/usr/sbin/policy-rc.d"
+OWN_POLICY = "#!/bin/sh\n# Of trainwright.slurm, while it installs packages.\nexit 101\n"
+SAVED = ".before-trainwright"
+# Their times tell when the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
+STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
+# Seconds before each attempt after the first.
+DELAYS = (0, 5, 10)
+
+
+def installed(module: AnsibleModule) -> Installed:
+    """Return what dpkg has installed."""
+    _rc, out, _err = module.run_command(["dpkg-query", "-W", "-f", FORM], check_rc=True)
+    return Installed(out)
+
+
+def lists_age() -> float:
+    """Return the seconds since the package lists were fetched."""
+    times = [os.stat(path).st_mtime for path in STAMPS if os.path.exists(path)]
+    return time.time() - (times or [0.0])[0]
+
+
+def policy_is_own() -> bool:
+    """Whether the policy is ours, also that of a run that was killed."""
+    try:
+        with open(POLICY, encoding="utf-8", errors="replace") as file:
+            return file.read() == OWN_POLICY
+    except FileNotFoundError:
+        return False
+
+
+def end_policy() -> None:
+    """Put back the policy that was there before ours."""
+    if os.path.lexists(POLICY + SAVED):
+        os.rename(POLICY + SAVED, POLICY)
+    elif policy_is_own():
+        os.unlink(POLICY)
+
+
+@contextmanager
+def no_service_starts() -> t.Iterator[None]:
+    """Keep packages from starting their services."""
+    if os.path.lexists(POLICY) and not policy_is_own():
+        os.rename(POLICY, POLICY + SAVED)
+    descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(POLICY))
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(OWN_POLICY)
+    os.chmod(draft, 0o755)
+    os.rename(draft, POLICY)
+    try:
+        yield
+    finally:
+        end_policy()
+
+
+def install(module: AnsibleModule, names: list[str]) -> None:
+    """Install in one transaction; fail with apt-get's last lines."""
+    tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={module.params['timeout']}"]
+    refresh = [*tool, "--quiet", "update"]
+    command = [*tool, "--no-install-recommends", "-oDpkg::Options::=--force-confdef"]
+    command += ["-oDpkg::Options::=--force-confold", "install", *names]
+    environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    stale = lists_age() >= module.params["lists_age"]
+    for delay in (None, *DELAYS):
+        time.sleep(delay or 0)
+        if stale or delay is not None:
+            # Its failure shows in what follows, if the lists that are there do not serve.
+            module.run_command(refresh, environ_update=environment)
+        rc, out, err = module.run_command(command, environ_update=environment)
+        if rc == 0:
+            return
+    lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
+    module.fail_json(
+        msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> fix what the package manager"
+        " says and run this again",
+        rc=rc,
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "lists_age": {"type": "int", "default": 86400},
+            "timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    missing = installed(module).missing(module.params["names"])
+    diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
+    killed = policy_is_own()
+    if missing and not module.check_mode:
+        with no_service_starts():
+            install(module, missing)
+        still = installed(module).missing(missing)
+        if still:
+            module.fail_json(
+                msg=f"{', '.join(still)}: not installed, though apt-get reports success -> look at"
+                " /var/log/apt/term.log and at the pins in /etc/apt/preferences.d"
+            )
+    elif killed and not module.check_mode:
+        end_policy()
+    module.exit_json(changed=bool(missing) or killed, missing=missing, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""deb_packages with an apt-get that notes what it was asked for, and whether services could start meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.modules import deb_packages
+
+APT = """#!/bin/sh
+policy=none; [ ! -x {state}/policy-rc.d ] || {{ {state}/policy-rc.d; policy=$?; }}
+case "$*" in
+    *update*) echo "update $policy" >>{state}/log; touch {state}/fetched; exit 0 ;;
+esac
+echo "install ${{*#* install }} $policy" >>{state}/log
+[ ! -e {state}/broken ] || {{ echo "E: held broken packages" >&2; exit 100; }}
+[ -e {state}/fetched ] || {{ echo "E: Unable to locate package jq" >&2; exit 100; }}
+[ -e {state}/pinned ] || printf 'installed\\tjq\\tamd64\\t1.7\\t\\n' >>{state}/status
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that is the state of a host with munge, and lists that were just fetched."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    for name, text in (("apt-get", APT), ("dpkg-query", "#!/bin/sh\ncat {state}/status\n")):
+        program = binaries / name
+        program.write_text(text.format(state=tmp_path))
+        program.chmod(0o755)
+    (tmp_path / "status").write_text("installed\tmunge\tamd64\t0.5.16\t\n")
+    (tmp_path / "fetched").touch()
+    monkeypatch.setenv("PATH", f"{binaries}:/usr/bin:/bin")
+    monkeypatch.setattr(deb_packages.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(deb_packages, "POLICY", str(tmp_path / "policy-rc.d"))
+    monkeypatch.setattr(deb_packages, "STAMPS", (str(tmp_path / "none"), str(tmp_path / "fetched")))
+    return tmp_path
+
+
+def run(check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    given = {"names": ["munge", "jq"], "_ansible_check_mode": check, **options}
+    results: list[dict[str, t.Any]] = []
+
+    def end(_self: object, **result: t.Any) -> t.NoReturn:
+        results.append(result)
+        raise SystemExit
+
+    def fail(_self: object, msg: str, **result: t.Any) -> t.NoReturn:
+        end(_self, failed=True, msg=msg, **result)
+
+    with (
+        patch_module_args(given),
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(SystemExit),
+    ):
+        patch.setattr(deb_packages.AnsibleModule, "exit_json", end)
+        patch.setattr(deb_packages.AnsibleModule, "fail_json", fail)
+        deb_packages.main()
+    return results[0]
+
+
+def asked(host: Path) -> list[str]:
+    log = host / "log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_it_installs_what_is_missing_without_starting_it_and_then_nothing(host: Path) -> None:
+    result = run()
+    assert result["changed"] and result["missing"] == ["jq"]
+    assert asked(host) == ["install jq 101"]
+    assert not (host / "policy-rc.d").exists()
+    again = run()
+    assert again["changed"] is False and again["missing"] == [] and len(asked(host)) == 1
+
+
+def test_check_mode_says_it_and_does_nothing(host: Path) -> None:
+    result = run(check=True)
+    assert result["changed"] and result["diff"]["after"] == "jq\n"
+    assert not asked(host) and not (host / "policy-rc.d").exists()
+
+
+def test_lists_that_are_old_or_not_to_be_trusted_are_fetched_first(host: Path) -> None:
+    day_ago = time.time() - 90000
+    os.utime(host / "fetched", (day_ago, day_ago))
+    run()
+    assert asked(host) == ["update 101", "install jq 101"]
+    (host / "log").unlink()
+    (host / "status").write_text("")
+    run(names=["jq"], lists_age=0)
+    assert asked(host) == ["update 101", "install jq 101"]
+
+
+def test_lists_without_the_package_are_fetched_once_it_failed(host: Path) -> None:
+    (host / "fetched").rename(host / "none")  # the stamp of Ubuntu is new, the lists are gone
+    assert run()["changed"]
+    assert asked(host) == ["install jq 101", "update 101", "install jq 101"]
+
+
+def test_an_apt_that_refuses_is_quoted_after_four_attempts(host: Path) -> None:
+    (host / "broken").touch()
+    result = run()
+    assert result["failed"] and "held broken packages" in result["msg"] and " -> " in result["msg"]
+    assert len([line for line in asked(host) if line.startswith("install")]) == 4
+    assert not (host / "policy-rc.d").exists()
+
+
+def test_a_package_that_is_missing_all_the_same_is_an_error(host: Path) -> None:
+    (host / "pinned").touch()
+    result = run()
+    assert result["failed"] and result["msg"].startswith("jq: not installed")
+
+
+def test_the_policy_of_the_host_comes_back(host: Path) -> None:
+    policy = host / "policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 0\n")
+    policy.chmod(0o755)
+    run()
+    assert asked(host) == ["install jq 101"] and policy.read_text() == "#!/bin/sh\nexit 0\n"
+
+
+def test_the_policy_of_a_run_that_was_killed_does_not_stay(host: Path) -> None:
+    policy, saved = host / "policy-rc.d", host / f"policy-rc.d{deb_packages.SAVED}"
+    policy.write_text(deb_packages.OWN_POLICY)
+    assert run(names=["munge"], check=True)["changed"] and policy.exists()
+    assert run(names=["munge"])["changed"] and not policy.exists()
+    assert run(names=["munge"])["changed"] is False
+    policy.write_text(deb_packages.OWN_POLICY)
+    saved.write_text("#!/bin/sh\nexit 0\n")
+    run()
+    assert policy.read_text() == "#!/bin/sh\nexit 0\n" and not saved.exists()
