@@ -37,7 +37,6 @@ from .machine import (
     virtualization,
 )
 from .network import Probes, default_interface, interface_addresses, listeners, nics
-from .places import slurm_places
 from .unit_properties import parse_show
 
 SERVICES = (
