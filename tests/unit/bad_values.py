@@ -38,6 +38,9 @@ def address(text: str) -> dict[str, dict[str, Any]]:
     return {"c2": {"slurm_node": {"address": text}}}
 
 
+ON_ROOT = {"/var/lib/mysql": {"free_mb": 9000, "fstype": "ext4", "mount": "/"}}
+
+
 def lacks(host: str, path: str) -> Any:
     return found(host, files={path: False})
 
@@ -280,6 +283,10 @@ VALUES = [
     Case("mount-over-the-system", "cluster", "cluster_mounts[/etc].path", "nothing may be mounted over it",
          "of your own",
          {"cluster_mounts": [{**DATA, "path": "/etc"}]}),
+    Case("mount-over-live-data", "ctl1", "cluster_mounts[/var/lib]", "would hide /var/lib/mysql, where mariadb",
+         "another path",
+         {"cluster_mounts": [{**DATA, "path": "/var/lib"}]},
+         facts=found("ctl1", services={"mariadb": "active"}, disks=ON_ROOT)),
     Case("prolog-that-is-not-there", "c1", "slurm_conf.Prolog", "/opt/site/prolog is not on this host",
          "<role>_files",
          conf(Prolog="/opt/site/prolog"), facts=lacks("c1", "/opt/site/prolog")),

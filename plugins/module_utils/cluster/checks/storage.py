@@ -155,6 +155,42 @@ def shared_state(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+#: Directories of services that run here, by the unit that writes there; the secrets and the record are ours.
+_LIVE = (
+    ("/var/lib/mysql", "mariadb"),
+    ("/var/lib/trainwright", "slurmctld"),
+    ("/var/lib/trainwright", "slurmd"),
+    ("/var/lib/munge", "munge"),
+)
+
+
+def mounts_over_live_data(inputs: Inputs) -> Iterator[Problem]:
+    """A mount that is new hides what is below it, and the service finds nothing there when it next starts."""
+    settings = inputs["settings"]
+    places = [
+        *_LIVE,
+        (settings["slurm_state_save_location"], "slurmctld"),
+        (settings["slurm_spool_dir"], "slurmd"),
+    ]
+    for index, mount in enumerate(settings.get("cluster_mounts") or []):
+        path = str(mount.get("path") or "").rstrip("/")
+        for host, facts in seen(inputs):
+            running = (facts.get("slurmd_running_conf") or {}).values()
+            for place, unit in places:
+                now = str(((facts.get("disks") or {}).get(place) or {}).get("mount") or path)
+                used = (place, unit) in _LIVE or place in running
+                active = (facts.get("services") or {}).get(unit) == "active"
+                if active and used and is_under(place, path) and not is_under(now, path):
+                    yield Problem(
+                        host,
+                        label_of("cluster_mounts", index, mount, "path"),
+                        f"would hide {place}, where {unit} of the running cluster has its data",
+                        f"stop {unit}, copy its data to the new place and mount it there yourself first, or choose"
+                        " another path",
+                    )
+                    break
+
+
 def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
     """Settings that would lose running jobs do not change; the name never does, as slurmctld refuses its own state."""
     settings = inputs["settings"]
@@ -198,5 +234,6 @@ CHECKS: tuple[Check, ...] = (
     words,
     sources,
     shared_state,
+    mounts_over_live_data,
     moves_of_a_live_cluster,
 )

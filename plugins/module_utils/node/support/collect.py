@@ -192,15 +192,20 @@ def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     }
 
 
+#: A user may call a file of any size a key.
+_LARGEST_KEY = 1 << 20
+
+
 def _described(path: str) -> str:
     """Return one line on a file that is left out: enough to see a wrong owner, mode or key."""
     try:
         status = os.stat(path)
         with open(path, "rb") as stream:
             # A short digest of a random key shows whether two nodes have the same key, and nothing else.
-            digest = hashlib.sha256(stream.read()).hexdigest()[:8]
+            digest = hashlib.sha256(stream.read(_LARGEST_KEY)).hexdigest()[:8]
     except OSError as error:
         return f"{path}: {error}\n"
-    same = f" digest {digest}" if path.endswith((".key", ".jwks")) and status.st_size >= 32 else ""
+    a_key = path.endswith((".key", ".jwks")) and 32 <= status.st_size <= _LARGEST_KEY
+    same = f" digest {digest}" if a_key else ""
     mode, size = oct(status.st_mode & 0o7777), status.st_size
     return f"{path} mode {mode} owner {status.st_uid}:{status.st_gid} size {size}{same}\n"

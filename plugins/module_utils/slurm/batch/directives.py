@@ -120,29 +120,32 @@ def without(text: str, names: t.Collection[str]) -> str:
 def split(line: str) -> list[str] | None:
     """Split a directive as sbatch does: quotes, backslashes, comments after a space; None for an open quote."""
     words: list[str] = []
-    word, quote, open_word = "", "", False
+    word: list[str] = []
+    quote, open_word = "", False
     place = 0
     while place < len(line):
         char = line[place]
         if char == "\\" and quote != "'" and place + 1 < len(line):
             place += 1
-            word, open_word = word + line[place], True
+            word.append(line[place])
+            open_word = True
         elif quote:
             if char == quote:
                 quote = ""
             else:
-                word += char
+                word.append(char)
         elif char in "'\"":
             quote, open_word = char, True
         elif char.isspace():
             if open_word:
-                words.append(word)
-            word, open_word = "", False
+                words.append("".join(word))
+            word, open_word = [], False
         elif char == "#" and not open_word:
             break
         else:
-            word, open_word = word + char, True
+            word.append(char)
+            open_word = True
         place += 1
     if quote:
         return None
-    return [*words, word] if open_word else words
+    return [*words, "".join(word)] if open_word else words

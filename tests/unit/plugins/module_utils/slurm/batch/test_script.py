@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.directives import (
+    split,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.request import asked
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import (
     Launch,
@@ -158,3 +161,8 @@ def test_cut_off_anywhere_a_script_is_read() -> None:
         text = path.read_text(encoding="utf-8")
         for end in range(0, len(text), 37):
             parse(text[:end])
+
+
+def test_a_directive_of_megabytes_is_split_at_once() -> None:
+    """Its time grew with the square of its length: minutes, for whoever waited."""
+    assert split("--comment=" + "a" * 3_000_000) == ["--comment=" + "a" * 3_000_000]
