@@ -79,7 +79,7 @@ def down(args: argparse.Namespace) -> None:
     cluster = Cluster(args.name)
     with Progress(1).step(f"Removing cluster {args.name}"):
         there = cluster.destroy()
-    if not there:
+    if not there and not args.absent_ok:
         # A name that was misspelt would leave the cluster that was meant.
         names = sorted(path.parent.name for path in cluster.directory.parent.glob("*/cluster.json"))
         others = f"those that there are: {', '.join(names)}" if names else "there is none here"
@@ -216,7 +216,8 @@ def parser() -> argparse.ArgumentParser:
     command("create", create, "make containers and inventory only", size)
     sub = command("add-compute", add_compute, "add compute nodes to the inventory and start them")
     sub.add_argument("count", type=int)
-    command("down", down, "remove the cluster and all its data")
+    sub = command("down", down, "remove the cluster and all its data")
+    sub.add_argument("--absent-ok", action="store_true", help="end well where no cluster has the name")
     command("status", status, "nodes, services, how to log in")
     sub = command("shell", shell, "log in by SSH")
     sub.add_argument("host", nargs="?", default="login1")

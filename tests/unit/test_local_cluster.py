@@ -209,6 +209,8 @@ def test_destroying_a_cluster_that_is_not_there_fails_and_names_the_others(
     said = capsys.readouterr().err
     assert "error: there is no cluster named locl, so nothing was removed;" in said
     assert said.endswith("those that there are: local, two\n")
+    monkeypatch.setattr("sys.argv", ["driver", "down", "--name", "locl", "--absent-ok"])
+    assert main() == 0
     monkeypatch.setattr("sys.argv", ["driver", "down", "--name", "two"])
     assert main() == 0
     assert not (tmp_path / ".cluster" / "two").exists()
