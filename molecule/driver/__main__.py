@@ -217,7 +217,9 @@ def parser() -> argparse.ArgumentParser:
     sub = command("add-compute", add_compute, "add compute nodes to the inventory and start them")
     sub.add_argument("count", type=int)
     sub = command("down", down, "remove the cluster and all its data")
-    sub.add_argument("--absent-ok", action="store_true", help="end well where no cluster has the name")
+    sub.add_argument(
+        "--absent-ok", action="store_true", help="end well where no cluster has the name"
+    )
     command("status", status, "nodes, services, how to log in")
     sub = command("shell", shell, "log in by SSH")
     sub.add_argument("host", nargs="?", default="login1")
