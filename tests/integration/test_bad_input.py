@@ -27,7 +27,12 @@ from .site import Run, Site, tail
 pytestmark = pytest.mark.systems("debian12", only="the one controller that the cases name")
 
 # Plays that change nothing; no other one may begin.
-PREFLIGHT_PLAYS = {"Find the cluster's groups", "Read the nodes and refuse bad input"}
+PREFLIGHT_PLAYS = {
+    "Refuse a Slurm that somebody else manages",
+    "Find the cluster's groups",
+    "Read a Slurm that somebody else manages",
+    "Read the nodes and refuse bad input",
+}
 # State of a node that must not change: files with their times, and services with their start.
 FINGERPRINT = """
 cd /
