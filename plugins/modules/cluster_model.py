@@ -74,6 +74,7 @@ seealso:
 EXAMPLES = r"""
 - name: Gather the facts of each node
   trainwright.slurm.node_facts:
+  register: slurm_facts
 
 - name: Refuse bad input, or build the cluster model
   trainwright.slurm.cluster_model:
