@@ -162,7 +162,7 @@ def test_a_trap_in_alices_store_ends_no_collection(quiet_site: Converged) -> Non
 def test_published_packages_of_a_user_are_refused_on_each_host(site: Converged) -> None:
     """Before anything is read from there as trusted; /shared/data is open to all, as the inventory says."""
     place = f"/shared/data/{secrets.token_hex(4)}"
-    facts = {"name": "facts", "trainwright.slurm.node_facts": {}}
+    facts = {"name": "facts", "trainwright.slurm.node_facts": {}, "register": "slurm_facts"}
     role = {
         "name": "trainwright.slurm.slurm_build",
         "tasks_from": "deploy",

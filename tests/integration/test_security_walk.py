@@ -163,6 +163,8 @@ def variables(site: Converged) -> dict[str, Any]:
             "topology": {"file": "topology.conf"},
         },
         "slurm_facts": {"node": facts},
+        # Roles that work alone read the facts themselves.
+        **{f"__{role}_node": facts for role in ("enroot", "mariadb", "node_base", "slurm_login")},
         "node_base_log_user": "slurm",
         "__enroot_images": "/shared/images",
         "__slurm_login_daemon": "sackd" if site.os == "debian13" else "slurmd",
