@@ -188,6 +188,7 @@ def inventory_text(
     }
     if spec.pyxis:
         groups["slurm_pyxis"] = names("login", "compute")
+        groups["slurm_node_health"] = names("compute")
     variables = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",

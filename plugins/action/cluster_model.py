@@ -34,9 +34,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
     RECORD_FORMAT,
     checked,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
-from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise, hook_files
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
 # The facts that the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
@@ -165,10 +166,10 @@ class ActionModule(ActionBase):
         )
         # Wrong types are reported already.
         settings = {name: value for name, value in inputs["settings"].items() if value}
-        return [
-            Problem(CLUSTER, name, *text.split(" -> ", 1))
-            for name, text in customise.problems(settings, places)
-        ]
+        found = [*customise.problems(settings, places)]
+        if inputs["groups"].get(plan.GROUP):
+            found += hook_files.problems(settings, places)
+        return [Problem(CLUSTER, name, *text.split(" -> ", 1)) for name, text in found]
 
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:
         """Read the variables of the hosts of slurm_cluster and the controller's record."""

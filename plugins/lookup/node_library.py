@@ -79,12 +79,12 @@ class _Import(t.NamedTuple):
     optional: bool
 
 
-def _in_try(before: str, indent: int) -> bool:
-    """Return whether the line after this text, which is so far indented, belongs to a try."""
+def _block(before: str, indent: int) -> str:
+    """Return the line that begins the block of the line after this text, which is so far indented."""
     for line in reversed(before.splitlines()):
         if line.strip() and len(line) - len(line.lstrip()) < indent:
-            return line.lstrip().startswith("try:")
-    return False
+            return line.strip()
+    return ""
 
 
 def _imports(text: str) -> t.Iterator[_Import]:
@@ -97,7 +97,10 @@ def _imports(text: str) -> t.Iterator[_Import]:
     for match in _IMPORT.finditer(text):
         indent, statement = match.groups()
         node = ast.parse(statement).body[0]
-        optional = bool(indent) and _in_try(text[: match.start()], len(indent))
+        block = _block(text[: match.start()], len(indent)) if indent else ""
+        if block == "if t.TYPE_CHECKING:":
+            continue  # for mypy alone: no host runs it
+        optional = block.startswith("try:")
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
             yield _Import(node.module or "", names, node.level, optional)

@@ -306,13 +306,12 @@ kept_out:
       message: 7 of 8 GPUs, by machine type p5.48xlarge -> replace it
       service: false
   returned: success
+untested: {description: Declared hardware that could not be looked at; it ends the run., type: list, returned: success}
 drains:
   description: Nodes to drain for it, by their reason.
   type: list
   elements: dict
-  sample:
-    - nodes: [c2]
-      reason: "tw:validate:hardware: 7 of 8 GPUs -> replace it"
+  sample: [{nodes: [c2], reason: "tw:validate:hardware: 7 of 8 GPUs -> replace it"}]
   returned: success
 as_declared:
   description: Names of nodes of this run whose machines have all that is declared for them.
@@ -473,6 +472,10 @@ oci_conf:
   type: list
   elements: list
   sample: []
+  returned: success
+job_hooks:
+  description: Parts and mode of the job hooks, and their lines in slurm.conf (C(before) until C(waits) are ready).
+  type: dict
   returned: success
 slurmd_digest:
   description: SHA-256 of the settings whose change restarts every slurmd.

@@ -35,6 +35,10 @@ options:
       owner: {description: Name or uid., type: str, default: root}
       group: {description: Name or gid., type: str, default: root}
       mode: {description: Quoted octal mode., type: raw, default: '0755'}
+      only_listed:
+        description: Remove everything in it that is not in O(directories) or O(files).
+        type: bool
+        default: false
       state:
         description: With V(absent) the directory is removed with everything in it.
         type: str
@@ -146,6 +150,7 @@ DIRECTORY = {
     "owner": {"type": "str", "default": "root"},
     "group": {"type": "str", "default": "root"},
     "mode": {"type": "raw", "default": "0755"},
+    "only_listed": {"type": "bool", "default": False},
     "state": STATE,
 }
 FILE = {

@@ -173,8 +173,15 @@ ansible_facts:
           elements: dict
           returned: always
         on_bus:
-          description: Devices on the PCI bus, with a driver or without, C(gpus) of NVIDIA and C(efa).
+          description: >-
+            Devices on the PCI bus, with a driver or without, C(gpus) of NVIDIA and C(efa); C(gpu_lanes), for each GPU
+            the lanes of its link, where the system shows them.
           type: dict
+          returned: always
+        mounts:
+          description: Network file systems that are mounted, each C(path), C(source), C(fstype).
+          type: list
+          elements: dict
           returned: always
         nvme:
           description: NVMe namespaces with C(device), C(size_gb) (10^9 bytes) and C(model).
@@ -189,9 +196,11 @@ ansible_facts:
           description:
             - C(version) installed, C(candidate) the package version that is or would be installed
               (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins,
-              C(plugstack) the lines of plugstack.conf, C(plugstack_dir) the directory C(plugstack.conf.d) beside it.
+              C(plugstack) the lines of plugstack.conf, C(plugstack_dir) the directory C(plugstack.conf.d) beside it if
+              it includes all files there, else empty.
             - C(manager) is V(parallelcluster), V(pcs) or V(hyperpod) if one of them has set up this host, else
-              empty. C(prolog) and C(epilog) are the values of Prolog and Epilog in slurm.conf.
+              empty. C(prolog), C(epilog) and C(task_prolog) are the values of these options in slurm.conf,
+              C(other_pyxis) the Pyxis plugins that plugstack.conf loads and that are not this collection's.
           type: dict
           returned: always
         containers:

@@ -56,6 +56,13 @@ options:
         type: list
         elements: path
         default: []
+      proved:
+        description:
+          - Files that are put back if the unit does not become ready with new ones, as they were when it last was. The
+            task fails all the same. They are kept in C(/var/lib/trainwright/proved), which only root can read.
+        type: list
+        elements: path
+        default: []
       ready:
         description:
           - Conditions that show that a started unit is ready. All given conditions must be true.
@@ -178,6 +185,7 @@ UNIT = {
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},
     "watch": {"type": "list", "elements": "path", "default": []},
+    "proved": {"type": "list", "elements": "path", "default": []},
     "ready": {"type": "dict", "options": READY},
 }
 LOADS = {

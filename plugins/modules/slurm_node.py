@@ -47,7 +47,7 @@ options:
       - The part for which the task acts, such as V(health). It marks O(reason), and O(state=resumed)
         then ends only drains of this owner.
       - Without it, the task acts for a person, and O(state=resumed) ends all drains except those that
-        are marked as some owner's.
+        are marked as some owner's. Those of V(hook) end too, since nothing else ends them.
     type: str
   force:
     description:
@@ -91,9 +91,10 @@ options:
   wait:
     description:
       - V(drained) waits until no job is left on the nodes; one that is down needs no waiting. V(idle)
-        waits until they are idle, answer and are not drained. Nodes in RV(kept) are not waited for.
+        waits until they are idle, answer and are not drained, V(usable) also takes nodes with jobs. Nodes in
+        RV(kept) are not waited for.
     type: str
-    choices: [none, drained, idle]
+    choices: [none, drained, idle, usable]
     default: none
   wait_timeout:
     description:
@@ -202,7 +203,7 @@ SPEC = {
     "features": {"type": "list", "elements": "str"},
     "active_features": {"type": "list", "elements": "str"},
     "comment": {"type": "str"},
-    "wait": {"type": "str", "choices": ["none", "drained", "idle"], "default": "none"},
+    "wait": {"type": "str", "choices": ["none", "drained", "idle", "usable"], "default": "none"},
     "wait_timeout": {"type": "int", "default": 3600},
 }
 

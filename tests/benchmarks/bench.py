@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
 accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, the inventory of
-EC2 against boto3 alone and amazon.aws.aws_ec2, and the upload of data sets against aws s3 sync.
+EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, and the job hooks.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -28,10 +28,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "molecule")]
 
+from ansible.plugins.loader import init_plugin_loader
+
+# Some benchmarks import from the collection.
+init_plugin_loader([str(ROOT / ".collections")])
+
 from driver.cluster import Cluster
 from driver.host import podman
 from driver.layout import SYSTEMS, LocalError
-from tests.benchmarks import dataset, inventory
+from tests.benchmarks import dataset, health, hooks, inventory
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
@@ -256,6 +261,12 @@ def parser() -> argparse.ArgumentParser:
         "--dataset-only", action="store_true", help="only the upload of data sets, without clusters"
     )
     arguments.add_argument(
+        "--hooks-only", action="store_true", help="only the job hooks, without clusters"
+    )
+    arguments.add_argument(
+        "--health-only", action="store_true", help="only a health cycle of a node, without clusters"
+    )
+    arguments.add_argument(
         "--instances",
         type=int,
         nargs="+",
@@ -288,6 +299,22 @@ def datasets() -> tuple[dict[str, object], list[str]]:
     return {"busy": busy, "timings": [asdict(one) for one in timings]}, dataset.misses(timings)
 
 
+def job_hooks() -> tuple[dict[str, object], list[str]]:
+    """Time the job hooks, print what they add; return what is kept and what was missed."""
+    busy, timing = _busy(), hooks.measure()
+    print(f"\n{hooks.render(timing)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the times are rough.")
+    return {"busy": busy, "timing": asdict(timing)}, hooks.misses(timing)
+
+
+def cycles() -> tuple[dict[str, object], list[str]]:
+    """Time a health cycle, print its line; return what is kept and what was missed."""
+    cycle = health.measure()
+    print(f"\n{health.render(cycle)}\n")
+    return asdict(cycle), health.misses(cycle)
+
+
 def main() -> int:
     args = parser().parse_args()
     try:
@@ -301,6 +328,12 @@ def main() -> int:
         if args.dataset_only:
             kept, missed = datasets()
             return finish(bench, {"machine": bench.machine(), "dataset": kept}, missed)
+        if args.hooks_only:
+            kept, missed = job_hooks()
+            return finish(bench, {"machine": bench.machine(), "job_hooks": kept}, missed)
+        if args.health_only:
+            kept, missed = cycles()
+            return finish(bench, {"machine": bench.machine(), "health": kept}, missed)
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [
@@ -312,6 +345,10 @@ def main() -> int:
         if not args.yardstick_only:
             parts["inventory"], missed = inventories(args.instances)
             parts["dataset"], more = datasets()
+            missed += more
+            parts["job_hooks"], more = job_hooks()
+            missed += more
+            parts["health"], more = cycles()
             missed += more
     except (LocalError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)

@@ -127,7 +127,7 @@ node() {
     account slurm 64030 system; account munge 64031 system; account slurmrestd 64032 system
     for user in $users; do account "${user%:*}" "${user#*:}"; done
     case $1 in
-        controller) extra=(slurmctld slurmdbd slurmrestd slurm-client slurm-wlm-jwt-plugin mariadb-server python3-pymysql) ;;
+        controller) extra=(slurmctld slurmdbd slurmrestd slurm-client slurm-wlm-jwt-plugin haproxy mariadb-server python3-pymysql) ;;
         compute) extra=(slurmd slurm-client libpam-slurm-adopt) ;;
         login) extra=(slurm-client openssh-client git jq less vim-tiny tmux rsync python3-venv "$client_daemon") ;;
     esac
@@ -360,6 +360,36 @@ accounting() {
         sacctmgr -iQ add user "$(IFS=,; echo "${missing[*]}")" account=research cluster="$cluster"
 }
 
+# As site.yml does: slurmrestd has no limits of its own, so HAProxy stands before it.
+rest_front() {
+    put 0644 root:root /etc/haproxy/haproxy.cfg <<'END'
+global
+    maxconn 2200
+defaults
+    mode http
+    timeout connect 5s
+    timeout http-request 10s
+    timeout client 30s
+    timeout queue 1m
+    timeout server 10m
+frontend front
+    bind unix@/run/slurmrestd/slurmrestd.socket mode 666 maxconn 200
+    bind 0.0.0.0:6820 maxconn 2000
+    http-request deny deny_status 401 unless { req.hdr(x-slurm-user-token) -m found }
+    default_backend slurmrestd
+backend slurmrestd
+    server local unix@/run/slurmrestd-daemon/slurmrestd.socket maxconn 60
+END
+    put 0644 root:root /etc/systemd/system/haproxy.service.d/site.conf <<'END'
+[Service]
+User=slurmrestd
+Group=slurmrestd
+RuntimeDirectory=slurmrestd haproxy
+RuntimeDirectoryMode=0755
+END
+    service haproxy /etc/haproxy/haproxy.cfg /etc/systemd/system/haproxy.service.d/site.conf
+}
+
 controller() {
     node controller
     put 0400 slurm:slurm /etc/slurm/jwt_hs256.key </etc/yardstick/jwt.key
@@ -375,9 +405,9 @@ After=munge.service slurmctld.service network-online.target
 [Service]
 User=slurmrestd
 Group=slurmrestd
-RuntimeDirectory=slurmrestd
+RuntimeDirectory=slurmrestd-daemon
 RuntimeDirectoryMode=0755
-Environment="SLURM_JWT=daemon" "SLURMRESTD_LISTEN=unix:/run/slurmrestd/slurmrestd.socket,0.0.0.0:6820"
+Environment="SLURM_JWT=daemon" "SLURMRESTD_LISTEN=unix:/run/slurmrestd-daemon/slurmrestd.socket"
 EnvironmentFile=
 ExecStart=
 ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt -t 10
@@ -385,6 +415,7 @@ Restart=on-failure
 RestartSec=5
 END
     service slurmrestd /etc/systemd/system/slurmrestd.service.d/site.conf
+    rest_front
     poll 60 slurmctld listens "$address" 6817
     poll 30 slurmrestd listens "$address" 6820
 }
@@ -412,6 +443,8 @@ stands() {
     status=$(rest "${token#*=}")
     [ "$status" = 200 ] || { echo "REST with a token answers $status, not 200" >&2; return 1; }
     [ -S /run/slurmrestd/slurmrestd.socket ] || { echo 'slurmrestd has no Unix socket' >&2; return 1; }
+    # As site.yml does: a step on each node.
+    srun -p stable -N "$count" true
 }
 
 completed() { [ "$(sacct -nX -j "$1" -o state%20 | tr -d ' ')" = COMPLETED ]; }

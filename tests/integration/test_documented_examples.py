@@ -49,6 +49,9 @@ STAND_INS = {
     '"slurm_cluster_name": "atlas"': '"slurm_cluster_name": "{{ slurm_cluster_name }}", '
     '"slurm_auth_type": "slurm", "slurm_state_save_location": "/shared/slurmctld", '
     '"cluster_mounts": "{{ cluster_mounts }}"',
+    "{{ playbook_dir | dirname }}": str(ROOT),
+    "{{ playbook_dir }}/files": str(ROOT / "playbooks/files"),
+    "~/.cache/trainwright": "{{ work }}/bundles",
     "{{ role_path }}/meta/argument_specs.yml": str(ROOT / "roles/cluster/meta/argument_specs.yml"),
     "lookup('ansible.builtin.template', 'slurm.conf.j2')": "slurm_conf_text",
     # Only the play without a controller waits for it.

@@ -348,14 +348,17 @@ class Ended:
     lines: list[str]
 
 
+#: Open MPI 4.1 crashes where a connection waits too long, as it may beside fifty other jobs.
+CRASHES = ("Operation now in progress (115)", "Signal: Segmentation fault (11)")
+
+
 def run_all(site: Site, place: Path, way: str, scripts: dict[str, str]) -> dict[str, Ended]:
     """Run scripts side by side, each in a directory of its own; those that are typed as written in a shell."""
     found = run(site, place, way, scripts)
-    # Open MPI 4.1 crashes where a connection waits too long, as it may beside fifty other jobs.
     late = {
         name: scripts[name]
         for name, ended in found.items()
-        if any("Operation now in progress (115)" in line for line in ended.lines)
+        if any(words in line for line in ended.lines for words in CRASHES)
     }
     if late:
         for name in late:

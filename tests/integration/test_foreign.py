@@ -11,12 +11,15 @@ import tarfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from .parallelcluster import CLUSTER, DYNAMIC, STATIC, ParallelCluster
-from .site import ROOT, Run
+from . import artifacts
+from .artifacts import REGISTRY
+from .parallelcluster import CLUSTER, DYNAMIC, LATER, STATIC, ParallelCluster
+from .site import ROOT, Run, poll
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=5\nsrun hostname\n"
@@ -58,27 +61,40 @@ def files(pc: ParallelCluster) -> str:
     return pc.on("head", "find /opt/slurm -type f | sort | xargs sha256sum")
 
 
+def commands(section: str) -> list[list[str]]:
+    """The commands of one section of the guide, as words."""
+    page = (ROOT / "docs" / "parallelcluster.md").read_text(encoding="utf-8")
+    (text,) = [part for part in page.split("\n## ") if part.startswith(section)]
+    blocks = [textwrap.dedent(block) for kind, block in BLOCK.findall(text) if kind == "bash"]
+    return [shlex.split(line) for block in blocks for line in block.splitlines()]
+
+
+def follow(pc: ParallelCluster, words: list[str], *files: Path, **extra: Any) -> Run:
+    """Run a playbook as the guide does; only the region's cluster and the place of files are others."""
+    program, option, inventory, playbook, *arguments = words
+    assert (program, option, inventory) == ("ansible-playbook", "-i", "~/pc"), words
+    for file in files:
+        arguments = [word.replace(file.name, str(file)) for word in arguments]
+    return pc.play(f"{playbook.removeprefix('trainwright.slurm.')}.yml", *arguments, **extra)
+
+
 @pytest.fixture(scope="module")
 def guide(
     pc: ParallelCluster, before: str, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Run]:
-    """The commands of the guide, run in their order; only the region's cluster is another one."""
+    """The commands of the guide's first section, run in their order."""
     page = (ROOT / "docs" / "parallelcluster.md").read_text(encoding="utf-8")
-    blocks = [(kind, textwrap.dedent(text)) for kind, text in BLOCK.findall(page)]
-    (described,) = [text for kind, text in blocks if kind == "yaml" and "train_job" in text]
-    (plugin,) = [text for kind, text in blocks if kind == "yaml" and "plugin:" in text]
+    blocks = [textwrap.dedent(text) for kind, text in BLOCK.findall(page) if kind == "yaml"]
+    (described,) = [text for text in blocks if "train_job" in text]
+    (plugin,) = [text for text in blocks if "plugin:" in text]
     written = yaml.safe_load((pc.inventory / "aws.yml").read_text(encoding="utf-8"))
     assert yaml.safe_load(plugin).items() <= written.items()
     job = tmp_path_factory.mktemp("guide") / "job.yml"
     job.write_text(described, encoding="utf-8")
-    done = {}
-    for line in (line for kind, text in blocks if kind == "bash" for line in text.splitlines()):
-        program, option, inventory, playbook, *arguments = shlex.split(line)
-        assert (program, option, inventory) == ("ansible-playbook", "-i", "~/pc"), line
-        name = playbook.removeprefix("trainwright.slurm.")
-        arguments = [word.replace("job.yml", str(job)) for word in arguments]
-        done[name] = pc.play(f"{name}.yml", *arguments)
-    return done
+    return {
+        words[3].removeprefix("trainwright.slurm."): follow(pc, words, job)
+        for words in commands("From a fresh cluster to a finished job")
+    }
 
 
 def test_the_guide_begins_with_what_can_be_used(pc: ParallelCluster, guide: dict[str, Run]) -> None:
@@ -214,10 +230,245 @@ def test_a_prefix_in_another_place_is_given(
     assert "Slurm was not found" in wrong.output and "slurm_prefix" in wrong.output
 
 
-def test_nothing_of_that_slurm_was_changed(pc: ParallelCluster, before: str) -> None:
-    """The last one, after all playbooks that use it."""
-    assert files(pc) == before
+def test_a_person_drains_and_resumes_a_node(pc: ParallelCluster, before: str) -> None:
+    """Slurm keeps the reason of a cloud node beside a state that is idle again."""
+    show = f"sinfo -hN -n {DYNAMIC} -o %T"
+    pc.play("drain.yml", nodes=DYNAMIC, reason="rack 4: new switch")
+    assert pc.on("head", f"{show}:%E").startswith("drain")
+    assert pc.on("head", f"{show}:%E").endswith(":rack 4: new switch")
+    resumed = pc.play("resume.yml", nodes=DYNAMIC)
+    assert f"{DYNAMIC}: " in resumed.output and "(changed)" in resumed.output
+    assert pc.on("head", show).startswith("idle")
+
+
+def test_an_inventory_of_pcs(pc: ParallelCluster, before: str, tmp_path: Path) -> None:
+    """The same playbooks, with the groups and the prefix that the plugin makes of PCS' answers."""
+    with pc.as_pcs(tmp_path):
+        report = pc.play("preflight.yml", inventory=tmp_path).output
+        prefix = "/opt/aws/pcs/scheduler/slurm-24.11"
+        assert re.search(rf"Slurm 24\.11\.\d+ below {prefix}, managed by AWS PCS", report), report
+        assert "accounts: not available: this Slurm does not have accounting -> switch" in report
+        assert "containers: not available: slurm_controller without a host" in report
+        job = {**JOB, "name": "pcs", "command": "echo step 1/1 loss 0.5"}
+        made = pc.play("train.yml", inventory=tmp_path, train_user="ubuntu", train_job=job)
+        assert re.search(r"job \d+ \(pcs\): COMPLETED", made.output)
+        refused = pc.play("site.yml", inventory=tmp_path, rc=2)
+        assert "managed by AWS PCS: change its configuration instead" in refused.output
+
+
+# -- containers ----------------------------------------------------------------------------------------------------
+IMAGE = "ubuntu.sqsh"
+DIGEST = f"sha256:{'7' * 64}"
+OTHER = "/opt/slurm/etc/plugstack.conf.d/site.conf"
+
+
+def test_a_second_pyxis_is_refused(pc: ParallelCluster, before: str) -> None:
+    """As in the samples of ParallelCluster's image, once somebody has copied them."""
+    conf = "/opt/slurm/etc/plugstack.conf"
+    pc.on("head", f"mkdir -p $(dirname {OTHER}); echo 'optional /none/spank_pyxis.so' > {OTHER}")
+    pc.on("head", f"echo 'include {OTHER}' > {conf}")
+    try:
+        made = pc.play("containers.yml", rc=2)
+    finally:
+        pc.on("head", f"rm -r {conf} $(dirname {OTHER})")
+    assert "plugstack.conf loads /none/spank_pyxis.so already" in made.output
+    assert made.changed == set()
+
+
+@pytest.fixture(scope="module")
+def containers(
+    pc: ParallelCluster, before: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """The stand-in after the guide's section about containers, with a plugstack.conf as in ParallelCluster's image."""
+    pc.on("head", f"mkdir -p $(dirname {OTHER}); echo '# of the site' > {OTHER}")
+    pc.on(
+        "head", "echo 'include /opt/slurm/etc/plugstack.conf.d/*' > /opt/slurm/etc/plugstack.conf"
+    )
+    directory = tmp_path_factory.mktemp("artifacts")
+    variables = {
+        **({} if artifacts.REAL else artifacts.make(directory)),
+        "artifact_cache": str(directory / "cache"),
+    }
+    install, image, job = commands("Jobs in containers")
+    follow(pc, install, **variables)
+    if not artifacts.REAL:
+        # The image of the guide, where the substitute for Enroot finds registries.
+        pc.on(
+            "head",
+            f"ln -sfn /srv/cluster /shared; mkdir -p {REGISTRY}/{DIGEST}/etc;"
+            f" echo ID=guide >{REGISTRY}/{DIGEST}/etc/os-release; echo {DIGEST} >{REGISTRY}/ubuntu:24.04",
+        )
+        follow(pc, image)
+        assert "ID=" in pc.as_ubuntu(shlex.join(job))
+    return {**variables, "enroot_images_path": "/home/images"}
+
+
+def in_container(pc: ParallelCluster, node: str, image: str = IMAGE) -> tuple[int, str]:
+    """Run a step in a container on a node, which leaves a file if it runs at all."""
+    pc.as_ubuntu("rm -f ran")
+    queue = node.partition("-")[0]
+    command = (
+        f"srun -Q -p {queue} -w {node} --container-image={image} sh -c 'echo $FIXTURE_IMAGE > ran'"
+    )
+    done = pc.as_ubuntu(f"{command}; echo rc=$?", check=False)
+    (code,) = re.findall(r"^rc=(\d+)$", done, re.MULTILINE)
+    return int(code), done
+
+
+def test_container_jobs_run_on_both_nodes(pc: ParallelCluster, containers: dict[str, Any]) -> None:
+    if artifacts.REAL:
+        pytest.skip("the image is one for the substitutes")
+    for node in (STATIC, DYNAMIC):
+        code, said = in_container(pc, node)
+        assert code == 0, said
+        assert pc.as_ubuntu("cat ran").startswith("/home/images/")
+    code, said = in_container(pc, STATIC, "/home/ubuntu/none.sqsh")
+    assert code != 0 and not pc.as_ubuntu("ls ran 2>/dev/null || true"), said
+    directory = Path(OTHER).parent
+    assert pc.on("head", f"cat /opt/slurm/etc/plugstack.conf {OTHER}").splitlines() == [
+        f"include {directory}/*",
+        "# of the site",
+    ]
+    assert pc.on("head", f"ls -A {directory}").split() == ["site.conf", "trainwright.conf"]
+
+
+def test_a_node_that_started_since_refuses_container_jobs(
+    pc: ParallelCluster, containers: dict[str, Any]
+) -> None:
+    """Slurm would run them outside of a container there; all other jobs run."""
+    own = "/etc/trainwright/plugstack.conf"
+    # A start of slurmd writes its own part again.
+    pc.as_ubuntu(f"srun -Q -w {DYNAMIC} true")
+    pc.on(DYNAMIC, f"mv {own} {own}.kept")
+    try:
+        for variable in ("", f"PYXIS_CONTAINER_IMAGE={IMAGE} "):
+            pc.as_ubuntu("rm -f ran")
+            option = "" if variable else f"--container-image={IMAGE} "
+            job = f"{variable}srun -Q -w {DYNAMIC} {option}sh -c 'echo > ran'"
+            said = pc.as_ubuntu(f"{job}; echo rc=$?", check=False)
+            assert (
+                not re.search("^rc=0$", said, re.MULTILINE)
+                and "asks for a container and has none" in said
+            ), said
+            assert not pc.as_ubuntu("ls ran 2>/dev/null || true")
+        assert pc.as_ubuntu(f"srun -Q -w {DYNAMIC} hostname") == DYNAMIC
+        pc.wait_for_node(DYNAMIC)
+    finally:
+        pc.on(DYNAMIC, f"mv {own}.kept {own}")
+
+
+@pytest.fixture(scope="module")
+def bootstrap(pc: ParallelCluster, containers: dict[str, Any]) -> str:
+    """The script that nodes call, after the guide's section; the run changed nothing that containers.yml has made."""
+    (made, called) = commands("Nodes that start later")
+    done = follow(pc, made, **containers)
+    assert done.changed == {
+        (pc.name("head"), f"Make what a node runs when it starts | {task}")
+        for task in ("Make the directory", "Copy the bundle", "Write the script")
+    }
+    assert called[0] in done.output
+    return called[0]
+
+
+def test_a_node_that_starts_later_sets_itself_up(pc: ParallelCluster, bootstrap: str) -> None:
+    """As OnNodeConfigured of ParallelCluster does: before slurmd starts, and nobody runs Ansible elsewhere."""
+    assert not pc.on(LATER, "ls /etc/trainwright /usr/bin/enroot 2>/dev/null || true")
+    said = pc.on(LATER, f"env -i {bootstrap} 2>&1; echo rc $?", check=False)
+    assert said.endswith("container jobs can run on this node\nrc 0"), said
+    code, said = in_container(pc, LATER)
+    assert code == 0, said
+    assert pc.as_ubuntu("cat ran").startswith("/home/images/")
+    assert pc.on(LATER, "systemctl is-active slurmd enroot-directories") == "active\nactive"
+    again = pc.on(LATER, f"{bootstrap} 2>&1")
+    assert re.search(r"localhost +: ok=\d+ +changed=0 ", again), again
+    state = "/var/lib/trainwright/bootstrap"
+    assert pc.on(LATER, f"stat -c '%U %a' {state}") == "root 700"
+    assert not pc.on(LATER, f"find {state} /usr/lib/trainwright /etc/trainwright ! -user root")
+
+
+def test_a_bundle_that_was_changed_is_refused(pc: ParallelCluster, bootstrap: str) -> None:
+    """Before anything of it is unpacked; the one that is there stays. So does a user who is not root."""
+    (bundle,) = pc.on("head", f"ls {Path(bootstrap).parent}/*.tar.gz").split()
+    state = "/var/lib/trainwright/bootstrap"
+    pc.on(STATIC, f"cp {bundle} /root/other; echo >>/root/other")
+    try:
+        said = pc.on(STATIC, f"{bootstrap} /root/other 2>&1; echo rc $?", check=False)
+        assert "is not the bundle that this script was made with" in said and said.endswith("rc 1")
+        assert set(pc.on(STATIC, f"ls {state}").split()) <= {"lock", "work"}
+        gone = pc.on(STATIC, f"{bootstrap} /root/none 2>&1; echo rc $?", check=False)
+        assert "/root/none: cannot be read -> give the path" in gone and gone.endswith("rc 1")
+        pc.on("head", f"install -m 0755 {bootstrap} /home/ubuntu/copy-of-it")
+        other = pc.as_ubuntu("./copy-of-it 2>&1; echo rc $?", check=False)
+        assert "user ubuntu is not root -> run it as root" in other and other.endswith("rc 1")
+    finally:
+        pc.on(STATIC, f"rm -rf {state} /root/other /home/ubuntu/copy-of-it")
+
+
+def test_a_second_run_changes_nothing(
+    pc: ParallelCluster, bootstrap: str, containers: dict[str, Any]
+) -> None:
+    assert pc.play("node_bootstrap.yml", **containers).changed == set()
+    report = pc.play("preflight.yml").output
+    assert "container_image, container jobs: available" in report
+    assert "containers: available" in report
+
+
+def test_job_hooks_run_after_the_scripts_of_that_slurm(pc: ParallelCluster, before: str) -> None:
+    there = files(pc)
+    scripts = "/opt/slurm/etc/scripts/prolog.d"
+    own = "#!/bin/sh\n/bin/date +%s%N >/run/own"
+    part = {"name": "mine", "kind": "prolog", "text": "#!/bin/sh\ndate +%s%N >/run/ours\n"}
+    pc.on(
+        "head",
+        f"printf '{own.replace('%', '%%')}\n' >{scripts}/50_mine; chmod 755 {scripts}/50_mine",
+    )
+    try:
+        made = pc.play("job_hooks.yml", job_hooks_parts=[part])
+        assert {host for host, _task in made.changed} == {pc.name("head")}
+        assert not pc.play("job_hooks.yml", job_hooks_parts=[part]).changed
+        pc.as_ubuntu(f"srun -w {STATIC} true")
+        first, second = (int(pc.on(STATIC, f"cat /run/{name}")) for name in ("own", "ours"))
+        assert first < second
+        assert '"prolog.mine", "verdict": "PASS"' in pc.on(
+            STATIC, "cat /var/lib/trainwright/results/hooks.json"
+        )
+        # Without parts there is nothing left of it.
+        off = {f"job_hooks_{name}": False for name in ("end_processes", "enroot", "gpu")}
+        pc.play("job_hooks.yml", **off)
+    finally:
+        pc.on("head", f"rm -f {scripts}/50_mine")
+    assert files(pc) == there
+
+
+def test_nothing_of_that_slurm_was_changed(
+    pc: ParallelCluster, before: str, containers: dict[str, Any]
+) -> None:
+    """The last one, after all playbooks that use it. Containers added the line and the guard."""
+    after = files(pc).splitlines()
+    assert set(before.splitlines()) <= set(after)
+    added = {line.split()[1] for line in after} - {line.split()[1] for line in before.splitlines()}
+    bundle = {name for name in added if "/bootstrap/node-bundle-" in name}
+    assert len(bundle) == 1
+    assert added - bundle == {
+        "/opt/slurm/etc/plugstack.conf",
+        OTHER,
+        "/opt/slurm/etc/plugstack.conf.d/trainwright.conf",
+        "/opt/slurm/etc/trainwright/bootstrap/node-bootstrap",
+        "/opt/slurm/etc/trainwright/spank_guard-slurm24.11.so",
+    }
     assert pc.on("head", "ls /etc/slurm 2>&1", check=False).startswith("ls: cannot access")
-    for host in ("head", STATIC, DYNAMIC):
+    for host in ("head", STATIC, DYNAMIC, LATER):
         assert "slurm" not in pc.on(host, "dpkg-query -W -f '${Package}\\n' | grep slurm || true")
-    assert (ROOT / ".cache" / "parallelcluster").is_dir()
+
+
+def test_accounts_are_made_once_there_is_an_accounting(pc: ParallelCluster, before: str) -> None:
+    """After the comparison of files: an update of the cluster changes its own."""
+    pc.on("head", "/srv/cluster/accounting")
+    poll("slurmctld to answer", lambda: "UP" in pc.on("head", "scontrol ping", check=False))
+    tree = {"accounts": [{"name": "research", "fairshare": 3, "users": ["ubuntu"]}]}
+    assert pc.play("accounts.yml", accounting=tree).changed
+    assert pc.play("accounts.yml", accounting=tree).changed == set()
+    shown = pc.on("head", "sacctmgr -nP show assoc account=research format=cluster,user,share")
+    assert shown.splitlines() == ["training||3", "training|ubuntu|1"]
+    report = pc.play("preflight.yml").output
+    assert f"accounts: available, slurmdbd is on {pc.head}" in report

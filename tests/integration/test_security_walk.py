@@ -56,13 +56,17 @@ SYSTEMS_WRITABLE = re.compile(
 )
 # What the collection's programs write when they run, beside what roles declare. The first row that fits decides.
 WRITTEN = [
-    ("directory", r"/var/lib/trainwright/(applied|secrets|secrets/\w+|enroot\S*)", "0700"),
+    ("directory", r"/var/lib/trainwright/(applied|proved|secrets|secrets/\w+|enroot\S*)", "0700"),
     ("directory", r"/var/lib/trainwright/(stamps|images|build)|/etc/enroot", "0755"),
     ("directory", r"/usr/lib/trainwright/node_tools(/\w+)*", "0755"),
     ("directory", r"/var/lib/enroot(/\w+)?", "0755"),
     ("file", r"/var/lib/trainwright/secrets/.+\.(pub|krl)", "0644"),
     ("file", r"/etc/trainwright/plugstack\.conf", "0644"),
-    ("file", r"/var/lib/trainwright/(stamps|applied|secrets)/.+", "0600"),
+    ("file", r"/var/lib/trainwright/(stamps|applied|proved|secrets)/.+", "0600"),
+    ("file", r"/var/lib/trainwright/(results|health)/[\w.]*lock", "0600"),
+    ("file", r"/var/lib/trainwright/(results|health)/\w+\.json", "0644"),
+    # Those of a cluster that has hooks no more: nothing names them.
+    ("file", r"/usr/lib/trainwright/hooks/\w+", "0755"),
     ("file", r"/usr/lib/trainwright/node_tools/.+\.py", "0644"),
 ]
 # What the system and users write below the same directories: packages' scripts, the boot, staged images.
@@ -74,6 +78,7 @@ SYSTEM = re.compile(
     r"|/etc/tmpfiles\.d/local-cluster\.conf"
     r"|/var/lib/(apt|dpkg|haproxy|systemd|pam|ucf|munge|mysql|private|polkit-1|logrotate|python|wtmpdb|misc|sgml-base|xml-core|shells)\S*"
     r"|/usr/local(/s?bin)?|/var/lib/enroot/\w+/user-\d+(/.*)?|/var/lib/trainwright/images/.+"
+    r"|/var/lib/trainwright-health(/.*)?"
     r"|/usr/(lib|share)/\S+/__pycache__\S*|/usr/lib/\S+\.cache|/usr/share/(mime|man|info|applications)\S*"
 )
 # What an ordinary user may not open, beside the secrets of the guide.
@@ -83,6 +88,7 @@ CLOSED = [
     *("/etc/munge", "/etc/tmpfiles.d/local-cluster.conf"),
     *("/var/lib/trainwright/secrets", "/var/lib/trainwright/secrets/host_certs"),
     *("/var/lib/trainwright/applied", "/var/lib/trainwright/applied/*"),
+    *("/var/lib/trainwright/proved", "/var/lib/trainwright/proved/*"),
     *("/var/lib/trainwright/stamps/*", "/var/lib/munge", "/var/lib/mysql/slurm_acct_db"),
     *(
         "/var/lib/mysql/mysql",
@@ -205,8 +211,9 @@ def walks(site: Converged, roles_files: dict[str, Rights]) -> Iterator[dict[str,
     hosts = kinds(site)
     secrets = {path: content for host in hosts for path, content in text(host).items()}
     secrets |= {"bob's batch script": MARK.encode()}
-    # A password is only a part of this one.
-    secrets.pop("/etc/slurm/slurmdbd.conf")
+    # A password is only a part of these.
+    for name in ("/etc/slurm/slurmdbd.conf", "/var/lib/trainwright/proved/slurmdbd.service.json"):
+        secrets.pop(name)
     given = {
         "user": "alice",
         "needles": needles({name: value for name, value in secrets.items() if "job" not in name}),

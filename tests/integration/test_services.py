@@ -191,3 +191,17 @@ def test_support_bundle_has_no_secrets(site: Converged, tmp_path) -> None:
         content = b"".join(tar.extractfile(m).read() for m in tar.getmembers() if m.isfile())  # type: ignore[union-attr]
     assert any("slurm.conf" in name for name in names)
     assert password.encode() not in content
+
+
+@pytest.mark.systems("debian12")
+def test_a_slurmdbd_that_refuses_its_new_file_goes_on_with_the_old_one(site: Converged) -> None:
+    before = site.run("ctl1", "sha256sum /etc/slurm/slurmdbd.conf")
+    wrong = {"slurmdbd_conf": {"PluginDir": "/nonexistent"}}
+    failed = site.play("site.yml", "--tags", "slurmdbd", "-e", json.dumps(wrong), rc=2)
+    assert "runs with its files as they were before" in failed.output, failed.output[-3000:]
+    assert site.run("ctl1", "sha256sum /etc/slurm/slurmdbd.conf") == before
+    assert "research" in site.run("ctl1", "sacctmgr -nP show account format=account")
+    assert site.run("ctl1", "stat -c %a /var/lib/trainwright/proved") == "700"
+    again = site.play("site.yml", "--tags", "slurmdbd")
+    assert site.run("ctl1", "systemctl is-active slurmdbd") == "active"
+    assert not {name for host, name in again.changed if "slurmdbd.conf" in name}

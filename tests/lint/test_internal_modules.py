@@ -20,6 +20,7 @@ INTERNAL = {
     "cluster_secrets",
     "config_files",
     "deb_packages",
+    "node_bundle",
     "package_files",
     "path_owner",
     "services",

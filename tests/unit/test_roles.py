@@ -23,7 +23,15 @@ TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks
 
 
 # The roles of daemons: one shape for what they write, and the same ways to customise them.
-DAEMONS = ("slurm_auth", "slurm_login", "slurmctld", "slurmd", "slurmdbd", "slurmrestd")
+DAEMONS = (
+    "slurm_auth",
+    "slurm_login",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+    "slurmrestd",
+    "node_health",
+)
 # Roles that read slurm_model, each with the same words where it is missing.
 NEED_MODEL = (*DAEMONS, "slurm_accounts", "slurm_packages")
 

@@ -139,6 +139,16 @@ def of_a_type(given: t.Any) -> None:
     host_variable("slurm_node", {"machine_type": "mine"})(given)
 
 
+def without_nvidia_smi(given: t.Any) -> None:
+    """Let c1 be of a type with a GPU, of which the machine does not show the model."""
+    gpus = {"count": 1, "model": "H100", "memory_mib": 81920}
+    row = {"vcpus": 4, "cores": 2, "memory_mib": 8192, "gpus": gpus}
+    setting("slurm_machine_types", {"mine": row})(given)
+    host_variable("slurm_node", {"machine_type": "mine"})(given)
+    found = {"device": "/dev/nvidia0", "index": 0, "model": "", "memory_mb": 0}
+    given["facts"]["c1"]["gpus"] = [found]
+
+
 def nothing(_given: t.Any) -> None:
     """Leave the inputs alone."""
 
@@ -181,6 +191,10 @@ def fact(name: str, value: t.Any) -> Change:
 
 def with_oci(given: t.Any) -> None:
     given["groups"]["slurm_oci"] = ["c1"]
+
+
+def with_hooks(given: t.Any) -> None:
+    given["groups"]["slurm_job_hooks"] = ["c1"]
 
 
 def moved(given: t.Any) -> None:
@@ -239,6 +253,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         setting("slurm_machine_types", {"mine": {"vcpus": 4, "cores": 2, "memory_mib": 8192}}),
     ),
     "slurm_hardware_tolerance": (of_a_type, setting("slurm_hardware_tolerance", 20)),
+    "slurm_allow_incomplete": (without_nvidia_smi, setting("slurm_allow_incomplete", True)),
     "slurm_network_path": (tree, host_variable("slurm_network_path", ["spine", "leaf1"])),
     "slurm_block": (block, host_variable("slurm_block", "b1")),
     "slurm_topology": (
@@ -246,6 +261,22 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         setting("slurm_topology", {"plugin": "tree"}),
     ),
     "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
+    **{
+        f"job_hooks_{name}": (with_hooks, setting(f"job_hooks_{name}", value))
+        for name, value in {
+            "mode": "observe",
+            "parts": [{"name": "mine", "kind": "prolog", "text": "true"}],
+            "policies": {"gpu": "drain"},
+            "end_processes": False,
+            "enroot": False,
+            "gpu": False,
+            "mig": "disabled",
+            "mps": True,
+            "cpu_governor": "performance",
+            "dcgm_directory": "/run/trainwright/dcgm-jobs",
+            "drop_page_cache": True,
+        }.items()
+    },
     "slurm_revoke_removed": (removing_c2, setting("slurm_revoke_removed", False)),
     "slurm_remove_nodes": (remove_c2, lambda given: given["remove"].append("c2")),
 }

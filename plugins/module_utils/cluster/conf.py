@@ -69,6 +69,14 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
     pairs += [["JobAcctGatherType", cgroup["jobacct"]]]
     if cgroup["jobacct"] != "jobacct_gather/none":
         pairs += [["JobAcctGatherFrequency", "30"]]
+    interval = settings.get("node_health_interval")
+    if interval and inputs["groups"].get("slurm_node_health"):
+        # On busy and drained nodes too, in turns: a fault shows under load, and a drain ends by passes.
+        pairs += [
+            ["HealthCheckProgram", "/usr/lib/trainwright/health-cycle"],
+            ["HealthCheckInterval", str(interval)],
+            ["HealthCheckNodeState", "ANY,CYCLE"],
+        ]
     if model["database"]:
         pairs += [
             ["AccountingStorageType", "accounting_storage/slurmdbd"],
@@ -83,6 +91,7 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
                     ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in types)]),
                 ]
             )
+    pairs += model["job_hooks"]["settings"]
     return override(pairs, settings.get("slurm_conf") or {})
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..node.mount_points import problem_of
 from .inputs import fold_hosts
 
 Facts = t.Mapping[str, t.Any]
@@ -36,6 +37,29 @@ def manager_of(facts: t.Iterable[Facts]) -> str:
     return next((one["slurm"]["manager"] for one in facts if one["slurm"].get("manager")), "")
 
 
+def common_mounts(nodes: t.Sequence[Facts]) -> list[dict[str, str]]:
+    """Return the network file systems that all nodes mount from the same place, as cluster_mounts has them.
+
+    Those in directories of the system are not for jobs: /opt/slurm of ParallelCluster.
+    """
+    mounts = [{one["path"]: one for one in node.get("mounts") or []} for node in nodes]
+    return [
+        {**one, "purpose": "home" if path == "/home" or path.startswith("/home/") else "shared"}
+        for path, one in (mounts[0].items() if mounts else ())
+        if not problem_of(path, tagged=True) and all(other.get(path) == one for other in mounts)
+    ]
+
+
+def _mounts_line(compute: t.Mapping[str, Facts]) -> str:
+    found = common_mounts(list(compute.values()))
+    shared = [one for one in found if one["purpose"] == "shared"]
+    named = ", ".join(f"{one['path']} ({one['fstype']})" for one in found)
+    line = f"mounts of all compute nodes that answered: {named or 'none'}"
+    if shared:
+        return f"{line}; images by name are below {shared[0]['path']}"
+    return f"{line} -> for images by name, set enroot_images_path to a directory that they share"
+
+
 def _problems(facts: t.Mapping[str, Facts]) -> t.Iterator[str]:
     without = [host for host, one in facts.items() if not one["slurm"].get("version")]
     if without:
@@ -59,8 +83,9 @@ def _container_jobs(compute: t.Mapping[str, Facts]) -> str:
     """Return why container jobs cannot run, "" if they can."""
 
     def has_pyxis(one: Facts) -> bool:
-        named = any("pyxis" in line for line in one["slurm"].get("plugstack") or [])
-        return bool(one["containers"].get("plugstack") == "pyxis" or named)
+        return bool(
+            one["containers"].get("plugstack") == "pyxis" or one["slurm"].get("other_pyxis")
+        )
 
     if not compute:
         return "slurm_compute does not have a host that answered"
@@ -95,7 +120,7 @@ def parts(
         f"Slurm {slurm['version']} below {slurm['prefix']}, managed by {MANAGERS.get(who, 'somebody else')}; "
         f"its configuration is in {slurm['config_dir']}",
         f"train, train_status, first_job, lint_job, dataset, results: available, on {submit}",
-        "support_bundle: available",
+        "drain, resume, support_bundle: available",
     ]
     if database:
         lines.append(f"accounts: available, slurmdbd is on {database}")
@@ -108,6 +133,8 @@ def parts(
             f"containers: not available: {' and '.join(lacking)} without a host -> put the nodes that run and submit "
             "jobs into slurm_pyxis, and the host with plugstack.conf into slurm_controller"
         )
+    elif any(one["slurm"].get("other_pyxis") for one in facts.values()):
+        lines.append("containers: not needed: plugstack.conf loads a Pyxis of its own")
     else:
         lines.append("containers: available")
     why = _container_jobs(compute)
@@ -120,6 +147,7 @@ def parts(
         "site, remove_nodes: not available: they would change a Slurm that somebody else manages"
         f" -> change the configuration of {MANAGERS.get(who, 'that Slurm')} instead"
     )
+    lines.append(_mounts_line(compute))
     for name in ("prolog", "epilog"):
         if slurm.get(name):
             lines.append(f"{name.capitalize()}: {', '.join(slurm[name])}; it is left as it is")

@@ -131,6 +131,16 @@ def machine_messages(found: Findings) -> list[str]:
     return [f"{fold(named)}: {said}" for (_rank, said), named in sorted(hosts.items())]
 
 
+def untested(found: Findings) -> list[str]:
+    """Return a line for declared hardware that could not be looked at, on hosts that answered.
+
+    Ansible itself reports the others as unreachable, and ends with failure.
+    """
+    results = [one for one in found.results if one.check != CHECK]
+    only = [one for one in results if one.verdict is Verdict.INCOMPLETE]
+    return machine_messages(Findings(results=only))
+
+
 # -- one machine -----------------------------------------------------------------------------------
 def _results(
     host: str,
@@ -194,7 +204,7 @@ _FIELDS = {
 
 def _compared(machine: _Machine) -> Iterator[Result]:
     parts = (_architecture, _gpus, _gpu_model, _gpu_memory, _efa, _cpus, _memory, _nvlink, _nvme)
-    for check in (*parts, _infiniband):
+    for check in (*parts, _infiniband, _pcie):
         yield from check(machine)
 
 
@@ -390,4 +400,20 @@ def _infiniband(machine: _Machine) -> Iterator[Result]:
         threshold=wanted,
         unit="active InfiniBand ports",
         remedy="see ibstat there, or set infiniband_ports in slurm_machine_types",
+    )
+
+
+def _pcie(machine: _Machine) -> Iterator[Result]:
+    """Compare the lanes of the GPU with the fewest, where the system shows them."""
+    wanted = machine.kind.pcie_width
+    lanes = (machine.facts.get("on_bus") or {}).get("gpu_lanes") or []
+    if not wanted or not lanes:
+        return
+    yield machine.result(
+        "pcie",
+        Verdict.PASS if min(lanes) >= wanted else Verdict.WARN,
+        value=min(lanes),
+        threshold=wanted,
+        unit="PCIe lanes of a GPU",
+        remedy=f"see nvidia-smi -q and dmesg there, {_REPLACE}",
     )

@@ -14,9 +14,10 @@ from . import ignored_words
 from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
+from .hooks import job_hooks
 from .hosts import add_hosts, daemon_hosts, host_entry, revoke
-from .inputs import Inputs, choose_version, parse_version
-from .machines import drains, findings, kept_out, machine_messages
+from .inputs import Inputs, choose_version, is_true, parse_version
+from .machines import drains, findings, kept_out, machine_messages, untested
 from .mounts import normalise_mounts
 from .nodes import gres_lines, merge_nodes, node_lines
 from .partitions import node_set_lines, partition_lines, partitions_of
@@ -101,6 +102,7 @@ def build_model(inputs: Inputs) -> Model:
         messages.append(f"MpiDefault is none: {fold(lacking)}'s Slurm does not have mpi/pmix")
 
     stack = plugstack(inputs, nodes, controller_hosts, messages)
+    hooks = job_hooks(inputs, nodes, controller_hosts, version, messages)
     model: Model = {
         "cluster": str(settings["slurm_cluster_name"]),
         "version": list(version),
@@ -144,6 +146,7 @@ def build_model(inputs: Inputs) -> Model:
         "cgroup": cgroup,
         "nodes": nodes,
         "kept_out": kept_out(inputs, machines),
+        "untested": [] if is_true(settings["slurm_allow_incomplete"]) else untested(machines),
         "drains": drains(inputs, machines, [node["name"] for node in nodes]),
         "as_declared": [
             node["name"] for node in nodes if node["host"] in machines.whole and not node["client"]
@@ -172,6 +175,7 @@ def build_model(inputs: Inputs) -> Model:
         "oci_conf": oci.pairs(version, settings.get("oci_conf") or {})
         if inputs["groups"].get("slurm_oci")
         else [],
+        "job_hooks": hooks,
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},

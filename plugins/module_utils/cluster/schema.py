@@ -43,6 +43,7 @@ class Model(t.TypedDict):
     cgroup: dict[str, t.Any]
     nodes: list[dict[str, t.Any]]
     kept_out: list[dict[str, t.Any]]
+    untested: list[str]
     drains: list[dict[str, t.Any]]
     as_declared: list[str]
     results: list[dict[str, t.Any]]
@@ -65,6 +66,7 @@ class Model(t.TypedDict):
     plugstack_before: list[str]
     job_container_conf: Pairs
     oci_conf: Pairs
+    job_hooks: dict[str, t.Any]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]

@@ -182,7 +182,14 @@ FACTS: dict[str, Judge] = {
         ),
         256,
     ),
-    "on_bus": record({"gpus": number(0, 4096), "efa": number(0, 4096)}),
+    "on_bus": record(
+        {
+            "gpus": number(0, 4096),
+            "efa": number(0, 4096),
+            "gpu_lanes": list_of(number(1, 32), 256),
+        }
+    ),
+    "mounts": list_of(record({"path": _path, "source": _line, "fstype": _word}), 256),
     "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
     "cgroup": record(
         {"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}
@@ -202,11 +209,13 @@ FACTS: dict[str, Judge] = {
             "mpi": list_of(_filled, 64),
             "plugstack": list_of(_tabbed),
             "plugstack_dir": text(
-                rf"(?:{CONFIG_PATTERN})/plugstack\.conf\.d", "a directory beside plugstack.conf"
+                rf"|(?:{CONFIG_PATTERN})/plugstack\.conf\.d", "a directory beside plugstack.conf"
             ),
             "manager": text("|parallelcluster|pcs|hyperpod", "a manager of Slurm"),
             "prolog": list_of(_path, 64),
+            "other_pyxis": list_of(_path, 64),
             "epilog": list_of(_path, 64),
+            "task_prolog": list_of(_path, 64),
         },
         some=True,
     ),

@@ -28,6 +28,7 @@ from .machine import (
     gpu_minors,
     infiniband_ports,
     memory_mb,
+    network_mounts,
     nvme_disks,
     on_bus,
     os_release,
@@ -351,6 +352,7 @@ def gather(
         **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids, gids or []),
         "ports": listeners(root, ports),
         "disks": {path: disk(path, mountinfo) for path in paths},
+        "mounts": network_mounts(mountinfo),
         "files": present(files or [], places["plugin_dir"]),
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
@@ -363,15 +365,18 @@ def gather(
     }
     # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted.
     facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
+    plugstack = spank.lines(os.path.join(places["config_dir"], "plugstack.conf"))
     facts["slurm"] = {
         **slurm_version(commands, release["like"], places),
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
-        "plugstack": spank.lines(os.path.join(places["config_dir"], "plugstack.conf")),
-        "plugstack_dir": os.path.join(places["config_dir"], "plugstack.conf.d"),
+        "plugstack": plugstack,
+        "plugstack_dir": spank.included_directory(plugstack, places["config_dir"]),
+        "other_pyxis": slurm_places.other_pyxis(places["config_dir"]),
         "manager": slurm_places.manager(places["prefix"]),
         "prolog": slurm_places.scripts(conf, "Prolog"),
         "epilog": slurm_places.scripts(conf, "Epilog"),
+        "task_prolog": slurm_places.scripts(conf, "TaskProlog"),
     }
     facts["containers"] = containers(commands)
     loginuid = read("/proc/self/loginuid").strip()

@@ -176,6 +176,13 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
     for spec in files:
         with _reported(spec["path"]):
             _plan_file(plan, spec, check)
+    listed = {spec["path"] for spec in [*directories, *files]}
+    for spec in directories:
+        if spec.get("only_listed") and os.path.isdir(spec["path"]):
+            for name in sorted(os.listdir(spec["path"])):
+                path = os.path.join(spec["path"], name)
+                if path not in listed:
+                    _plan_absent(plan, path, False)
     return plan
 
 

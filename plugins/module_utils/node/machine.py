@@ -206,16 +206,23 @@ NVIDIA, GPU_CLASSES = "0x10de", ("0x0300", "0x0302")
 AMAZON, EFA_IDS = "0x1d0f", re.compile(r"0xefa[0-9a-f]")
 
 
-def on_bus(root: str = "/") -> dict[str, int]:
-    """NVIDIA GPUs and EFA devices on the PCI bus, which need no driver to be seen there."""
+def on_bus(root: str = "/") -> dict[str, object]:
+    """NVIDIA GPUs and EFA devices on the PCI bus, which need no driver to be seen there.
+
+    gpu_lanes: of each GPU the lanes that its link has now; virtual machines may not show them.
+    """
     gpus = efa = 0
-    for path in glob.glob(os.path.join(root, "sys/bus/pci/devices/*")):
+    lanes = []
+    for path in sorted(glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))):
         vendor = read(os.path.join(path, "vendor"))
-        if vendor == NVIDIA:
-            gpus += read(os.path.join(path, "class")).startswith(GPU_CLASSES)
+        if vendor == NVIDIA and read(os.path.join(path, "class")).startswith(GPU_CLASSES):
+            gpus += 1
+            # 0, 63 and 255 are a width that the kernel does not know.
+            width = read_int(os.path.join(path, "current_link_width"))
+            lanes += [width] if 1 <= width <= 32 else []
         elif vendor == AMAZON:
             efa += bool(EFA_IDS.fullmatch(read(os.path.join(path, "device"))))
-    return {"gpus": gpus, "efa": efa}
+    return {"gpus": gpus, "efa": efa, "gpu_lanes": lanes}
 
 
 def parse_nvlink(text: str) -> list[int]:
@@ -266,6 +273,30 @@ def nvme_disks(root: str = "/") -> list[dict[str, object]]:
 def unescape_mount(text: str) -> str:
     """A path from mountinfo, where blanks are written in octal."""
     return re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+#: File systems that several hosts mount.
+_NETWORK = (
+    "nfs nfs4 lustre gpfs beegfs beegfs_nodev ceph wekafs glusterfs fuse.glusterfs panfs orangefs"
+).split()
+_MOUNTS = 256
+
+
+def network_mounts(mountinfo: str) -> list[dict[str, str]]:
+    """The network file systems that are mounted, by path: path, source, fstype. Paths as fstab can have them."""
+    found: dict[str, dict[str, str]] = {}
+    for line in mountinfo.splitlines():
+        left, _dash, right = line.partition(" - ")
+        fields, of_type = left.split(), right.split()
+        if len(fields) < 5 or len(of_type) < 2:
+            continue
+        path = unescape_mount(fields[4])
+        # The last of several mounts on one point is the one in use.
+        found.pop(path, None)
+        if of_type[0] in _NETWORK and re.fullmatch(r"/[\w.+@/-]+", path):
+            source = unescape_mount(of_type[1])
+            found[path] = {"path": path, "source": source, "fstype": of_type[0]}
+    return [found[path] for path in sorted(found)][:_MOUNTS]
 
 
 def disk(path: str, mountinfo: str) -> dict[str, object]:

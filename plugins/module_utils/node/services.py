@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from . import keyed
+from .proved import Proved
 from .terminal import PrintableError
 
 STAMPS = "/var/lib/trainwright/stamps"
@@ -285,10 +286,17 @@ def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedPr
 class Services:
     """The units of one module call."""
 
-    def __init__(self, specs: list[dict], parse_show, stamps: Stamps | None = None) -> None:
+    def __init__(
+        self,
+        specs: list[dict],
+        parse_show,
+        stamps: Stamps | None = None,
+        proved: Proved | None = None,
+    ) -> None:
         self.specs = specs
         self.parse_show = parse_show
         self.stamps = stamps or Stamps()
+        self.proved = proved or Proved()
         self.states: dict[str, State] = {}
         self.needs_reload = False
 
@@ -346,17 +354,45 @@ class Services:
         for spec in self.specs:
             unit = full_name(spec["name"])
             verbs = [a.action for a in actions if a.unit == unit and a.action in VERBS]
-            for verb in verbs:
-                if verb == "stop" or (spec["stamp"] and verb != "reload"):
-                    # Removed first: if this run is interrupted, the next one restarts the unit.
-                    # A caller without a stamp does not know the unit's configuration.
-                    self.stamps.forget(unit)
-                self._do(unit, verb)
+            try:
+                self._bring(unit, spec, verbs)
+            except ServicesError as error:
+                if not verbs or verbs[-1] == "stop" or not spec.get("proved"):
+                    raise
+                raise self._without_the_new_files(unit, spec, error) from error
             if spec["state"] == "started":
-                self._wait_ready(unit, spec.get("ready"), bool(verbs))
+                self.proved.keep(unit, spec.get("proved") or ())
             if spec["stamp"] and verbs and verbs[-1] in ("start", "restart"):
                 self.stamps.write(unit, spec["stamp"])
             self.stamps.replace_plain(unit)
+
+    def _bring(self, unit: str, spec: dict, verbs: list[str]) -> None:
+        for verb in verbs:
+            if verb == "stop" or (spec["stamp"] and verb != "reload"):
+                # Removed first: if this run is interrupted, the next one restarts the unit.
+                # A caller without a stamp does not know the unit's configuration.
+                self.stamps.forget(unit)
+            self._do(unit, verb)
+        if spec["state"] == "started":
+            self._wait_ready(unit, spec.get("ready"), bool(verbs))
+
+    def _without_the_new_files(self, unit: str, spec: dict, error: ServicesError) -> ServicesError:
+        """Start a unit with the files that it last ran with; return the error with what has become of it.
+
+        Where it does not run with these either, their new form stays: something else is wrong.
+        """
+        try:
+            with self.proved.instead(unit, spec["proved"]) as differ:
+                if not differ:
+                    return error
+                self.daemon_reload()
+                self._bring(unit, spec, ["restart"])
+        except ServicesError:
+            return error
+        return ServicesError(
+            "%s. Until then %s runs with its files as they were before: %s"
+            % (error, unit, ", ".join(spec["proved"]))
+        )
 
     def _do(self, unit: str, verb: str) -> None:
         if verb in ("start", "restart"):

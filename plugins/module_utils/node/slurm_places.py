@@ -179,6 +179,23 @@ def slurm_conf(config_dir: str, root: str = "/") -> str:
     return ""
 
 
+def other_pyxis(config_dir: str, root: str = "/", depth: int = _INCLUDES) -> list[str]:
+    """Return the plugins called Pyxis that plugstack.conf loads, apart from this collection's."""
+    found = []
+    waiting = [f"{config_dir}/plugstack.conf"]
+    for _step in range(depth):
+        names = [name for name in waiting if not name.startswith("/etc/trainwright/")]
+        lines = [line.split() for name in names for line in read(_below(root, name)).splitlines()]
+        waiting = []
+        for words in filter(lambda words: len(words) > 1, lines):
+            if words[0] == "include":
+                pattern = _below(root, os.path.join(config_dir, words[1]))
+                waiting += sorted("/" + os.path.relpath(one, root) for one in glob.glob(pattern))
+            elif words[0] in ("required", "optional") and "spank_pyxis" in words[1]:
+                found.append(words[1])
+    return [path for path in dict.fromkeys(found) if not path.startswith("/usr/lib/trainwright/")]
+
+
 def scripts(conf: str, name: str) -> list[str]:
     """Return the values of Prolog or Epilog in slurm.conf, which may have several."""
     pattern = rf"^[ \t]*{name}[ \t]*=[ \t]*([^\s#]+)"

@@ -24,6 +24,19 @@ def own_part(path: str = OWN_FILE) -> str:
     return ""
 
 
+def included_directory(conf: list[str], config_dir: str) -> str:
+    """Return plugstack.conf.d beside plugstack.conf if that includes all files in it, "" if not.
+
+    conf: the lines of plugstack.conf.
+    """
+    beside = "plugstack.conf.d"
+    patterns = [
+        f"{place}{beside}/{which}" for place in ("", f"{config_dir}/") for which in ("*", "*.conf")
+    ]
+    found = any(line.split() == ["include", pattern] for line in conf for pattern in patterns)
+    return f"{config_dir}/{beside}" if found else ""
+
+
 def lines(path: str) -> list[str]:
     """Return the lines of a configuration file that are not comments; none of a file that cannot be read."""
     try:

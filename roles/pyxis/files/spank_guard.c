@@ -3,9 +3,10 @@
  *
  * A SPANK plugin after Pyxis in plugstack.conf: a task that asks for a container and is still in the mount namespace of
  * its node does not start. With the argument `alone`, on a node whose Pyxis does not fit, it takes Pyxis' two options
- * that ask for one. It also prints what our importer has left for the user, as Pyxis shows an importer's words only
- * where it fails. What it uses of Slurm is the same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm
- * compares only RELEASE, 0x160500 for 22.05.
+ * that ask for one. With `unless=FILE` it does so only on a node without FILE, and nothing on others: for a plugstack.conf
+ * that nodes share, some of which have started since and do not have a part of their own yet. It also prints what our
+ * importer has left for the user, as Pyxis shows an importer's words only where it fails. What it uses of Slurm is the
+ * same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm compares only RELEASE, 0x160500 for 22.05.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -34,7 +35,7 @@ extern void slurm_error(const char *format, ...);
 const char plugin_name[] = "pyxis", plugin_type[] = "spank";
 const unsigned int plugin_version = RELEASE, spank_plugin_version = 1;
 
-static int alone, asked, directory = -1;
+static int alone, asked, off, directory = -1;
 static const char *runtime;
 static struct stat host;
 
@@ -57,6 +58,8 @@ int slurm_spank_init(void *spank, int count, char **words)
 	for (int i = 0; i < count; ++i) {
 		if (strcmp(words[i], "alone") == 0)
 			alone = 1;
+		else if (strncmp(words[i], "unless=", 7) == 0)
+			*(access(words[i] + 7, F_OK) == 0 ? &off : &alone) = 1;
 		else if (strncmp(words[i], "runtime_path=", 13) == 0)
 			/* Without it Pyxis drains the node of a batch job. */
 			mkdir(runtime = words[i] + 13, 0755);
@@ -120,6 +123,8 @@ int slurm_spank_task_init(void *spank, int count, char **words)
 	char **env = NULL;
 
 	(void)count, (void)words;
+	if (off)
+		return 0;
 	if (directory >= 0)
 		print_note(spank);
 	if (stat("/proc/self/ns/mnt", &now) == 0 && now.st_ino != host.st_ino)
@@ -136,7 +141,8 @@ int slurm_spank_task_init(void *spank, int count, char **words)
 	if (!asked)
 		return 0;
 	slurm_error("container: this task asks for a container and has none, so it is not started%s",
-		    alone ? ": Pyxis on this node does not fit its Slurm -> tell your administrator (run site.yml)" :
+		    alone ? ": Pyxis on this node does not fit its Slurm, or is not installed -> tell your administrator (run site.yml; "
+			    "containers.yml on a Slurm that somebody else manages)" :
 			    " -> see the messages of pyxis above, and --container-image or PYXIS_CONTAINER_* of the job");
 	return -1;
 }

@@ -26,6 +26,8 @@ ROLES = {
     "enroot": "slurm_pyxis",
     "pyxis": "slurm_pyxis",
     "oci": "slurm_oci",
+    "job_hooks": "slurm_compute",
+    "node_health": "slurm_node_health",
     "mariadb": "slurm_database",
     "slurmdbd": "slurm_database",
     "slurmctld": "slurm_controller",

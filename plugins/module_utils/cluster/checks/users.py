@@ -12,7 +12,7 @@ from ...node.logins import name_fault
 from ...node.mount_points import problem_of, shape_problem
 from ...node.terminal import CONTROL
 from ...slurm.hostlist import fold
-from ..inputs import CLUSTER, Problem, is_true, label_of, members, seen
+from ..inputs import CLUSTER, Problem, is_true, is_under, label_of, members, seen
 from .programs import is_missing
 
 if t.TYPE_CHECKING:
@@ -33,6 +33,7 @@ RESERVED_USERS = frozenset(
 
 
 _CONTROL = re.compile(f"[{CONTROL}]")
+_OF_SERVICES = ("/var/lib/mysql", "/var/lib/trainwright", "/var/lib/munge")
 #: The types of sshd(8), AUTHORIZED_KEYS FILE FORMAT; options of sshd may be before it.
 _PUBLIC_KEY = re.compile(
     r"(\A|\s)(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256))"
@@ -43,6 +44,8 @@ _PUBLIC_KEY = re.compile(
 def users(inputs: Inputs) -> Iterator[Problem]:
     """Users have valid names and paths, and none shares a name or id with another."""
     settings = inputs["settings"]
+    own = (settings["slurm_state_save_location"], settings["slurm_spool_dir"])
+    services = [*_OF_SERVICES, *map(str, own)]
     names: dict[str, int] = {}
     uids: dict[int, str] = {int(settings["slurm_user_uid"]): "slurm"}
     for index, user in enumerate(settings.get("cluster_users") or []):
@@ -86,7 +89,14 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                     f"{user[key]!r} is not an absolute path",
                     "begin it with /",
                 )
-        yield from _home(label, str(user.get("home") or ""))
+        if re.search(r"[\s:\x00-\x1f\x7f]", str(user.get("shell") or "")):
+            yield Problem(
+                CLUSTER,
+                f"{label}.shell",
+                f"{user['shell']!r} contains characters that a line of /etc/passwd cannot have",
+                "write a path without spaces, colons and line ends",
+            )
+        yield from _home(label, str(user.get("home") or ""), services)
         yield from _keys(label, user.get("ssh_authorized_keys") or [])
     homes: dict[str, str] = {}
     for user in settings.get("cluster_users") or []:
@@ -110,6 +120,10 @@ def users(inputs: Inputs) -> Iterator[Problem]:
         if not re.fullmatch(r"[a-z_][a-z0-9_.-]{0,31}", str(group["name"])):
             what = f"{str(group['name'])!r} is not a valid group name"
             yield Problem(CLUSTER, label, what, "write up to 32 characters of a-z, 0-9, _ . -")
+        if not 100 <= gid < 2**31 or 60000 <= gid < 65536:
+            what = f"{gid} is reserved for the system"
+            remedy = "write a number from 1000 to 59999, or from 65536 on"
+            yield Problem(CLUSTER, f"{label}.gid", what, remedy)
         if gid_of.setdefault(str(group["name"]), gid) != gid:
             yield Problem(CLUSTER, label, "is listed twice", "keep one")
         if gids.setdefault(gid, str(group["name"])) != str(group["name"]):
@@ -122,14 +136,22 @@ def users(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-def _home(label: str, home: str) -> Iterator[Problem]:
+def _home(label: str, home: str, services: Sequence[str]) -> Iterator[Problem]:
     """A home is a directory of the user's own: the role makes it, and gives it to the user."""
-    if home.startswith("/") and (home.rstrip("/") == "/home" or problem_of(home)):
-        shape = shape_problem(home)
+    if not home.startswith("/"):
+        return
+    shape = shape_problem(home)
+    taken = next((path for path in services if is_under(home, path)), "")
+    if shape or taken or home.rstrip("/") == "/home" or problem_of(home):
+        what = (
+            f"is in {taken}, which belongs to a service"
+            if taken
+            else "is a directory of the system"
+        )
         yield Problem(
             CLUSTER,
             f"{label}.home",
-            f"{home!r} {shape.what if shape else 'is a directory of the system'}",
+            f"{home!r} {shape.what if shape else what}",
             shape.remedy if shape else "write a directory of the user's own, such as /home/NAME",
         )
 

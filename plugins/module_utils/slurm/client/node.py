@@ -11,10 +11,15 @@ import typing as t
 from ..errors import SlurmError
 from ..records import Node
 from . import objects
-from .session import Session
+
+if t.TYPE_CHECKING:
+    from .session import Session
 
 Settings = dict[str, str]
 _OWNED = re.compile(r"tw:([a-z_]+):")
+#: Nothing tells a job hook that its node is repaired: it runs with the next job.
+_ENDED_BY_PERSONS = ("hook",)
+_USABLE = ("IDLE", "MIXED", "ALLOCATED")
 _REBOOTING = ("REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@", "REBOOT")
 _LOST = (
     "weight and features of {names}: slurmctld forgets them at its next restart or reconfigure unless "
@@ -54,9 +59,10 @@ def owned(reason: str, owner: str) -> str:
 def may_end(node: Node, owner: str, force: bool) -> bool:
     """Whether the drain of a node may be ended: each part ends its own, nobody that of another part.
 
-    Without an owner, a person acts: whatever is not the drain of a part.
+    Without an owner, a person acts: whatever is not the drain of a part that ends it itself.
     """
-    return force or owner_of(node.reason) == owner
+    whose = owner_of(node.reason)
+    return force or whose == owner or (not owner and whose in _ENDED_BY_PERSONS)
 
 
 def plan(node: Node, params: t.Mapping[str, t.Any]) -> Plan:
@@ -250,12 +256,16 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
             return ""
         return (
             f"{', '.join(left)}: jobs still run after {limit:g} s -> wait longer with wait_timeout "
-            "(remove_nodes.yml: -e drain_timeout=SECONDS), or end them "
+            "(drain.yml, remove_nodes.yml: -e drain_timeout=SECONDS), or end them "
             f"(squeue -w {','.join(left)}); the nodes stay drained"
         )
 
-    def not_idle(known: t.Mapping[str, Node]) -> str:
-        left = [f"{name} is {known[name].shown}" for name in names if not _idle(known.get(name))]
+    states = ("IDLE",) if params["wait"] == "idle" else _USABLE
+
+    def not_usable(known: t.Mapping[str, Node]) -> str:
+        left = [
+            f"{name} is {known[name].shown}" for name in names if not _is(known.get(name), states)
+        ]
         if not left:
             return ""
         return (
@@ -263,12 +273,12 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
             "there; wait longer with wait_timeout"
         )
 
-    test = {"drained": busy, "idle": not_idle}.get(params["wait"], lambda known: "")
+    test = {"none": lambda known: "", "drained": busy}.get(params["wait"], not_usable)
     return objects.wait(look, test, limit)
 
 
-def _idle(node: Node | None) -> bool:
-    if node is None or node.drained or node.state != "IDLE":
+def _is(node: Node | None, states: t.Collection[str]) -> bool:
+    if node is None or node.drained or node.state not in states:
         return False
     waits = {"NOT_RESPONDING", "COMPLETING", *_REBOOTING} & set(node.flags)
     return not waits and not any(flag.startswith("POWER") for flag in node.flags)

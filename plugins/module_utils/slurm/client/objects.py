@@ -14,8 +14,10 @@ import typing as t
 
 from .. import values
 from ..errors import SlurmError, unknown_names
-from .session import Session
-from .transport import Transport
+
+if t.TYPE_CHECKING:
+    from .session import Session
+    from .transport import Transport
 
 _Found = t.TypeVar("_Found")
 #: The new settings of an object, and its differences before and after.

@@ -33,6 +33,8 @@ _LINES = {
 #: Suffixes of the files in the configuration directory that slurmctld reads, and hands to slurmd
 #: in configless mode (configless_slurm.html).
 _READ_BY_SLURMCTLD = (".conf", ".yaml", ".lua")
+#: Names of hooks there, which slurmctld hands to the nodes from 23.11 on.
+_HOOKS = ("trainwright-prolog", "trainwright-epilog")
 
 
 class ConfError(ValueError):
@@ -528,9 +530,13 @@ def read_by_slurmctld(path: str) -> bool:
     (job_submit_plugins.html).
     """
     name = path.rsplit("/", 1)[-1]
+    if name in _HOOKS:
+        return True
     return name.endswith(_READ_BY_SLURMCTLD) and name not in ("slurmdbd.conf", "job_submit.lua")
 
 
 def meaning(text: str) -> list[str]:
-    """Return the lines of any configuration file without comments and blank lines."""
+    """Return the lines of any configuration file without comments and blank lines; of a program all lines."""
+    if text.startswith("#!"):
+        return text.splitlines()
     return [" ".join(line.text.split()) for line in logical_lines(text) if line.text.strip()]

@@ -66,7 +66,7 @@ def test_slurmdbd_conf_reaches_the_file() -> None:
 @pytest.mark.parametrize("cluster", ["defaults", "own_values", "two_controllers"])
 def test_slurm_conf_has_the_defaults_the_computed_and_the_sites_lines(cluster: str) -> None:
     model = build_model(CLUSTERS[cluster]())
-    text = render("slurmctld", "slurm.conf.j2", slurm_model=model)
+    text = render("slurmctld", "slurm.conf.j2", slurm_model=model, __slurmctld_hook_lines=[])
     written = {key: values[-1] for key, values in syntax.parse(text).scalars.items()}
     assert written == {syntax.canonical(key): value for key, value in conf(model).items()}
     assert text.index("ClusterName=") < text.index("SchedulerType=")
@@ -94,7 +94,9 @@ def test_options_of_partitions_and_nodes_stay_one_value() -> None:
         {"name": "batch", "groups": ["slurm_compute"], "default": True,
          "options": {"AllowGroups": "a b#c", "MaxTime": None}}
     ]  # fmt: skip
-    text = render("slurmctld", "slurm.conf.j2", slurm_model=build_model(given))
+    text = render(
+        "slurmctld", "slurm.conf.j2", slurm_model=build_model(given), __slurmctld_hook_lines=[]
+    )
     (line,) = syntax.parse(text).of("PartitionName")
     assert line["AllowGroups"] == "a b#c" and line["MaxTime"] == "INFINITE"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.filter.foreign_mounts import foreign_mounts
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import foreign
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
@@ -68,8 +69,9 @@ def test_parts_that_are_there() -> None:
     given = {host: facts() for host in GROUPS["slurm_foreign"]}
     given["head"]["service_hosts"]["database"] = "db1"
     given["n1"]["containers"]["plugstack"] = "pyxis"
-    given["n2"]["slurm"]["plugstack"] = ["required /usr/local/lib/slurm/spank_pyxis.so"]
+    given["n2"]["slurm"]["other_pyxis"] = ["/usr/local/lib/slurm/spank_pyxis.so"]
     made = report(given)
+    assert "containers: not needed: " in line(made, "containers: ")
     assert line(made, "accounts: ") == "accounts: available, slurmdbd is on db1"
     assert line(made, "container_image") == "container_image, container jobs: available"
 
@@ -114,3 +116,35 @@ def test_a_host_in_both_groups_is_refused() -> None:
     given["facts"]["c1"]["slurm"]["manager"] = "pcs"
     (found,) = map(str, problems(given))
     assert "c1" in found and "remove it from one of the two groups" in found
+
+
+FSX = {"path": "/fsx", "source": "10.0.0.7@tcp:/abcdef", "fstype": "lustre"}
+HOME = {"path": "/home", "source": "10.0.0.5:/home", "fstype": "nfs4"}
+SLURM = {"path": "/opt/slurm", "source": "10.0.0.5:/opt/slurm", "fstype": "nfs4"}
+
+
+def test_mounts_are_what_all_compute_nodes_have() -> None:
+    """The head node exports /home, so it does not mount it."""
+    given = {host: facts() for host in GROUPS["slurm_foreign"]}
+    for name in ("n1", "n2"):
+        given[name]["mounts"] = [FSX, HOME, SLURM]
+    assert foreign.common_mounts([given["n1"], given["n2"]]) == [
+        {**FSX, "purpose": "shared"},
+        {**HOME, "purpose": "home"},
+    ]
+    assert line(report(given), "mounts ").endswith(
+        "answered: /fsx (lustre), /home (nfs4); images by name are below /fsx"
+    )
+    given["n2"]["mounts"] = [{**FSX, "source": "10.0.0.8@tcp:/other"}, HOME]
+    assert line(report(given), "mounts ").endswith(
+        "answered: /home (nfs4) -> for images by name, set enroot_images_path to a directory that they share"
+    )
+    given["n2"]["mounts"] = []
+    assert "answered: none -> " in line(report(given), "mounts ")
+    assert foreign.common_mounts([]) == []
+
+
+def test_the_filter_reads_the_nodes_that_answered() -> None:
+    hostvars = {"n1": {"slurm_facts": {"node": {**facts(), "mounts": [FSX]}}}, "n2": {}}
+    assert foreign_mounts(GROUPS, hostvars) == [{**FSX, "purpose": "shared"}]
+    assert foreign_mounts({}, hostvars) == []

@@ -13,6 +13,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     parse_version,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
 
 from tests.unit.cluster import ARGUMENTS, CHECKED_ROLES, ROOT, inputs, specs
 
@@ -52,8 +53,14 @@ def test_version(installed: str, candidate: str, wanted: str, method: str, expec
 
 
 def test_every_setting_that_is_read_has_a_spec() -> None:
-    texts = [path.read_text() for path in (ROOT / "plugins/module_utils/cluster").rglob("*.py")]
+    rooms = ("cluster", "hooks")
+    files = [
+        path for room in rooms for path in (ROOT / "plugins/module_utils" / room).rglob("*.py")
+    ]
+    texts = [path.read_text() for path in files]
     found = re.findall(r"""settings"?\]?(?:\.get\(|\[)\s*"(\w+)\"""", "\n".join(texts))
+    # The switches of the shipped parts are in a table.
+    found += [part.variable for part in plan.SHIPPED.values()]
     foreign = set(found) - set(specs(CHECKED_ROLES[0]))
     assert len(set(found)) > 25 and foreign == set(FROM_OTHER_ROLES)
     assert foreign <= set(ARGUMENTS)

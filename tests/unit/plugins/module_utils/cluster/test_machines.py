@@ -37,7 +37,7 @@ def p5(count: int = 8, efa: int = 32, **changes: t.Any) -> dict[str, t.Any]:
             {"device": "/dev/nvme0n1", "size_gb": 8000, "model": "Amazon Elastic Block Store"},
         ],
         "infiniband": [],
-        "on_bus": {"gpus": count, "efa": efa},
+        "on_bus": {"gpus": count, "efa": efa, "gpu_lanes": [16] * count},
         **changes,
     }  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_machines_that_are_whole() -> None:
     model = model_of(fleet())
     assert set(verdicts(model).values()) == {"PASS"}
     assert set(verdicts(model)) == {
-        "gpus", "gpu_model", "gpu_memory", "efa", "cpus", "memory", "nvlink", "nvme"
+        "gpus", "gpu_model", "gpu_memory", "efa", "cpus", "memory", "nvlink", "nvme", "pcie"
     }  # fmt: skip
     assert model["kept_out"] == [] == model["drains"] and model["as_declared"] == ["c1", "c2", "c3"]
     assert not any("FAIL" in line or "WARN" in line for line in model["messages"])
@@ -173,6 +173,8 @@ WARNINGS: dict[str, tuple[dict[str, t.Any], str, str]] = {
     "a link of NVLink is down": (p5(nvlink=[18] * 7 + [17]), "nvlink", "WARN"),
     "NVLink did not answer": (p5(nvlink=[]), "nvlink", "INCOMPLETE"),
     "a disk is missing": (p5(nvme=[]), "nvme", "WARN"),
+    "a GPU with half of its lanes": (
+        p5(on_bus={"gpus": 8, "efa": 32, "gpu_lanes": [16] * 7 + [8]}), "pcie", "WARN"),
 }  # fmt: skip
 
 
@@ -183,6 +185,14 @@ def test_other_differences_keep_nobody_out(case: str) -> None:
     assert verdicts(model)[check] == verdict and not model["kept_out"]
     (line,) = (line for line in model["messages"] if f": {verdict}: " in line)
     assert line.startswith("c2: ") and " -> " in line
+    # The run ends with it, unless the site accepts it.
+    assert model["untested"] == ([line] if verdict == "INCOMPLETE" else [])
+    assert model_of(fleet(facts, slurm_allow_incomplete=True))["untested"] == []
+
+
+def test_lanes_that_the_system_does_not_show_are_not_compared() -> None:
+    model = model_of(fleet(p5(on_bus={"gpus": 8, "efa": 32, "gpu_lanes": []})))
+    assert "pcie" not in verdicts(model) and model["untested"] == []
 
 
 @pytest.mark.parametrize(
@@ -304,7 +314,7 @@ def unborn(**declared: t.Any) -> t.Any:
 @pytest.mark.parametrize("declared", [{"address": "10.0.0.99"}, {"options": {"State": "CLOUD"}}])
 def test_a_node_is_defined_before_it_exists(declared: dict[str, t.Any]) -> None:
     model = model_of(unborn(**declared))
-    assert verdicts(model) == {"hardware": "INCOMPLETE"}
+    assert verdicts(model) == {"hardware": "INCOMPLETE"} and model["untested"] == []
     mine, other = shape(model, "c2"), shape(model, "c1")
     assert mine["gres"] == other["gres"] and mine["cpus"] == other["cpus"] == 192
     # Never more than a machine of this type shows, or Slurm would drain it.

@@ -260,8 +260,11 @@ def test_devices_on_the_bus_are_seen_without_a_driver(tmp_path):
     device(tmp_path, "0000:75:00.0", "0x10de", "0x22a3", "0x068000")
     device(tmp_path, "0000:86:00.0", "0x1d0f", "0xefa2", "0x020000")
     device(tmp_path, "0000:87:00.0", "0x1d0f", "0xec20", "0x020000")
-    assert machine.on_bus(str(tmp_path)) == {"gpus": 2, "efa": 1}
-    assert machine.on_bus(str(tmp_path / "nowhere")) == {"gpus": 0, "efa": 0}
+    put(tmp_path, "sys/bus/pci/devices/0000:53:00.0/current_link_width", "16\n")
+    # What the kernel writes where it does not know.
+    put(tmp_path, "sys/bus/pci/devices/0000:64:00.0/current_link_width", "255\n")
+    assert machine.on_bus(str(tmp_path)) == {"gpus": 2, "efa": 1, "gpu_lanes": [16]}
+    assert machine.on_bus(str(tmp_path / "nowhere")) == {"gpus": 0, "efa": 0, "gpu_lanes": []}
 
 
 def test_nvlink_counts_the_links_that_are_up():
@@ -301,3 +304,22 @@ def test_efa_devices_are_counted_by_their_driver(tmp_path, count):
         device_of.mkdir(parents=True)
         (device_of / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers/efa")
     assert len(machine.efa_devices(str(tmp_path))) == count
+
+
+MOUNTINFO = """\
+26 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+40 26 0:40 / /home rw,noatime - nfs4 10.0.0.5:/home rw,vers=4.2
+41 26 0:41 / /fsx rw,noatime - lustre 10.0.0.7@tcp:/abcdef rw
+42 26 0:42 / /data rw - nfs4 10.0.0.5:/data rw
+43 26 259:2 / /data rw - ext4 /dev/sdb rw
+44 26 0:44 / /odd\\040place rw - nfs4 10.0.0.5:/x rw
+45 26 0:45 / /dev/shm rw - tmpfs tmpfs rw
+"""
+
+
+def test_network_mounts_of_a_node() -> None:
+    """One that is hidden by a local disk, and one whose path fstab cannot have as it is, are left out."""
+    assert machine.network_mounts(MOUNTINFO) == [
+        {"path": "/fsx", "source": "10.0.0.7@tcp:/abcdef", "fstype": "lustre"},
+        {"path": "/home", "source": "10.0.0.5:/home", "fstype": "nfs4"},
+    ]

@@ -250,7 +250,10 @@ def systemd(tmp_path, monkeypatch):
 
         def run(self, *specs, check=False) -> list[str]:
             manager = services.Services(
-                list(specs), parse_show, services.Stamps(str(tmp_path / "stamps"))
+                list(specs),
+                parse_show,
+                services.Stamps(str(tmp_path / "stamps")),
+                services.Proved(str(tmp_path / "proved")),
             )
             manager.load()
             actions = manager.plan(check)
@@ -306,6 +309,37 @@ def test_a_failed_start_shows_the_journal_and_keeps_no_stamp(systemd):
         systemd.run(unit(state="started", stamp="s1"))
     systemd.have(slurmd={"ActiveState": "active"})
     assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+
+
+@pytest.mark.parametrize("heals", [True, False])
+def test_files_with_which_a_unit_does_not_run_are_put_back(systemd, tmp_path, monkeypatch, heals):
+    conf, added = tmp_path / "slurmdbd.conf", tmp_path / "added.conf"
+    spec = {"state": "started", "proved": [str(conf), str(added)]}
+    conf.write_text("old")
+    conf.chmod(0o600)
+    systemd.have(slurmdbd={})
+    systemd.run(unit("slurmdbd", stamp="s1", **spec))
+    kept = tmp_path / "proved" / "slurmdbd.service.json"
+    assert kept.stat().st_mode & 0o777 == 0o600 and kept.parent.stat().st_mode & 0o777 == 0o700
+
+    conf.write_text("new")
+    added.write_text("new")
+    systemd.have(slurmdbd={"ActiveState": "active", "Broken": "yes"})
+    do = services.Services._do
+
+    def runs_with_the_old(self, name, verb):
+        if heals and conf.read_text() == "old":
+            systemd.have(slurmdbd={"ActiveState": "active"})
+        do(self, name, verb)
+
+    monkeypatch.setattr(services.Services, "_do", runs_with_the_old)
+    with pytest.raises(services.ServicesError, match="Remedy") as caught:
+        systemd.run(unit("slurmdbd", stamp="s2", **spec))
+    assert ("runs with its files as they were before" in str(caught.value)) is heals
+    assert conf.read_text() == ("old" if heals else "new") and added.exists() is not heals
+    assert conf.stat().st_mode & 0o777 == 0o600
+    systemd.have(slurmdbd={"ActiveState": "active"})
+    assert systemd.run(unit("slurmdbd", stamp="s2", **spec)) == ["restart slurmdbd.service"]
 
 
 def test_a_unit_that_ends_at_once_is_an_error(systemd):

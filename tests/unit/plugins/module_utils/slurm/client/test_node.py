@@ -234,20 +234,26 @@ def test_a_wait_for_jobs_that_go_on_ends_with_their_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "flags", "idle"),
+    ("state", "flags", "idle", "usable"),
     [
-        ("IDLE", (), True),
-        ("IDLE", ("RESERVED",), True),
-        ("IDLE", ("NOT_RESPONDING",), False),
-        ("IDLE", ("REBOOT_ISSUED",), False),
-        ("IDLE", ("DRAIN",), False),
-        ("IDLE", ("POWERED_DOWN",), False),
-        ("MIXED", (), False),
-        ("DOWN", (), False),
+        ("IDLE", (), True, True),
+        ("IDLE", ("RESERVED",), True, True),
+        ("IDLE", ("NOT_RESPONDING",), False, False),
+        ("IDLE", ("REBOOT_ISSUED",), False, False),
+        ("IDLE", ("DRAIN",), False, False),
+        ("IDLE", ("POWERED_DOWN",), False, False),
+        ("MIXED", (), False, True),
+        ("MIXED", ("DRAIN",), False, False),
+        ("ALLOCATED", (), False, True),
+        ("DOWN", (), False, False),
     ],
 )
-def test_what_counts_as_idle(state: str, flags: tuple[str, ...], idle: bool) -> None:
-    assert node._idle(Node("c1", state, flags)) is idle
+def test_which_nodes_are_not_waited_for(
+    state: str, flags: tuple[str, ...], idle: bool, usable: bool
+) -> None:
+    one = Node("c1", state, flags)
+    assert node._is(one, ("IDLE",)) is idle and node._is(one, node._USABLE) is usable
+    assert not node._is(None, node._USABLE)
 
 
 def test_the_rest_of_24_11_cannot_reboot_and_says_what_can() -> None:
@@ -256,3 +262,20 @@ def test_the_rest_of_24_11_cannot_reboot_and_says_what_can() -> None:
         run(fake, names=["c1"], state="rebooted", reboot_asap=False)
     assert caught.value.kind == "impossible" and fake.calls == []
     assert run(fake, names=["c1"], weight=5)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "owner", "ends"),
+    [
+        ("rack 4", "", True),
+        ("rack 4", "health", False),
+        ("tw:health:gpu: lost -> replace", "", False),
+        ("tw:health:gpu: lost -> replace", "health", True),
+        ("tw:hook:scratch: full -> empty it", "", True),
+        ("tw:hook:scratch: full -> empty it", "health", False),
+        ("tw:hook:scratch: full -> empty it", "hook", True),
+    ],
+)
+def test_whose_drain_may_be_ended(reason: str, owner: str, ends: bool) -> None:
+    one = Node("c1", "IDLE", ("DRAIN",), reason=reason)
+    assert node.may_end(one, owner, False) is ends and node.may_end(one, owner, True)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The decisions of the health agent: from the records of nodes and the agent's state to actions. Pure.
+
+One agent decides for the whole cluster, so that the cap holds. It drains for a failed check, resumes its own drains
+after passes in a row, and climbs reset, reboot, replace. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field
+
+from ...slurm.client.node import owner_of
+from ...slurm.records import Node
+from ..manifest import Check
+from ..publication import Failure, Publication, PublicationError, load
+
+OWNER = "health"
+#: Slurm's own reasons after a Prolog or an Epilog failed; each such drain counts towards the cap.
+_HOOK_REASON = re.compile(
+    r"(Prolog|Epilog) (error|failed)|batch job complete failure", re.IGNORECASE
+)
+_POWER = ("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "PLANNED_POWER")
+_REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@")
+_HOUR, _DAY = 3600, 86400
+#: More reboots than this end in a person.
+MOST_IN_TWO_HOURS, MOST_IN_A_DAY = 2, 5
+
+Record = dict[str, t.Any]
+State = dict[str, t.Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the agent works.
+
+    cap: percent of a partition. silent: seconds after which a word is too old. reset_wait: seconds for a reset.
+    nodes: those that should publish; empty for all.
+    """
+
+    enforce: bool = False
+    cap: float = 5
+    silent: int = 3600
+    reset_wait: int = 900
+    published_in: str = "extra"
+    nodes: frozenset[str] = frozenset()
+    checks: t.Mapping[str, Check] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action: drain, reword (only the reason), resume, reboot or replace (an event). id: never twice."""
+
+    kind: str
+    node: str
+    check: str = ""
+    reason: str = ""
+    id: str = ""
+
+    def line(self) -> str:
+        """Return it in words."""
+        return f"{self.kind} {self.node}: {self.reason or self.check}"
+
+
+@dataclass
+class Decision:
+    """Actions in order; nodes by what is to be said about them; lines for a report."""
+
+    actions: list[Action] = field(default_factory=list)
+    groups: dict[str, list[str]] = field(
+        default_factory=lambda: {
+            name: []
+            for name in (
+                "failing",
+                "drained",
+                "deferred",
+                "incomplete",
+                "silent",
+                "refused",
+                "person",
+                "foreign",
+            )
+        }
+    )
+    lines: list[str] = field(default_factory=list)
+
+
+def is_away(node: Node) -> bool:
+    """Whether a node is off, on its way, or one that does not exist yet: no failure."""
+    return bool(set(node.flags) & set(_POWER)) or node.state in ("FUTURE", "UNKNOWN", "PLANNED")
+
+
+def own_check(node: Node) -> str:
+    """Return the check of our own drain, "" for a node that we did not drain."""
+    if not node.drained or owner_of(node.reason) != OWNER:
+        return ""
+    match = re.match(r"tw:health:([a-z0-9_]+):", node.reason)
+    return match[1] if match else ""
+
+
+def room(node: Node, nodes: t.Iterable[Node], planned: t.Collection[str], cap: float) -> bool:
+    """Whether one more node of its partitions may be drained: max(1, cap percent), drains by hooks included."""
+    everything = list(nodes)
+    for partition in node.partitions or ("",):
+        members = [one for one in everything if not partition or partition in one.partitions]
+        drained = [one for one in members if one.name in planned or is_automatic(one)]
+        if len(drained) + 1 > max(1, int(len(members) * cap / 100)):
+            return False
+    return True
+
+
+def is_automatic(node: Node) -> bool:
+    """Whether a program drained the node: this agent, or a failed Prolog or Epilog."""
+    by_hook = owner_of(node.reason) == "hook" or _HOOK_REASON.match(node.reason)
+    return node.drained and (owner_of(node.reason) == OWNER or bool(by_hook))
+
+
+def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) -> Decision:
+    """Return what to do, and note in state what was seen. state: of earlier runs, changed in place."""
+    out = Decision()
+    records: dict[str, Record] = state.setdefault("nodes", {})
+    known = {node.name for node in nodes}
+    for name in [name for name in records if name not in known]:
+        del records[name]
+    planned: list[str] = []
+    for node in sorted(nodes, key=lambda one: one.name):
+        record = records.setdefault(node.name, {})
+        record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
+        if is_away(node):
+            record.update(passes=0)
+            continue
+        try:
+            word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
+        except PublicationError as error:
+            out.groups["refused"].append(node.name)
+            out.lines.append(str(error))
+            continue
+        if word is None:
+            if node.name in settings.nodes or not settings.nodes:
+                out.groups["silent"].append(node.name)
+            continue
+        _judge(out, node, word, record, nodes, planned, settings, now)
+    return out
+
+
+def _judge(
+    out: Decision,
+    node: Node,
+    word: Publication,
+    record: Record,
+    nodes: t.Sequence[Node],
+    planned: list[str],
+    settings: Settings,
+    now: int,
+) -> None:
+    new = record.get("key") != word.key
+    if new:
+        # A node whose record nobody has seen may have an old word: its own clock says how old.
+        record["seen"] = now if "key" in record else min(now, word.at)
+        record["key"] = word.key
+    bad, mine = word.worst, own_check(node)
+    failing = {one.check for one in word.failures}
+    if word.unsure:
+        out.groups["incomplete"].append(node.name)
+    if bad:
+        out.groups["failing"].append(node.name)
+    if new or bad:
+        record["passes"] = 0 if bad else record.get("passes", 0) + 1
+    if now - record.get("seen", now) > settings.silent:
+        out.groups["silent"].append(node.name)
+        return
+    if mine:
+        out.groups["drained"].append(node.name)
+        if not bad:
+            _recovered(out, node, mine, record, settings)
+        elif mine in failing:
+            _climb(
+                out,
+                node,
+                word,
+                next(x for x in word.failures if x.check == mine),
+                record,
+                settings,
+                now,
+            )
+        else:
+            _act(out, Action("reword", node.name, bad.check, bad.reason()), settings)
+        return
+    if node.drained:
+        _of_hook(out, node, word, settings)
+        if bad and not is_automatic(node):
+            out.groups["foreign"].append(node.name)
+        return
+    if not bad or "NOT_RESPONDING" in node.flags or node.state == "DOWN":
+        return
+    if not room(node, nodes, planned, settings.cap):
+        out.groups["deferred"].append(node.name)
+        out.lines.append(f"{node.name}: not drained, the cap is reached: {bad.reason()}")
+        return
+    planned.append(node.name)
+    _act(out, Action("drain", node.name, bad.check, bad.reason()), settings)
+
+
+def _act(out: Decision, action: Action, settings: Settings) -> None:
+    if settings.enforce:
+        out.actions.append(action)
+    else:
+        out.lines.append(f"would {action.line()}")
+
+
+def _recovered(out: Decision, node: Node, check: str, record: Record, settings: Settings) -> None:
+    wanted = settings.checks[check].resume_after if check in settings.checks else 3
+    if record.get("passes", 0) >= wanted:
+        _act(out, Action("resume", node.name, check), settings)
+
+
+def _of_hook(out: Decision, node: Node, word: Publication, settings: Settings) -> None:
+    """Put the part that failed into the reason of a node that Slurm itself drained for it."""
+    if word.hooks and _HOOK_REASON.match(node.reason) and not owner_of(node.reason):
+        part = word.hooks[0]
+        _act(out, Action("reword", node.name, part.check, part.reason("hook")), settings)
+
+
+# -- the ladder ------------------------------------------------------------------------------------
+def _climb(
+    out: Decision,
+    node: Node,
+    word: Publication,
+    bad: Failure,
+    record: Record,
+    settings: Settings,
+    now: int,
+) -> None:
+    """Take the next step for a node of ours that is still failing: reset, reboot, replace, or a person."""
+    record.setdefault("drained_at", now)
+    steps = record["steps"]
+    if any(step["kind"] == "person" for step in steps):
+        out.groups["person"].append(node.name)
+        return
+    if bad.action in ("none", "drain") or node.busy or "NOT_RESPONDING" in node.flags:
+        return
+    if set(node.flags) & set(_REBOOTING) or node.state == "DOWN":
+        return
+    mine = [step for step in steps if step["check"] == bad.check]
+    if any(step["kind"] == "replace" for step in mine):
+        out.groups["person"].append(node.name)
+        return
+    if bad.action == "replace":
+        _step(out, node, bad, record, "replace", settings, now)
+        return
+    if bad.action == "reset" and not mine and not _reset_is_over(word, record, settings, now):
+        return  # the node resets its GPU when it sees the reason
+    reboots = [step["at"] for step in steps if step["kind"] == "reboot"]
+    last = next((step for step in reversed(mine) if step["kind"] == "reboot"), None)
+    if last is not None and now - last["at"] < _HOUR and last["boot"] == word.boot:
+        return  # the reboot is on its way
+    recent = [at for at in reboots if now - at < 2 * _HOUR]
+    if len(recent) >= MOST_IN_TWO_HOURS or len(reboots) >= MOST_IN_A_DAY:
+        _step(out, node, bad, record, "person", settings, now)
+    elif (
+        last is not None and last["boot"] != word.boot and record.get("resumed_at", 0) < last["at"]
+    ):
+        _step(out, node, bad, record, "replace", settings, now)  # a reboot did not cure it
+    else:
+        _step(out, node, bad, record, "reboot", settings, now, word.boot)
+
+
+def _reset_is_over(word: Publication, record: Record, settings: Settings, now: int) -> bool:
+    return word.did == "reset failed" or now - record["drained_at"] > settings.reset_wait
+
+
+_REMEDIES = {
+    "replace": "replace the machine; {cure} did not cure it",
+    "person": "rebooted too often, a person has to look",
+    "reboot": "rebooting the node",
+}
+
+
+def _step(
+    out: Decision,
+    node: Node,
+    bad: Failure,
+    record: Record,
+    kind: str,
+    settings: Settings,
+    now: int,
+    boot: str = "",
+) -> None:
+    """Note a step and act. The step is noted before it is made: a repeated run then does not make it twice."""
+    remedy = _REMEDIES[kind].format(cure="a reboot")
+    if kind == "replace" and bad.action == "replace":
+        remedy = bad.remedy
+    identity = f"{node.name}-{bad.check}-{now}"
+    action = Action(kind, node.name, bad.check, bad.reason(OWNER, remedy), identity)
+    if kind in ("person", "replace"):
+        out.groups["person"].append(node.name)
+    _act(out, action, settings)
+    if settings.enforce:
+        record["steps"].append(
+            {"kind": kind, "check": bad.check, "at": now, "boot": boot, "id": identity}
+        )

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One run of the checks on a node: results, metrics, and the publication for the agent. Runs on nodes: Python 3.9.
+
+A full disk, a missing directory or a controller that does not answer never changes a verdict: each is printed, and the
+run continues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import json
+import os
+import sys
+import time
+import typing as t
+
+from ..checks import result as results
+from ..checks.result import Verdict
+from ..node import safe_path
+from . import manifest, metrics, publication, runner
+from .finding import Finding
+from .host import Host, roots_json, this_host
+from .manifest import Check
+
+RESULTS = "/var/lib/trainwright/results"
+STATE = "/var/lib/trainwright/health"
+TEXTFILES = "/var/lib/prometheus/node-exporter"
+_FIELDS = {"extra": "Extra", "comment": "Comment"}
+#: Seconds in which slurmd lets HealthCheckProgram run, less what the rest of it takes.
+_BUDGET = 45
+
+
+def memory() -> dict[str, t.Any]:
+    """Return what the last run left; {} where nothing, or nothing that can be read, is there."""
+    try:
+        return roots_json(f"{STATE}/state.json")
+    except (OSError, ValueError):
+        return {}
+
+
+def site_checks() -> list[t.Any]:
+    """Return the checks that the site adds or changes. Raises ConfigError."""
+    return list(this_host("idle", {}).config.get("checks") or ())
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def alone(patience: float = 5) -> t.Iterator[bool]:
+    """Hold the lock of this node's runs; False where another run has it for longer. patience: seconds."""
+    os.makedirs(STATE, 0o755, exist_ok=True)
+    handle = os.open(f"{STATE}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        until = time.monotonic() + patience
+        while not _locked(handle):
+            if time.monotonic() > until:
+                yield False
+                return
+            time.sleep(0.2)
+        yield True
+    finally:
+        os.close(handle)
+
+
+def note(text: str) -> None:
+    """Print a line for slurmd's log or a terminal."""
+    sys.stderr.write(f"trainwright-health: {text}\n")
+
+
+def write(path: str, text: str) -> None:
+    """Replace a file; one that cannot be written is printed and left."""
+    try:
+        safe_path.write(path, text.encode("utf-8", "replace"))
+    except (OSError, safe_path.UnsafePathError) as error:
+        note(f"{path}: {error} -> make room or the directory there; nothing else depends on it")
+
+
+def confirmed(
+    finding: Finding, check: Check, counted: t.Mapping[str, t.Any], now: dict[str, t.Any]
+) -> Finding:
+    """Count failures in a row, and return a WARN for one that fewer cycles than its manifest wants have seen."""
+    row = int((counted.get(check.name) or {}).get("fails", 0))
+    row = row + 1 if finding.verdict is Verdict.FAIL else 0
+    if row:
+        now[check.name] = {"fails": row}
+    if finding.verdict is Verdict.FAIL and row < check.confirm:
+        detail = f"{finding.detail}; {row} of {check.confirm} times in a row".lstrip("; ")
+        return Finding(**{**finding.__dict__, "verdict": Verdict.WARN, "detail": detail})
+    return finding
+
+
+def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> list[results.Result]:
+    """Run the checks of a context, write what was found, and return it. Raises ConfigError, ManifestError."""
+    host = this_host(context, memory())
+    checks = manifest.checks(host.config.get("checks") or ())
+    unknown = sorted(set(only) - set(checks))
+    if unknown:
+        raise manifest.ManifestError(
+            f"--check {', '.join(unknown)}: not a check -> one of {', '.join(checks)}"
+        )
+    if not host.config.get("enabled", True):
+        note(f"{host.name} is not in slurm_node_health: nothing is checked")
+        return []
+    wanted = runner.due(checks, host, only)
+    if publish:
+        wanted = {
+            subject: [
+                Check(**{**one.__dict__, "deadline": min(one.deadline, _BUDGET)}) for one in those
+            ]
+            for subject, those in wanted.items()
+        }
+    started = time.monotonic()
+    counted: dict[str, t.Any] = {}
+    findings = []
+    for one in runner.run(wanted, host):
+        check = checks[one.check]
+        one = runner.judged(one, check)
+        if not only:
+            one = confirmed(one, check, host.memory.get("counted") or {}, counted)
+        findings.append(one)
+    source = f"machine type {host.declared['machine_type']}" if host.declared else "site.yml"
+    found = [one.result(host.name, source) for one in findings]
+    if only:
+        # The memory of kernel log and counters still belongs to whole cycles.
+        return found
+    seconds = time.monotonic() - started
+    host.remembered["counted"] = counted
+    document = results.document("health", found)
+    write(f"{RESULTS}/health.json", json.dumps(document, indent=1, sort_keys=True) + "\n")
+    published = _publish(host, checks, findings) if publish else host.memory.get("published") or {}
+    state = {**host.memory, **host.remembered, "published": published}
+    write(f"{STATE}/state.json", json.dumps(state))
+    if os.path.isdir(TEXTFILES):
+        text = metrics.of_node(found, seconds, os.times(), published)
+        write(f"{TEXTFILES}/trainwright_health.prom", text)
+    return found
+
+
+def _hooks(node: str) -> tuple[publication.Failure, ...]:
+    """Return the part that drained this node, from the document that the runner of job hooks leaves."""
+    try:
+        found = roots_json(f"{RESULTS}/hooks.json").get("hooks")
+    except (OSError, ValueError):
+        return ()
+    return publication.hook_failures(found.get("drain") if isinstance(found, dict) else None, node)
+
+
+def _publish(
+    host: Host, checks: t.Mapping[str, Check], findings: t.Sequence[Finding]
+) -> dict[str, t.Any]:
+    """Publish what was found if it is new or due, and return what to remember of it."""
+    before = dict(host.memory.get("published") or {})
+    bad, unsure = publication.failures(findings, checks)
+    hooks = _hooks(host.name)
+    failing = [one.check for one in bad]
+    if not before:
+        # On a node that was set up again, possibly while it was drained, the agent counts passes too.
+        before["recovering"] = {"": 0}
+    # While a check recovers, each cycle is published: the agent counts the passes.
+    recovering = {
+        name: count + 1
+        for name, count in {**(before.get("recovering") or {}), **dict.fromkeys(failing, 0)}.items()
+        if name in failing or count < (checks[name].resume_after if name in checks else 3)
+    }
+    recovering.update(dict.fromkeys(failing, 0))
+    content = json.dumps([bad, unsure, hooks, host.boot_id()], default=lambda one: one.__dict__)
+    cycle = int(before.get("cycle", 0)) + 1
+    heartbeat = int(host.config.get("heartbeat") or 6)
+    past = {name for name in recovering if name not in failing}
+    awaits_reset = any(one.action == "reset" for one in bad)
+    due = content != before.get("content") or past or cycle >= heartbeat or awaits_reset
+    if not due:
+        return {**before, "cycle": cycle, "recovering": recovering}
+    word = publication.Publication(
+        host.name,
+        host.boot_id()[:8],
+        int(before.get("seq", 0)) + 1,
+        int(time.time()),
+        bad,
+        unsure,
+        hooks,
+        sum(one.verdict is Verdict.PASS for one in findings),
+        kernel=host.read("/proc/sys/kernel/osrelease") or "",
+    )
+    why = _send(host, word)
+    if why:
+        note(why)
+        return {**before, "cycle": cycle, "recovering": recovering, "problem": why}
+    return {
+        "seq": word.seq,
+        "cycle": 0,
+        "content": content,
+        "recovering": recovering,
+        "problem": "",
+    }
+
+
+def _send(host: Host, word: publication.Publication) -> str:
+    """Write the node's field in Slurm, unless a site uses it; return why not, or "".
+
+    A reset that the agent waits for is made before, and its outcome published.
+    """
+    # Compiling the client takes longer than most cycles, in which nothing is published.
+    from ..slurm.client.cli import Cli
+    from ..slurm.client.text import nodes
+    from ..slurm.errors import SlurmError
+    from . import reset
+
+    name = str(host.config.get("publish_field") or "extra")
+    field = _FIELDS.get(name, "Extra")
+    try:
+        cli = Cli(str(host.config.get("slurm_prefix") or ""), timeout=12)
+        there = nodes(cli.command("scontrol", "show", "node", host.name))
+        own = next((node for node in there if node.name == host.name), None)
+        if own is None:
+            return f"Slurm does not know the node {host.name} -> run site.yml with this node"
+        if not publication.is_ours(str(getattr(own, field.lower()))):
+            return (
+                f"{field} of {host.name} has a text of the site, which stays; nothing is published -> clear it, "
+                "or set node_health_publish_field"
+            )
+        check = reset.due(host, own, word.failures)
+        if check:
+            word = dataclasses.replace(word, did=reset.make(host, check))
+            note(f"{word.did}: GPUs, for {check}")
+        cli.update_nodes([host.name], {field: publication.dump(word)})
+    except SlurmError as error:
+        return str(error)
+    return ""
+
+
+def repaired() -> None:
+    """Regard the errors that the kernel log has up to now as repaired. Raises ConfigError."""
+    host = this_host("idle", memory())
+    log = dict(host.memory.get("kernel_log") or {})
+    log["repaired"] = host.uptime()
+    write(f"{STATE}/state.json", json.dumps({**host.memory, "kernel_log": log}))

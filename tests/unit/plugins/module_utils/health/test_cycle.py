@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A whole run on a node: files, metrics, publication, and what a full disk or a silent controller changes (nothing)."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import Verdict
+from ansible_collections.trainwright.slurm.plugins.module_utils.health import (
+    cycle,
+    host,
+    publication,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import cli
+
+from .test_corpus import FAULTS
+from .world import World
+
+SHOWN = (
+    "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1\n   CPUAlloc=0 CPUEfctv=4 CPUTot=4 CPULoad=0.10\n"
+    "   State={} ThreadsPerCore=1\n   Reason={}\n   Comment=rack 7\n   Extra={}\n"
+)
+
+
+class Place:
+    """A node with its directories below one; Slurm is a list of calls."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = World(directory)
+        self.directory = directory
+        self.calls: list[list[str]] = []
+        self.extra, self.answers = "", True
+        self.state, self.reason = "IDLE", "none"
+        for name in ("results", "state", "textfiles"):
+            (directory / name).mkdir()
+        monkeypatch.setattr(cycle, "RESULTS", str(directory / "results"))
+        monkeypatch.setattr(cycle, "STATE", str(directory / "state"))
+        monkeypatch.setattr(cycle, "TEXTFILES", str(directory / "textfiles"))
+        monkeypatch.setattr(cycle, "this_host", self._host)
+
+        place = self
+
+        class Cli(cli.Cli):
+            def command(self, name: str, *arguments: str, **_more: t.Any) -> str:
+                if not place.answers:
+                    raise cli.SlurmError("down", "slurmctld does not answer")
+                place.calls.append([name, *arguments])
+                if arguments[0] == "update":
+                    place.extra = arguments[2].partition("=")[2]
+                return SHOWN.format(place.state, place.reason, place.extra)
+
+        monkeypatch.setattr(cli, "Cli", Cli)
+
+    def _host(self, context: str, memory: dict[str, t.Any]) -> host.Host:
+        made = self.world.build()
+        made.context, made.memory = context, memory
+        return made
+
+    def run(self, publish: bool = True, **more: t.Any) -> dict[str, Verdict]:
+        return {one.check: one.verdict for one in cycle.run("idle", publish=publish, **more)}
+
+    @property
+    def updates(self) -> list[publication.Publication]:
+        found = [call[3].partition("=")[2] for call in self.calls if call[1] == "update"]
+        words = [publication.load(text, "gpu1") for text in found]
+        assert None not in words
+        return t.cast("list[publication.Publication]", words)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def test_results_metrics_and_state_are_written(place: Place) -> None:
+    place.run()
+    document = json.loads((place.directory / "results" / "health.json").read_text())
+    assert document["suite"] == "health" and document["verdict"] == "PASS"
+    text = (place.directory / "textfiles" / "trainwright_health.prom").read_text()
+    assert 'trainwright_health_check_verdict{check="gpu_count"} 0' in text
+    assert "trainwright_health_cycle_cpu_seconds " in text
+    assert (
+        json.loads((place.directory / "state" / "state.json").read_text())["published"]["seq"] == 1
+    )
+    assert {path.name for path in place.directory.glob("*/.*")} == set(), "no draft is left"
+
+
+def test_it_publishes_changes_recoveries_and_a_heartbeat(place: Place) -> None:
+    for _turn in range(5):
+        place.run()
+    assert len(place.updates) == 3, "a node that begins is followed closely"
+    place.calls.clear()
+    FAULTS["mount-missing"][0](place.world)
+    place.run()
+    place.run()
+    assert [one.check for one in place.updates[0].failures] == ["mounts"]
+    assert len(place.updates) == 1
+    place.world.files["/proc/self/mounts"] = World(place.directory / "state").files[
+        "/proc/self/mounts"
+    ]
+    for _turn in range(5):
+        place.run()
+    assert len(place.updates) == 4, "each of three passes, and then nothing new"
+    for _turn in range(6):
+        place.run()
+    assert len(place.updates) == 5
+    assert [one.seq for one in place.updates] == [4, 5, 6, 7, 8]
+
+
+def test_a_text_of_the_site_stays(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.extra = "rack 7, row 3"
+    place.run()
+    assert not place.updates and "has a text of the site, which stays" in capsys.readouterr().err
+    assert (
+        "trainwright_health_publish_failed 1"
+        in (place.directory / "textfiles" / "trainwright_health.prom").read_text()
+    )
+    place.extra = ""
+    place.run()
+    assert len(place.updates) == 1
+
+
+def test_a_silent_controller_is_told_in_the_next_cycle(place: Place) -> None:
+    place.answers = False
+    place.run()
+    place.answers = True
+    place.run()
+    assert len(place.updates) == 1
+
+
+def test_a_full_disk_changes_no_verdict(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: t.Any) -> t.Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cycle.safe_path, "write", full)
+    found = place.run()
+    assert set(found.values()) <= {Verdict.PASS, Verdict.NOT_APPLICABLE} and len(place.updates) == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"counted": 7}'])
+def test_a_state_that_is_broken_is_forgotten(place: Place, text: str) -> None:
+    path = place.directory / "state" / "state.json"
+    path.write_text(text)
+    if text == '{"counted": 7}':
+        path.chmod(0o666)  # others could have written it
+    assert place.run()["gpu_count"] is Verdict.PASS
+
+
+def test_failures_are_confirmed_where_the_manifest_wants_it(place: Place) -> None:
+    place.world.config["checks"] = [{"name": "mounts", "confirm": 3}]
+    FAULTS["mount-missing"][0](place.world)
+    assert [place.run()["mounts"].value for _turn in range(4)] == ["WARN", "WARN", "FAIL", "FAIL"]
+
+
+def test_one_check_writes_nothing(place: Place) -> None:
+    assert place.run(publish=False, only=["memory"]) == {"memory": Verdict.PASS}
+    assert not list((place.directory / "results").iterdir())
+
+
+def test_a_check_that_nobody_knows_is_an_error(place: Place) -> None:
+    with pytest.raises(cycle.manifest.ManifestError, match="not a check"):
+        place.run(only=["warp_core"])
+
+
+def test_errors_of_the_kernel_log_can_be_declared_repaired(place: Place) -> None:
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    assert place.run()["gpu_xid"] is Verdict.FAIL
+    cycle.repaired()
+    assert place.run()["gpu_xid"] is Verdict.PASS
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x", at=90000.0)
+    assert place.run()["gpu_xid"] is Verdict.FAIL
+
+
+RESET = "tw:health:gpu_xid: Xid 95 of 0000:86:00 -> reset the GPU [slurm@2026-11-23T08:55:26]"
+
+
+def resets(place: Place, code: int = 0) -> t.Callable[[], int]:
+    """Let nvidia-smi note resets, and end so; return how many there were."""
+    calls = place.directory / "resets"
+    place.world.tools["nvidia-smi"] = (
+        f'case "$*" in *gpu-reset*) echo >>{calls}; exit {code};; *query-gpu*) cat {place.directory}/data/gpus;;'
+        f" *remapped*) cat {place.directory}/data/remaps;; *nvlink*) cat {place.directory}/data/nvlink;; esac"
+    )
+    return lambda: len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+def test_a_drained_idle_node_resets_its_gpus_once_and_passes(place: Place) -> None:
+    count = resets(place)
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    assert place.run()["gpu_xid"] is Verdict.FAIL and not count(), (
+        "not before the agent has drained it"
+    )
+    place.state, place.reason = "IDLE+DRAIN", RESET
+    place.run()
+    assert count() == 1 and place.updates[-1].did == "reset"
+    assert place.run()["gpu_xid"] is Verdict.PASS
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x", at=90000.0)
+    assert place.run()["gpu_xid"] is Verdict.FAIL
+    assert count() == 1, "a reset that does not last is not made again in this boot"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("MIXED+DRAIN", RESET),
+        ("IDLE+DRAIN", "bad fan, ask Ann"),
+        ("IDLE+DRAIN", RESET.replace("gpu_xid", "mounts")),
+        ("IDLE", "none"),
+        ("DOWN+DRAIN", RESET),
+    ],
+)
+def test_nothing_is_reset_without_the_agents_word(place: Place, state: str, reason: str) -> None:
+    count = resets(place)
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    place.state, place.reason = state, reason
+    place.run()
+    place.run()
+    assert not count()
+
+
+def test_nothing_is_reset_under_a_job(place: Place) -> None:
+    count = resets(place)
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    place.world.files["/proc/77/comm"] = "slurmstepd"
+    place.state, place.reason = "IDLE+DRAIN", RESET
+    place.run()
+    assert not count()
+
+
+def test_a_reset_that_fails_is_published(place: Place) -> None:
+    count = resets(place, code=1)
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    place.state, place.reason = "IDLE+DRAIN", RESET
+    assert place.run()["gpu_xid"] is Verdict.FAIL
+    assert count() == 1 and place.updates[-1].did == "reset failed"
+
+
+HOOK = "tw:hook:scratch-disk: exit code 1: no disk -> mount /scratch"
+
+
+@pytest.mark.parametrize(
+    ("document", "failures"),
+    [
+        (
+            {"hooks": {"drain": {"reason": HOOK, "mode": "enforce"}}},
+            [("scratch_disk", "exit code 1: no disk")],
+        ),
+        ({"hooks": {"drain": {"reason": HOOK, "mode": "observe"}}}, []),
+        ({"hooks": {"drain": {"reason": "tw:health:x: y -> z", "mode": "enforce"}}}, []),
+        ({"hooks": {"drain": {}}}, []),
+        ({"hooks": 7}, []),
+        ({"hooks": {"drain": 7}}, []),
+        ({}, []),
+    ],
+)
+def test_the_part_of_a_hook_that_drained_the_node_is_published(
+    place: Place, document: t.Any, failures: list[tuple[str, str]]
+) -> None:
+    (place.directory / "results" / "hooks.json").write_text(json.dumps(document))
+    place.run()
+    assert [(one.check, one.fault) for one in place.updates[0].hooks] == failures
+
+
+def test_a_node_outside_the_group_checks_and_publishes_nothing(place: Place) -> None:
+    place.world.config["enabled"] = False
+    assert place.run() == {} and not place.calls
+
+
+def test_what_is_published_is_short_and_harmless() -> None:
+    bad = tuple(publication.Failure(f"check_{n}", "f" * 100, "r" * 100, "drain") for n in range(6))
+    text = publication.dump(
+        publication.Publication("n" * 60, "boot", 1, 2, bad, tuple(["gpu_count"] * 20))
+    )
+    assert len(text) <= publication.LONGEST and text.isascii()
+    assert publication.plain('a\nb="c" -> d\' \x1b[2J|') == "a.b..c. > d. .[2J."
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_configuration_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "health.json"
+    path.write_text("{}")
+    path.chmod(mode)
+    with pytest.raises(host.ConfigError, match="others than root"):
+        host.roots_json(str(path))

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""drift.yml compares the nodes of its run, also with --limit, and never passes over one that did not answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "said"),
+    [
+        ("n1,n2", 0, "2 nodes have the same scripts"),
+        ("all", 2, "n3: did not answer, so its hooks are unknown -> start it"),
+    ],
+)
+def test_it_compares_what_it_was_limited_to(
+    limit: str, code: int, said: str, tmp_path: Path
+) -> None:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    # Nothing listens there.
+    away = {"ansible_host": "127.0.0.9", "ansible_port": 1, "ansible_ssh_retries": 0}
+    hosts = {"n1": here, "n2": here, "n3": away}
+    tree = {
+        "all": {"children": {"slurm_cluster": {"children": {"slurm_compute": {"hosts": hosts}}}}}
+    }
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(yaml.safe_dump(tree), encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            *("-i", str(inventory), "--limit", limit, "-e", "ansible_become=false"),
+            str(ROOT / "playbooks" / "drift.yml"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
