@@ -246,6 +246,11 @@ ansible_facts:
           type: bool
           returned: always
         boot_id: {description: Identifies this boot of the kernel., type: str, returned: always}
+        reboot:
+          description: Why the host waits for a reboot, each C(part) and C(reason); empty where it does not.
+          type: list
+          elements: dict
+          returned: always
         services:
           description: Systemd's state of each service of the collection, or C(absent).
           type: dict

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..containers import oci
 from ..slurm.hostlist import fold
-from . import ignored_words
+from . import ignored_words, reboot
 from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
@@ -96,6 +96,7 @@ def build_model(inputs: Inputs) -> Model:
         )
 
     messages += ignored_words.messages(settings, version_string)
+    messages += reboot.messages(facts)
     pmix, lacking = has_pmix(inputs, [*compute, *controller_hosts])
     if lacking:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.

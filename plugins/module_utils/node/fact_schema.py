@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from . import host_key
+from . import host_key, reboots
 from .facts import CONF_KEYS
 from .slurm_places import CONFIG_PATTERN, PREFIX_PATTERN
 from .terminal import CONTROL
@@ -242,6 +242,15 @@ FACTS: dict[str, Judge] = {
     "ssh_host_key": key_of_host,
     "packages_interrupted": flag,
     "boot_id": text(r"[0-9a-f-]*", "a boot ID", 64),
+    "reboot": list_of(
+        record(
+            {
+                "part": text(reboots.PART, "a part", 32),
+                "reason": text(reboots.REASON, "a reason", 120),
+            }
+        ),
+        32,
+    ),
     "services": mapping(_filled, text(r"[a-z-]+", "a state of a unit", 32), 64),
     "slurmd_running_conf": record(dict.fromkeys(CONF_KEYS, _bare), some=True),
     "service_hosts": record(

@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-from . import logins, slurm_places, spank
+from . import logins, reboots, slurm_places, spank
 from .machine import (
     cgroup,
     cpu_layout,
@@ -356,6 +356,7 @@ def gather(
         "files": present(files or [], places["plugin_dir"]),
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
+        "reboot": reboots.reboot_reasons(root),
         "slurmd_running_conf": slurm_conf_values(own_conf),
         # slurmd and sackd keep what they have from slurmctld.
         "service_hosts": service_hosts(

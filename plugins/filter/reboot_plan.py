@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The decisions of playbooks/reboot.yml: which hosts, in which order, and whether one is back."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: reboot_plan
+short_description: Decide which hosts to reboot, and in which order
+version_added: "1.1.0"
+author: The trainwright team (@trainwright)
+description:
+  - Returns the hosts that wait for a reboot, or those that a person named, idle nodes first.
+  - A run that was ended goes on. A node that it has drained and that has booted since then is only verified, and one
+    that it gave back is left.
+positional: slurm_nodes, named, reason
+options:
+  _input:
+    description: The registered results of M(trainwright.slurm.node_facts), by host.
+    type: dict
+    required: true
+  slurm_nodes:
+    description: RV(trainwright.slurm.slurm_info#module:nodes); empty before there is a cluster.
+    type: list
+    elements: dict
+    required: true
+  named:
+    description: Whether a person named these hosts; otherwise those with a reason are taken.
+    type: bool
+    default: false
+  reason:
+    description: Reason of the person.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Show what waits for a reboot
+  ansible.builtin.debug:
+    msg: "{{ ({'c1': {'node': facts}} | trainwright.slurm.reboot_plan([])).lines }}"
+  vars:
+    facts: {boot_id: 5fec, mounts: [], services: {}, reboot: [{part: system, reason: upgrade of linux-image-6.12}]}
+  # ["c1: system: upgrade of linux-image-6.12"]
+"""
+
+RETURN = r"""
+_value:
+  description: The plan.
+  type: dict
+  contains:
+    hosts:
+      description: In order, C(host), C(why), C(done) (rebooted already, to be verified), C(through_slurm).
+      type: list
+      elements: dict
+    through_slurm: {description: Hosts that Slurm reboots., type: list, elements: str}
+    directly: {description: Hosts that Slurm does not know., type: list, elements: str}
+    mark: {description: Hosts that get RV(_value.text) as their reason., type: list, elements: str}
+    text: {description: The reason of the person and when it was given., type: str}
+    problems: {description: Why named hosts cannot be rebooted., type: list, elements: str}
+    lines: {description: The plan for a person., type: list, elements: str}
+"""
+
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import reboot
+
+
+def reboot_plan(
+    answers: t.Mapping[str, t.Any],
+    slurm_nodes: t.Sequence[t.Mapping[str, t.Any]],
+    named: bool = False,
+    reason: str = "",
+) -> dict[str, t.Any]:
+    """Return the plan."""
+    return reboot.plan(answers, slurm_nodes, named, str(reason))
+
+
+def reboot_faults(
+    before: t.Mapping[str, t.Any],
+    after: t.Mapping[str, t.Any],
+    boot_check: bool = True,
+    done: bool = False,
+) -> list[str]:
+    """Return why a host that was rebooted must not work yet."""
+    return reboot.still_wrong(before, after, boot_check, done)
+
+
+class FilterModule:
+    """The filters of this file, for Ansible."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {
+            "reboot_faults": reboot_faults,
+            "reboot_plan": reboot_plan,
+            "reboot_reason": reboot.slurm_reason,
+        }

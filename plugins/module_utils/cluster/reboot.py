@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The decisions of playbooks/reboot.yml: which hosts, in which order, and whether one is back. Pure.
+
+A run that was ended goes on when it is started again: a host that still has its reason is rebooted, one that reboot.yml
+drained and that has none any more is only verified, and one that booted since the first run is left.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+
+from ..node.reboots import plain
+from ..slurm.client.node import owner_of
+from ..slurm.hostlist import fold
+
+OWNER = "reboot"
+#: The part whose reason a person gave.
+PERSON = "person"
+_ASKED = re.compile(r"(.*) \(asked (\d+)\)")
+_IDLE_FIRST = ("IDLE", "MIXED", "ALLOCATED")
+
+Facts = t.Mapping[str, t.Any]
+
+
+def slurm_reason(why: str) -> str:
+    """Return the reason for the drain: it is true while reboot.yml works, and after it ended without the node."""
+    return f"tw:{OWNER}:node: {plain(why)} -> reboot.yml resumes it; run that again if it has ended"
+
+
+def messages(facts: t.Mapping[str, Facts]) -> list[str]:
+    """Return a line for each reason for which hosts wait for a reboot. facts: of node_facts, by host."""
+    hosts: dict[str, list[str]] = {}
+    for host, node in facts.items():
+        for one in node.get("reboot") or ():
+            hosts.setdefault(f"{one['part']}: {one['reason']}", []).append(host)
+    return [
+        f"{fold(names)}: waits for a reboot ({why}); nothing here reboots it -> ansible-playbook -i <inventory>"
+        " trainwright.slurm.reboot -e confirm=yes"
+        for why, names in sorted(hosts.items())
+    ]
+
+
+def _asked(text: str) -> tuple[str, int]:
+    match = _ASKED.fullmatch(text)
+    return (match[1], int(match[2])) if match else (text, 0)
+
+
+def _of_drain(node: Facts) -> str:
+    """Return the fault in the reason of our own drain, "" for a node that reboot.yml did not drain."""
+    reason = str(node.get("reason") or "")
+    drained = "DRAIN" in node.get("flags", ()) and owner_of(reason) == OWNER
+    return reason.partition(": ")[2].partition(" -> ")[0] if drained else ""
+
+
+def _began(reason: str, answers: t.Mapping[str, Facts], nodes: t.Mapping[str, Facts]) -> int:
+    """Return when an unfinished run with this reason began; 0 if there is none."""
+    found = []
+    for host, facts in answers.items():
+        texts = [one["reason"] for one in facts["reboot"] if one["part"] == PERSON]
+        texts.append(_of_drain(nodes.get(host, {})))
+        found += [at for text, at in map(_asked, texts) if at and text == reason]
+    return min(found, default=0)
+
+
+def _unknown(answers: t.Mapping[str, t.Any]) -> dict[str, str]:
+    found = {}
+    for host, answer in answers.items():
+        if isinstance(answer, t.Mapping) and "node" in answer:
+            continue
+        said = str(answer.get("msg") or "no answer") if isinstance(answer, t.Mapping) else ""
+        found[host] = f"{host}: {plain(said) or 'no answer'} -> see whether it runs and answers SSH"
+    return found
+
+
+def plan(
+    answers: t.Mapping[str, t.Any],
+    slurm_nodes: t.Sequence[Facts],
+    named: bool,
+    reason: str = "",
+    now: int | None = None,
+) -> dict[str, t.Any]:
+    """Return which hosts to reboot, in order, and what to say.
+
+    answers: by host, the registered result of node_facts. slurm_nodes: from slurm_info; empty before there is a
+    cluster. named: whether a person named the hosts; otherwise those with a reason are taken.
+    """
+    reason = plain(reason) or "asked by a person"
+    now = int(time.time()) if now is None else now
+    away = _unknown(answers)
+    facts = {host: answer["node"] for host, answer in answers.items() if host not in away}
+    nodes = {str(node["name"]): node for node in slurm_nodes}
+    began = _began(reason, facts, nodes) if named else 0
+    text = f"{reason} (asked {began or now})"
+    hosts: list[dict[str, t.Any]] = []
+    problems: list[str] = []
+    lines: list[str] = []
+    for host in sorted(facts):
+        node = nodes.get(host)
+        reasons = {one["part"]: one["reason"] for one in facts[host].get("reboot", ())}
+        ours = _of_drain(node or {})
+        done = bool(ours) and not reasons
+        if done:
+            why = ours
+        elif named:
+            booted = (node or {}).get("boot_time") or 0
+            if began and PERSON not in reasons and booted >= began:
+                lines.append(f"{host}: rebooted by the run before this one")
+                continue
+            why = text
+        elif reasons:
+            why = "; ".join(f"{part}: {said}" for part, said in reasons.items())
+        else:
+            continue
+        if node and "NOT_RESPONDING" in node.get("flags", ()) and not done:
+            said = f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
+            (problems if named else lines).append(said)
+            continue
+        hosts.append({"host": host, "why": plain(why), "done": done, "through_slurm": bool(node)})
+    if named:
+        problems += away.values()
+    else:
+        lines += away.values()
+    hosts.sort(key=lambda one: (not one["done"], _busy(nodes.get(one["host"], {})), one["host"]))
+    for why in dict.fromkeys(one["why"] for one in hosts):
+        lines.append(f"{fold([one['host'] for one in hosts if one['why'] == why])}: {why}")
+    return {
+        "hosts": hosts,
+        "through_slurm": [one["host"] for one in hosts if one["through_slurm"]],
+        "directly": [one["host"] for one in hosts if not one["through_slurm"]],
+        "mark": [one["host"] for one in hosts if named and not one["done"]],
+        "text": text,
+        "problems": problems,
+        "lines": lines or ["no host waits for a reboot"],
+    }
+
+
+def _busy(node: Facts) -> int:
+    state = str(node.get("state", ""))
+    return _IDLE_FIRST.index(state) if state in _IDLE_FIRST else len(_IDLE_FIRST)
+
+
+def still_wrong(
+    before: Facts, after: Facts, boot_check: bool = True, done: bool = False
+) -> list[str]:
+    """Return why a host that was rebooted must not work yet. Facts of node_facts; done: rebooted by an earlier run."""
+    found = []
+    if boot_check and not done and before["boot_id"] == after["boot_id"]:
+        found.append("its kernel was not restarted")
+    waits = [f"{one['part']}: {one['reason']}" for one in after["reboot"]]
+    if waits:
+        found.append(f"it still waits for a reboot ({'; '.join(waits)})")
+    lost = sorted(
+        {one["path"] for one in before["mounts"]} - {one["path"] for one in after["mounts"]}
+    )
+    if lost:
+        found.append(f"not mounted any more: {', '.join(lost)}")
+    stopped = sorted(
+        name
+        for name, state in before["services"].items()
+        if state == "active" and after["services"].get(name) != "active"
+    )
+    if stopped:
+        found.append(f"not running any more: {', '.join(stopped)}")
+    return found

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""reboot.yml under a stream of jobs. A container cannot reboot: another /sbin/reboot restarts slurmd with -b.
+
+tests/integration/machines/test_reboot.py reboots a real machine.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from .conftest import Converged
+from .site import poll
+from .test_kills import kill_tree
+
+pytestmark = pytest.mark.systems("debian12")
+
+# It empties /run/trainwright/reboot-required as a boot does, and slurmd registers as after one.
+REBOOT = r"""#!/bin/bash
+echo reboot >>/var/tmp/reboots
+[ ! -e /var/tmp/stays-away ] || exec systemctl --no-block stop slurmd
+rm -rf /run/trainwright/reboot-required
+sed -i 's/^SLURMD_OPTIONS="/&-b /' /etc/default/slurmd
+exec systemd-run --no-block --collect sh -c \
+    "systemctl restart slurmd; sed -i 's/^SLURMD_OPTIONS=\"-b /SLURMD_OPTIONS=\"/' /etc/default/slurmd"
+"""
+NODES = ("c1", "c2")
+FLAGS = {"reboot_boot_check": False}
+
+
+@pytest.fixture(scope="module")
+def rebooting(site: Converged) -> Iterator[Converged]:
+    """The cluster, whose compute nodes have another /sbin/reboot."""
+    site.end_all_jobs()
+    for node in NODES:
+        site.run(
+            node, f"rm /sbin/reboot; cat >/sbin/reboot <<'END'\n{REBOOT}END\nchmod 755 /sbin/reboot"
+        )
+    yield site
+    site.end_all_jobs()
+    for node in NODES:
+        site.run(
+            node, "ln -sf ../bin/systemctl /sbin/reboot; rm -rf /var/tmp/reboots /run/trainwright"
+        )
+        site.wait_node(node, "idle")
+
+
+def reboots(site: Converged, node: str) -> int:
+    return int(site.run(node, "cat /var/tmp/reboots 2>/dev/null | wc -l"))
+
+
+def why(site: Converged, node: str) -> str:
+    found = re.search(r"Reason=(.*)", site.run("ctl1", f"scontrol show node {node}"))
+    return found[1] if found else ""
+
+
+def usable(site: Converged) -> int:
+    states = site.run("ctl1", "sinfo -hN -o '%N %T' | sort -u").splitlines()
+    return sum(line.split()[1] in ("idle", "mixed", "allocated", "completing") for line in states)
+
+
+@contextmanager
+def jobs(site: Converged) -> Iterator[tuple[list[str], list[int]]]:
+    """Jobs on either node all the time; their ids, and how many nodes could take one."""
+    submitted: list[str] = []
+    capacity: list[int] = []
+    stop = threading.Event()
+
+    def stream() -> None:
+        while not stop.is_set():
+            submitted.append(site.sbatch("sleep 2", "--nodes=1 --time=5"))
+            capacity.append(usable(site))
+
+    thread = threading.Thread(target=stream)
+    thread.start()
+    try:
+        yield submitted, capacity
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> None:
+    site = rebooting
+    for arguments, said in (
+        ({"nodes": "c9", "confirm": True}, "c9: not in the group slurm_cluster"),
+        (
+            {"nodes": "c1", "confirm": True, "reboot_at_once": 0},
+            "neither a number nor a percentage",
+        ),
+        ({"nodes": "c1", "confirm": True, "reboot_timeout": "soon"}, "reboot_timeout"),
+        ({"nodes": "c1", "reason": "new kernel"}, "add -e confirm=yes"),
+    ):
+        refused = site.play("reboot.yml", rc=2, **FLAGS, **arguments)
+        assert said in refused.output and not refused.changed, refused.output
+    for node in NODES:
+        site.run(node, "mkdir -p /run/trainwright/reboot-required")
+    site.run("c2", "echo 'credits of ksocklnd' >/run/trainwright/reboot-required/lustre_client")
+    planned = site.play("reboot.yml", "--check", **FLAGS)
+    assert "c2: lustre_client: credits of ksocklnd" in planned.output and not planned.changed
+    assert [reboots(site, node) for node in NODES] == [0, 0]
+    too_few = site.play("reboot.yml", rc=2, confirm=True, reboot_min_usable=2, **FLAGS)
+    assert "1 nodes would stay usable" in too_few.output
+    assert [reboots(site, node) for node in NODES] == [0, 0] and not why(site, "c2")
+
+
+def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: Converged) -> None:
+    """All lose the reason that one had; the run is killed after the first node, and repeated as it was."""
+    site = rebooting
+    options = {"nodes": "c[1-2]", "reason": "new kernel", "confirm": True, **FLAGS}
+    with jobs(site) as (submitted, capacity):
+        process = site.start_playbook("reboot.yml", **options)
+        poll("the first reboot", lambda: sum(reboots(site, node) for node in NODES) == 1, 120)
+        kill_tree(process)
+        second = site.play("reboot.yml", **options)
+        assert [reboots(site, node) for node in NODES] == [1, 1], second.output
+        assert min(capacity) >= 1, capacity
+    assert [why(site, node) for node in NODES] == ["", ""]
+    waiting = poll("the jobs to end", lambda: not site.run("ctl1", "squeue -h"), 120)
+    assert waiting
+    for job in submitted:
+        assert site.sacct(job, "State") == "COMPLETED"
+        assert site.job(job)["Restarts"] == "0"
+    assert "no host waits" in site.play("reboot.yml", **FLAGS).output
+
+
+def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
+    rebooting: Converged,
+) -> None:
+    site = rebooting
+    site.run("c1", "touch /var/tmp/stays-away")
+    site.run("ctl1", "scontrol update nodename=c2 state=drain reason='rack 4'")
+    before = [reboots(site, node) for node in NODES]
+    options = {"nodes": "c[1-2]", "reason": "firmware", "confirm": True, **FLAGS}
+    ended = site.play("reboot.yml", rc=2, reboot_timeout=15, **options)
+    assert "c1: is not back after 15 s, and stays drained" in ended.output, ended.output
+    assert why(site, "c1").startswith("tw:reboot:node: firmware")
+    assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1]]
+
+    # A person repairs it: it has booted, so the next run only verifies it, and then reboots the other one.
+    site.run(
+        "c1",
+        "rm /var/tmp/stays-away; rm -rf /run/trainwright/reboot-required; systemctl start slurmd",
+    )
+    site.wait_node("c1", "drained")
+    second = site.play("reboot.yml", **options)
+    assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1] + 1]
+    assert not why(site, "c1")
+    assert "c2: rebooted, and stays drained: rack 4" in second.output and why(
+        site, "c2"
+    ).startswith("rack 4")
+    site.run("ctl1", "scontrol update nodename=c2 state=resume")

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The plan of reboot.yml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import reboot
+
+
+def facts(*reasons: tuple[str, str], **more: Any) -> dict[str, Any]:
+    """The registered result of node_facts of a host with reasons for a reboot."""
+    node = {
+        "boot_id": "a",
+        "reboot": [{"part": part, "reason": reason} for part, reason in reasons],
+        "mounts": [],
+        "services": {"slurmd": "active"},
+        **more,
+    }
+    return {"node": node}
+
+
+def node(
+    name: str, state: str = "IDLE", reason: str = "", *flags: str, boot_time: int = 100
+) -> dict[str, Any]:
+    shown = [*flags, "DRAIN"] if reason else list(flags)
+    return {"name": name, "state": state, "flags": shown, "reason": reason, "boot_time": boot_time}
+
+
+def chosen(plan: dict[str, Any]) -> list[tuple[str, bool]]:
+    return [(one["host"], one["done"]) for one in plan["hosts"]]
+
+
+def test_those_that_wait_are_taken_idle_first() -> None:
+    answers = {
+        "c1": facts(("system", "upgrade of linux-image-6.12")),
+        "c2": facts(),
+        "c3": facts(("lustre_client", "credits"), ("system", "upgrade of linux-image-6.12")),
+        "login1": facts(("system", "an upgrade")),
+        "c4": {"unreachable": True, "msg": "Connection refused"},
+    }
+    nodes = [node("c1", "ALLOCATED"), node("c2"), node("c3"), node("c4")]
+    plan = reboot.plan(answers, nodes, False)
+    assert chosen(plan) == [("c3", False), ("c1", False), ("login1", False)]
+    assert plan["through_slurm"] == ["c3", "c1"] and plan["directly"] == ["login1"]
+    assert plan["mark"] == [] and plan["problems"] == []
+    assert plan["lines"][0].startswith("c4: Connection refused")
+    assert "c1: system: upgrade of linux-image-6.12" in plan["lines"]
+
+
+def test_nothing_waits() -> None:
+    plan = reboot.plan({"c1": facts()}, [node("c1")], False)
+    assert plan["hosts"] == [] and plan["lines"] == ["no host waits for a reboot"]
+
+
+def test_named_hosts_are_taken_and_marked_with_the_moment() -> None:
+    plan = reboot.plan({"c1": facts(), "c2": facts()}, [node("c1"), node("c2")], True, "kernel", 50)
+    assert chosen(plan) == [("c1", False), ("c2", False)]
+    assert plan["text"] == "kernel (asked 50)" and plan["mark"] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("reason", ['a "b"\nc', "x" * 500, "päper=1|2"])
+def test_a_reason_is_one_that_slurm_can_hold(reason: str) -> None:
+    plan = reboot.plan({"c1": facts()}, [], True, reason, 50)
+    said = reboot.slurm_reason(plan["hosts"][0]["why"])
+    assert not set('"\n=|') & set(said) and said.isascii() and len(said) < 220
+
+
+def test_an_ended_run_goes_on() -> None:
+    """c1 was given back, c2 has booted and is still drained, c3 has its mark, c4 was not marked yet."""
+    asked = "kernel (asked 50)"
+    answers = {
+        "c1": facts(),
+        "c2": facts(),
+        "c3": facts(("person", asked)),
+        "c4": facts(),
+    }
+    nodes = [
+        node("c1", boot_time=70),
+        node("c2", "IDLE", reboot.slurm_reason(asked), boot_time=80),
+        node("c3", "MIXED", boot_time=10),
+        node("c4", boot_time=10),
+    ]
+    plan = reboot.plan(answers, nodes, True, "kernel", 90)
+    assert chosen(plan) == [("c2", True), ("c4", False), ("c3", False)]
+    assert plan["text"] == asked and plan["mark"] == ["c4", "c3"]
+    assert "c1: rebooted by the run before this one" in plan["lines"]
+
+
+def test_another_reason_is_another_run() -> None:
+    """A node that never came back from the last one does not make the others of this one be left out."""
+    nodes = [
+        node("c1", "IDLE", reboot.slurm_reason("firmware (asked 50)"), boot_time=10),
+        node("c2", boot_time=70),
+    ]
+    answers = {"c1": facts(("person", "firmware (asked 50)")), "c2": facts()}
+    plan = reboot.plan(answers, nodes, True, "kernel", 90)
+    assert chosen(plan) == [("c1", False), ("c2", False)] and plan["text"] == "kernel (asked 90)"
+
+
+def test_the_drain_of_somebody_else_is_no_reboot_of_ours() -> None:
+    nodes = [node("c1", "IDLE", "tw:health:gpu: lost -> reboot")]
+    assert reboot.plan({"c1": facts()}, nodes, False)["hosts"] == []
+    assert chosen(reboot.plan({"c1": facts()}, nodes, True, "x", 9)) == [("c1", False)]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_node_that_does_not_answer_is_named(named: bool) -> None:
+    answers = {"c1": facts(("system", "an upgrade"))}
+    plan = reboot.plan(answers, [node("c1", "DOWN", "", "NOT_RESPONDING")], named, "x", 9)
+    said = plan["problems"] if named else plan["lines"]
+    assert plan["hosts"] == [] and "start slurmd there" in said[0]
+
+
+def test_a_named_host_without_an_answer_is_a_problem() -> None:
+    answers = {"c1": facts(), "c2": {"failed": True, "msg": "gpus[0]: 9 is not\nso"}}
+    plan = reboot.plan(answers, [], True, "x", 9)
+    assert plan["problems"] == ["c2: gpus[0]: 9 is not -> see whether it runs and answers SSH"]
+
+
+def test_a_host_that_is_back_has_what_it_had() -> None:
+    before = facts(mounts=[{"path": "/fsx"}, {"path": "/home"}])["node"]
+    assert reboot.still_wrong(before, {**before, "boot_id": "b"}) == []
+    assert reboot.still_wrong(before, before) == ["its kernel was not restarted"]
+    assert reboot.still_wrong(before, before, boot_check=False) == []
+    assert reboot.still_wrong(before, before, done=True) == []
+    after = {
+        "boot_id": "b",
+        "reboot": [{"part": "system", "reason": "an upgrade"}],
+        "mounts": [{"path": "/home"}],
+        "services": {"slurmd": "failed"},
+    }
+    assert reboot.still_wrong(before, after) == [
+        "it still waits for a reboot (system: an upgrade)",
+        "not mounted any more: /fsx",
+        "not running any more: slurmd",
+    ]
+
+
+def test_a_run_says_who_waits() -> None:
+    kernel = ("system", "upgrade of linux-image-6.12")
+    found = reboot.messages(
+        {host: facts(kernel)["node"] for host in ("c1", "c2")} | {"c3": facts()["node"]}
+    )
+    assert len(found) == 1
+    assert found[0].startswith("c[1-2]: waits for a reboot (system: upgrade of linux-image-6.12)")
