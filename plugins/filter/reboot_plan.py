@@ -13,7 +13,7 @@ description:
   - Returns the hosts that wait for a reboot, or those that a person named, idle nodes first.
   - A run that was ended goes on. A node that it has drained and that has booted since then is only verified, and one
     that it gave back is left.
-positional: slurm_nodes, named, reason
+positional: slurm_nodes, named, reason, controllers
 options:
   _input:
     description: The registered results of M(trainwright.slurm.node_facts), by host.
@@ -32,6 +32,11 @@ options:
     description: Reason of the person.
     type: str
     default: ""
+  controllers:
+    description: Hosts that run slurmctld, which Slurm itself cannot reboot.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -49,11 +54,13 @@ _value:
   type: dict
   contains:
     hosts:
-      description: In order, C(host), C(why), C(done) (rebooted already, to be verified), C(through_slurm).
+      description: >-
+        In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (Slurm knows it),
+        C(through_slurm) (Slurm reboots it), and of its facts, those to compare afterwards (C(before)).
       type: list
       elements: dict
     through_slurm: {description: Hosts that Slurm reboots., type: list, elements: str}
-    directly: {description: Hosts that Slurm does not know., type: list, elements: str}
+    directly: {description: The other hosts., type: list, elements: str}
     mark: {description: Hosts that get RV(_value.text) as their reason., type: list, elements: str}
     text: {description: The reason of the person and when it was given., type: str}
     problems: {description: Why named hosts cannot be rebooted., type: list, elements: str}
@@ -70,9 +77,10 @@ def reboot_plan(
     slurm_nodes: t.Sequence[t.Mapping[str, t.Any]],
     named: bool = False,
     reason: str = "",
+    controllers: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the plan."""
-    return reboot.plan(answers, slurm_nodes, named, str(reason))
+    return reboot.plan(answers, slurm_nodes, named, str(reason), controllers)
 
 
 def reboot_faults(

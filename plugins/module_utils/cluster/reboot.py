@@ -20,6 +20,8 @@ OWNER = "reboot"
 #: The part whose reason a person gave.
 PERSON = "person"
 _ASKED = re.compile(r"(.*) \(asked (\d+)\)")
+#: Facts that are the same before and after a reboot, or must not be.
+_COMPARED = ("boot_id", "reboot", "mounts", "services")
 _IDLE_FIRST = ("IDLE", "MIXED", "ALLOCATED")
 
 Facts = t.Mapping[str, t.Any]
@@ -80,12 +82,14 @@ def plan(
     slurm_nodes: t.Sequence[Facts],
     named: bool,
     reason: str = "",
+    controllers: t.Collection[str] = (),
     now: int | None = None,
 ) -> dict[str, t.Any]:
     """Return which hosts to reboot, in order, and what to say.
 
     answers: by host, the registered result of node_facts. slurm_nodes: from slurm_info; empty before there is a
-    cluster. named: whether a person named the hosts; otherwise those with a reason are taken.
+    cluster. named: whether a person named the hosts; otherwise those with a reason are taken. controllers: hosts that
+    Slurm cannot reboot, since slurmctld would not see them come back.
     """
     reason = plain(reason) or "asked by a person"
     now = int(time.time()) if now is None else now
@@ -118,7 +122,17 @@ def plan(
             said = f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
             (problems if named else lines).append(said)
             continue
-        hosts.append({"host": host, "why": plain(why), "done": done, "through_slurm": bool(node)})
+        through_slurm = bool(node) and host not in controllers
+        hosts.append(
+            {
+                "host": host,
+                "why": plain(why),
+                "done": done,
+                "node": bool(node),
+                "through_slurm": through_slurm,
+                "before": {key: facts[host][key] for key in _COMPARED},
+            }
+        )
     if named:
         problems += away.values()
     else:

@@ -188,4 +188,47 @@ def allocating(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
-CHECKS: tuple[Check, ...] = (misspelt, rate_limit, timeouts, interactive_step, allocating)
+def memory(inputs: Inputs) -> Iterator[Problem]:
+    """A job that does not say how much memory it wants can start on some node."""
+    sizes = [
+        (int(node["memory_mb"]), max(1, int(node.get("cpus") or 1)))
+        for host in members(inputs, "slurm_compute")
+        if (node := inputs["facts"].get(host) or {}).get("memory_mb")
+    ]
+    if not sizes:
+        return
+    most, usual = max(size for size, _cpus in sizes), min(size // cpus for size, cpus in sizes)
+    places = {f"slurm_conf.{name}": (key, text) for key, (name, text) in _given(inputs).items()}
+    for index, spec in enumerate(partition_specs(inputs["settings"])):
+        label = label_of("slurm_partitions", index, spec)
+        for name, value in (spec.get("options") or {}).items():
+            text = pairs.unquoted(pairs.text_of(value))
+            places[f"{label}.options.{name}"] = (str(name).lower(), text)
+    given = {key: int(text) for key, text in places.values() if text.isdigit()}
+    wanted = given.get("defmempernode") or given.get("defmempercpu") or usual
+    for where, (key, text) in places.items():
+        value = int(text) if text.isdigit() else 0
+        if key in ("defmempernode", "defmempercpu", "defmempergpu") and value > most:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"{value} MB is more than the {most} MB of the largest node, so jobs without --mem would never start",
+                "write a smaller number, or remove it",
+            )
+        if key == "maxmempernode" and 0 < value < wanted <= most:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"{value} MB is less than the {wanted} MB that a job without --mem gets, so such jobs would never start",
+                f"write {wanted} or more, or remove it",
+            )
+
+
+CHECKS: tuple[Check, ...] = (
+    misspelt,
+    rate_limit,
+    timeouts,
+    interactive_step,
+    allocating,
+    memory,
+)

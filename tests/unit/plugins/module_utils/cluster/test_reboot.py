@@ -50,20 +50,29 @@ def test_those_that_wait_are_taken_idle_first() -> None:
     assert "c1: system: upgrade of linux-image-6.12" in plan["lines"]
 
 
+def test_slurm_does_not_reboot_its_controller() -> None:
+    """slurmctld would not see that the node comes back."""
+    answers = {"ctl1": facts(("system", "an upgrade"))}
+    (one,) = reboot.plan(answers, [node("ctl1")], False, controllers=["ctl1"])["hosts"]
+    assert one["node"] and not one["through_slurm"]
+
+
 def test_nothing_waits() -> None:
     plan = reboot.plan({"c1": facts()}, [node("c1")], False)
     assert plan["hosts"] == [] and plan["lines"] == ["no host waits for a reboot"]
 
 
 def test_named_hosts_are_taken_and_marked_with_the_moment() -> None:
-    plan = reboot.plan({"c1": facts(), "c2": facts()}, [node("c1"), node("c2")], True, "kernel", 50)
+    plan = reboot.plan(
+        {"c1": facts(), "c2": facts()}, [node("c1"), node("c2")], True, "kernel", now=50
+    )
     assert chosen(plan) == [("c1", False), ("c2", False)]
     assert plan["text"] == "kernel (asked 50)" and plan["mark"] == ["c1", "c2"]
 
 
 @pytest.mark.parametrize("reason", ['a "b"\nc', "x" * 500, "päper=1|2"])
 def test_a_reason_is_one_that_slurm_can_hold(reason: str) -> None:
-    plan = reboot.plan({"c1": facts()}, [], True, reason, 50)
+    plan = reboot.plan({"c1": facts()}, [], True, reason, now=50)
     said = reboot.slurm_reason(plan["hosts"][0]["why"])
     assert not set('"\n=|') & set(said) and said.isascii() and len(said) < 220
 
@@ -83,7 +92,7 @@ def test_an_ended_run_goes_on() -> None:
         node("c3", "MIXED", boot_time=10),
         node("c4", boot_time=10),
     ]
-    plan = reboot.plan(answers, nodes, True, "kernel", 90)
+    plan = reboot.plan(answers, nodes, True, "kernel", now=90)
     assert chosen(plan) == [("c2", True), ("c4", False), ("c3", False)]
     assert plan["text"] == asked and plan["mark"] == ["c4", "c3"]
     assert "c1: rebooted by the run before this one" in plan["lines"]
@@ -96,27 +105,27 @@ def test_another_reason_is_another_run() -> None:
         node("c2", boot_time=70),
     ]
     answers = {"c1": facts(("person", "firmware (asked 50)")), "c2": facts()}
-    plan = reboot.plan(answers, nodes, True, "kernel", 90)
+    plan = reboot.plan(answers, nodes, True, "kernel", now=90)
     assert chosen(plan) == [("c1", False), ("c2", False)] and plan["text"] == "kernel (asked 90)"
 
 
 def test_the_drain_of_somebody_else_is_no_reboot_of_ours() -> None:
     nodes = [node("c1", "IDLE", "tw:health:gpu: lost -> reboot")]
     assert reboot.plan({"c1": facts()}, nodes, False)["hosts"] == []
-    assert chosen(reboot.plan({"c1": facts()}, nodes, True, "x", 9)) == [("c1", False)]
+    assert chosen(reboot.plan({"c1": facts()}, nodes, True, "x", now=9)) == [("c1", False)]
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_node_that_does_not_answer_is_named(named: bool) -> None:
     answers = {"c1": facts(("system", "an upgrade"))}
-    plan = reboot.plan(answers, [node("c1", "DOWN", "", "NOT_RESPONDING")], named, "x", 9)
+    plan = reboot.plan(answers, [node("c1", "DOWN", "", "NOT_RESPONDING")], named, "x", now=9)
     said = plan["problems"] if named else plan["lines"]
     assert plan["hosts"] == [] and "start slurmd there" in said[0]
 
 
 def test_a_named_host_without_an_answer_is_a_problem() -> None:
     answers = {"c1": facts(), "c2": {"failed": True, "msg": "gpus[0]: 9 is not\nso"}}
-    plan = reboot.plan(answers, [], True, "x", 9)
+    plan = reboot.plan(answers, [], True, "x", now=9)
     assert plan["problems"] == ["c2: gpus[0]: 9 is not -> see whether it runs and answers SSH"]
 
 
