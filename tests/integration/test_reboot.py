@@ -8,6 +8,7 @@ tests/integration/machines/test_reboot.py reboots a real machine.
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,14 +21,16 @@ from .test_kills import kill_tree
 
 pytestmark = pytest.mark.systems("debian12")
 
-# It empties /run/trainwright/reboot-required as a boot does, and slurmd registers as after one.
-REBOOT = r"""#!/bin/bash
+# slurmd registers as after a boot, which empties /run.
+BOOTED = r"""rm -rf /run/trainwright/reboot-required
+sed -i 's/^SLURMD_OPTIONS="/&-b /' /etc/default/slurmd
+systemctl restart slurmd
+sed -i 's/^SLURMD_OPTIONS="-b /SLURMD_OPTIONS="/' /etc/default/slurmd
+"""
+REBOOT = f"""#!/bin/bash
 echo reboot >>/var/tmp/reboots
 [ ! -e /var/tmp/stays-away ] || exec systemctl --no-block stop slurmd
-rm -rf /run/trainwright/reboot-required
-sed -i 's/^SLURMD_OPTIONS="/&-b /' /etc/default/slurmd
-exec systemd-run --no-block --collect sh -c \
-    "systemctl restart slurmd; sed -i 's/^SLURMD_OPTIONS=\"-b /SLURMD_OPTIONS=\"/' /etc/default/slurmd"
+exec systemd-run --no-block --collect bash -c {shlex.quote(BOOTED)}
 """
 NODES = ("c1", "c2")
 FLAGS = {"reboot_boot_check": False}
@@ -143,10 +146,7 @@ def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1]]
 
     # A person repairs it: it has booted, so the next run only verifies it, and then reboots the other one.
-    site.run(
-        "c1",
-        "rm /var/tmp/stays-away; rm -rf /run/trainwright/reboot-required; systemctl start slurmd",
-    )
+    site.run("c1", f"rm /var/tmp/stays-away; {BOOTED}")
     site.wait_node("c1", "drained")
     second = site.play("reboot.yml", **options)
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1] + 1]
