@@ -20,6 +20,7 @@ import typing as t
 from dataclasses import asdict, dataclass, field
 
 from ...node import safe_path
+from ...node.trusted_path import fault_of_program
 from ...slurm.client import node as change
 from ...slurm.errors import SlurmError
 from ...slurm.records import Controller, Node
@@ -267,6 +268,10 @@ class Agent:
         return True
 
     def _tell(self, text: str) -> None:
+        unsafe = fault_of_program(self.command[0])
+        if unsafe:
+            self.lines.append(f"{unsafe}, so it is not run -> see node_health_replace_command")
+            return
         try:
             done = subprocess.run(
                 self.command,

@@ -364,6 +364,19 @@ def test_what_a_reboot_does_not_cure_is_to_be_replaced_with_one_event(
     assert (event["event"], event["node"], event["check"]) == ("replace", "n1", "gpu_count")
 
 
+def test_a_command_that_a_user_can_change_is_not_run(world: World, tmp_path: Path) -> None:
+    told, command = tmp_path / "told", tmp_path / "command"
+    command.write_text(f"#!/bin/sh\ncat >>{told}\n")
+    command.chmod(0o757)
+    world.publish("n1", WORN)
+    world.look()
+    world.look(command=(str(command),))
+    assert not told.exists()
+    assert any("so it is not run" in line for line in world.report()["lines"])
+    # The event is there all the same.
+    assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 1
+
+
 def test_a_worn_disk_is_replaced_without_a_reboot(world: World, tmp_path: Path) -> None:
     world.publish("n1", WORN)
     for _turn in range(3):

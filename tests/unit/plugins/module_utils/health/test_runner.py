@@ -136,6 +136,29 @@ def test_a_user_who_fills_tmp_drains_nothing(
     assert {one.check: one.verdict for one in storage.space(host)}["disk_space"] is Verdict.FAIL
 
 
+def test_root_runs_no_check_that_a_user_can_change(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("root alone can give a file away")
+    ran, program = tmp_path / "ran", tmp_path / "check"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\nexit 2\n")
+    program.chmod(0o755)
+    check = Check("mine", command=(str(program),))
+    (tmp_path / "world").mkdir()
+    host = World(tmp_path / "world").build()
+    for change in (
+        lambda: os.chown(program, 2001, 2001),
+        lambda: program.chmod(0o777),
+        lambda: os.chown(tmp_path, 2001, 2001),
+    ):
+        change()
+        found = runner.command(host, check)
+        assert found.verdict is Verdict.INCOMPLETE and not ran.exists(), found
+        os.chown(program, 0, 0)
+        program.chmod(0o755)
+    os.chown(tmp_path, 0, 0)
+    assert runner.command(host, check).verdict is Verdict.FAIL and ran.exists()
+
+
 def test_contexts_platforms_and_switches_decide_what_runs(tmp_path: Path) -> None:
     host = World(tmp_path).build()
     host.context = "prolog"
