@@ -24,7 +24,12 @@ _NUMBERS = {
     "node_health_heartbeat": (1, 1000, "cycles"),
     "node_health_cap_percent": (0.1, 100, "percent"),
 }
-_VERSIONS = {"kernel": str, "efa": str, "packages": dict, "infiniband_gbits": (int, float, str)}
+_VERSIONS: dict[str, t.Any] = {
+    "kernel": str,
+    "efa": str,
+    "packages": dict,
+    "infiniband_gbits": (int, float, str),
+}
 #: Keys of health.json by which a node would publish as another one, or not at all.
 _FIXED = ("node", "enabled")
 
