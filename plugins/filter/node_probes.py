@@ -102,6 +102,8 @@ def _files(settings: t.Mapping[str, t.Any], group_names: t.Collection[str]) -> l
     shells = (str(user.get("shell") or "") for user in _mappings(settings.get("users")))
     found += [shell for shell in shells if shell.startswith("/")]
     found += [path for _index, _key, path in mount_files(settings.get("mounts"))]
+    if settings.get("health_agent") and "slurm_controller" in group_names:
+        found.append(str(settings["health_agent"]))
     for part in _mappings(settings.get("hook_parts")):
         path = str(part.get("path") or "")
         if path.startswith("/") and group_of(part.get("kind")) in group_names:

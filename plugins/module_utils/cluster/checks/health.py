@@ -17,13 +17,6 @@ if t.TYPE_CHECKING:
 
 GROUP = "slurm_node_health"
 _DAY = 86400
-#: Variable -> least and most, and the unit.
-_NUMBERS = {
-    "node_health_interval": (1, 65535, "seconds"),
-    "node_health_agent_interval": (1, _DAY, "seconds"),
-    "node_health_heartbeat": (1, 1000, "cycles"),
-    "node_health_cap_percent": (0.1, 100, "percent"),
-}
 _VERSIONS: dict[str, t.Any] = {
     "kernel": str,
     "efa": str,
@@ -39,12 +32,17 @@ def node_health(inputs: Inputs) -> Iterator[Problem]:
     settings = inputs["settings"]
     if not members(inputs, GROUP):
         return
-    for name, (least, most, unit) in _NUMBERS.items():
-        value = settings.get(name)
+    numbers = (
+        ("interval", settings.get("node_health_interval"), 1, 65535, "seconds"),
+        ("agent_interval", settings.get("node_health_agent_interval"), 1, _DAY, "seconds"),
+        ("heartbeat", settings.get("node_health_heartbeat"), 1, 1000, "cycles"),
+        ("cap_percent", settings.get("node_health_cap_percent"), 0.1, 100, "percent"),
+    )
+    for name, value, least, most, unit in numbers:
         if isinstance(value, (int, float)) and not least <= value <= most:
             yield Problem(
                 CLUSTER,
-                name,
+                f"node_health_{name}",
                 f"is {value:g} {unit}",
                 f"write {unit} from {least:g} to {most:g}; to switch the checks off, empty the group {GROUP}",
             )

@@ -134,6 +134,8 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
         if is_away(node):
             record.update(passes=0)
             continue
+        if settings.nodes and node.name not in settings.nodes:
+            continue  # its last word is of the time when it was checked
         try:
             word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
         except PublicationError as error:

@@ -641,3 +641,11 @@ def test_a_word_that_was_seen_by_a_clock_ahead_grows_old_as_any_other(world: Wor
     world.now -= 300 * 86400
     world.look()
     assert world.look(seconds=2 * 86400).groups["silent"] == ["n1"]
+
+
+def test_the_last_word_of_a_node_that_is_no_longer_checked_is_not_acted_on(tmp_path: Path) -> None:
+    world = World(tmp_path, 2, nodes=frozenset({"n2"}))
+    world.publish("n1", GPU)
+    decision = world.look()
+    assert not world.slurm.calls and not decision.groups["failing"]
+    assert decision.groups["silent"] == ["n2"]
