@@ -136,6 +136,25 @@ def test_a_user_who_fills_tmp_drains_nothing(
     assert {one.check: one.verdict for one in storage.space(host)}["disk_space"] is Verdict.FAIL
 
 
+def test_a_user_who_fills_var_tmp_drains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many nodes have a file system of its own for /tmp, and not for /var/tmp."""
+    monkeypatch.setattr(storage, "_used", lambda _path: (100.0, 1.0, 0.0))
+    host = World(tmp_path).build()
+    Path(host.path("/var/tmp")).mkdir(parents=True, exist_ok=True)
+    real = os.stat
+
+    class Other:
+        st_dev = -1
+
+    monkeypatch.setattr(
+        storage.os, "stat", lambda path: Other() if path == host.path("/tmp") else real(path)
+    )
+    [found] = [one for one in storage.space(host) if one.check == "disk_space"]
+    assert found.verdict is Verdict.WARN
+
+
 def test_root_runs_no_check_that_a_user_can_change(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("root alone can give a file away")
