@@ -315,19 +315,28 @@ def result_of(kind: str, outcome: Outcome, host: str) -> dict[str, t.Any]:
 
 
 def merged(
-    before: dict[str, t.Any], results: list[dict[str, t.Any]], drain: dict[str, t.Any]
+    before: dict[str, t.Any],
+    results: list[dict[str, t.Any]],
+    drain: dict[str, t.Any],
+    parts: tuple[str, ...] = (),
 ) -> dict[str, t.Any]:
     """Return the document of results: the last one of each part, and the reason to drain.
 
-    A reason stays until the parts that gave it pass, whatever other jobs' hooks do in between.
+    A reason stays until the parts that gave it pass, whatever other jobs' hooks do in between. parts: kind.name of all
+    parts of this hook; the results of those that it no longer has go, and so does their reason.
     """
     news = {item["check"]: item for item in results}
-    kept = [item for item in before.get("results") or [] if item.get("check") not in news]
+    kinds = {part.partition(".")[0] for part in parts}
+
+    def stays(check: str) -> bool:
+        return check not in news and (check in parts or check.partition(".")[0] not in kinds)
+
+    kept = [item for item in before.get("results") or [] if stays(item["check"])]
     together = sorted([*kept, *news.values()], key=lambda item: item["check"])
     verdicts = [item["verdict"] for item in together]
     order = ("FAIL", "INCOMPLETE", "WARN", "PASS", "NOT_APPLICABLE")
     old = (before.get("hooks") or {}).get("drain") or {}
-    if not drain and old.get("check") not in news:
+    if not drain and old and stays(old["check"]):
         drain = old
     return {
         "format": 1,
@@ -340,7 +349,10 @@ def merged(
 
 
 def save(
-    results: list[dict[str, t.Any]], drain: dict[str, t.Any], directory: str = RESULTS
+    results: list[dict[str, t.Any]],
+    drain: dict[str, t.Any],
+    directory: str = RESULTS,
+    parts: tuple[str, ...] = (),
 ) -> None:
     """Merge results into the node's last ones and replace the file in one step. Raises OSError."""
     import fcntl
@@ -361,7 +373,7 @@ def save(
     try:
         try:
             with open(path, encoding="utf-8") as handle:
-                document = merged(json.load(handle), results, drain)
+                document = merged(json.load(handle), results, drain, parts)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             document = merged({}, results, drain)  # there is none, or not one of ours
         text = json.dumps(document)
@@ -479,9 +491,9 @@ def main(manifest: dict[str, t.Any], environment: dict[str, str] | None = None) 
         drain["mode"] = mode
     if manifest.get("results"):
         try:
-            save(
-                [result_of(kind, outcome, host) for outcome in outcomes], drain, manifest["results"]
-            )
+            parts = tuple(f"{kind}.{part['name']}" for part in manifest["parts"])
+            found = [result_of(kind, outcome, host) for outcome in outcomes]
+            save(found, drain, manifest["results"], parts)
         except OSError as error:
             sys.stderr.write(f"{manifest['results']}: {error}\n")
     if not stopped or mode != "enforce":

@@ -135,6 +135,16 @@ def test_the_reason_stays_until_its_own_part_passes(node: Node) -> None:
     assert node.drain == {}
 
 
+def test_a_part_that_is_taken_away_leaves_neither_result_nor_reason(node: Node) -> None:
+    node.run(site_part("old", "exit 1"), site_part("mine", "exit 0", order=1))
+    node.run(site_part("after", "exit 1", kind="epilog", policy="warn"), kind="epilog")
+    assert node.drain["check"] == "prolog.old"
+    node.run(site_part("mine", "exit 0"))
+    assert node.drain == {}
+    assert node.verdicts() == {"epilog.after": "WARN", "prolog.mine": "PASS"}
+    assert node.document["verdict"] == "WARN"
+
+
 def test_a_warn_part_that_fails_does_not_drain(node: Node) -> None:
     mark = node.directory / "ran"
     done = node.run(
