@@ -266,8 +266,8 @@ class ActionModule(ActionBase):
                     if name in needed:
                         # Ansible adds the cause and its place in the inventory.
                         raise AnsibleActionFail(
-                            f"{CLUSTER}: {name}: its template cannot be read -> correct it; in YAML, text with {{{{, {{%"
-                            " or {# that is not a template needs !unsafe before it"
+                            f"{CLUSTER}: {name}: its template cannot be read -> correct it; in YAML, text with {{{{,"
+                            " {% or {# that is not a template needs !unsafe before it"
                         ) from error
                     continue  # it needs a fact of its host, and is checked by the role that uses it
             settings[name] = as_declared(plain(value), option)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is left of the health checks once the inventory does not have them any more. Pure."""
+"""The agents of health checks that the inventory does not have any more. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMER = "trainwright-health-agent.timer"
 def agents_left(inputs: Inputs, controllers: t.Sequence[str], messages: list[str]) -> list[str]:
     """Return the controllers that still run the agent although slurm_node_health is empty; add to messages.
 
-    It would go on to drain and reboot by what nodes published last.
+    It would continue to drain and reboot by the last words of nodes.
     """
     if inputs["groups"].get("slurm_node_health"):
         return []

@@ -25,7 +25,7 @@ _HOOK_REASON = re.compile(
 _POWER = ("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "PLANNED_POWER")
 _REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@")
 _HOUR, _DAY = 3600, 86400
-#: Of a record, by the agent's clock.
+#: Keys of a record that are times, by the agent's clock.
 _TIMES = ("seen", "drained_at", "resumed_at")
 #: More reboots than this end in a person.
 MOST_IN_TWO_HOURS, MOST_IN_A_DAY = 2, 5
