@@ -262,9 +262,13 @@ class ActionModule(ActionBase):
             elif name in task_vars:
                 try:
                     value = plain(self._templar.template(task_vars[name]))
-                except AnsibleError:
+                except AnsibleError as error:
                     if name in needed:
-                        raise
+                        # Ansible adds the cause and its place in the inventory.
+                        raise AnsibleActionFail(
+                            f"{CLUSTER}: {name}: its template cannot be read -> correct it; in YAML, text with {{{{,"
+                            " {% or {# that is not a template needs !unsafe before it"
+                        ) from error
                     continue  # it needs a fact of its host, and is checked by the role that uses it
             settings[name] = as_declared(plain(value), option)
         return settings

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import typing as t
 from importlib import metadata
@@ -53,13 +52,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"node_bundle: {error}") from error
         digest = hashlib.sha256(data).hexdigest()
         path = Path(given["directory"]) / f"node-bundle-{digest[:12]}.tar.gz"
-        if not self._task.check_mode and not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            work = path.with_suffix(f".{os.getpid()}")
-            # The variables of a site are not for every user of the control node.
-            with open(os.open(work, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-            work.replace(path)
+        if not self._task.check_mode:
+            node_bundle.keep(path, data)
         # A cache on the control node is not part of the cluster's state.
         result.update(changed=False, path=str(path), sha256=digest, size=len(data), python=minor)
         return result

@@ -38,6 +38,7 @@ _value:
     table: {description: Lines of the table., type: list, elements: str}
     json: {description: The document of docs/results.md., type: dict}
     failed: {description: Whether a check failed or could not be tested., type: bool}
+    nothing: {description: Whether no check applies to any host., type: bool}
     failed_tests: {description: Whether a check failed., type: bool}
     message: {description: Failures in one line., type: str}
 """
@@ -66,7 +67,7 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> list[Result]:
     try:
         items = json.loads(str(answer.get("stdout") or ""))["results"]
         found = from_json([{**item, "host": host} for item in items])
-    except (ValueError, KeyError, TypeError, ResultError):
+    except (ValueError, KeyError, TypeError, ResultError, RecursionError):
         said = str(answer.get("stderr") or answer.get("msg") or "no output").strip()
         last = printable(said.splitlines()[-1])[:200].replace("\t", " ")
         remedy = "run site.yml with this node, then trainwright-health run there"
@@ -87,6 +88,7 @@ def health_results(answers: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, 
         "results": [one.to_json() for one in found],
         "table": table("health", shown).splitlines(),
         "json": document("health", found),
+        "nothing": not shown,
         "failed": ends_with_failure(found),
         "failed_tests": ends_with_failure(found, allow_incomplete=True),
         "message": printable("; ".join(words[:20])),

@@ -64,6 +64,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_f
     mount_files,
     needed_files,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hooks.plan import group_of
 
 # Group, and the key of slurm_ports that its daemon listens on.
 _DAEMONS = {
@@ -101,6 +102,12 @@ def _files(settings: t.Mapping[str, t.Any], group_names: t.Collection[str]) -> l
     shells = (str(user.get("shell") or "") for user in _mappings(settings.get("users")))
     found += [shell for shell in shells if shell.startswith("/")]
     found += [path for _index, _key, path in mount_files(settings.get("mounts"))]
+    if settings.get("health_agent") and "slurm_controller" in group_names:
+        found.append(str(settings["health_agent"]))
+    for part in _mappings(settings.get("hook_parts")):
+        path = str(part.get("path") or "")
+        if path.startswith("/") and group_of(part.get("kind")) in group_names:
+            found.append(path)
     return list(dict.fromkeys(found))
 
 

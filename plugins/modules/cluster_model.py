@@ -465,17 +465,19 @@ job_container_conf:
   description: Settings of job_container.conf; empty without C(slurm_job_tmp).
   type: list
   elements: list
-  sample: []
   returned: success
 oci_conf:
   description: Settings of oci.conf; empty without the group C(slurm_oci).
   type: list
   elements: list
-  sample: []
   returned: success
 job_hooks:
   description: Parts and mode of the job hooks, and their lines in slurm.conf (C(before) until C(waits) are ready).
   type: dict
+  returned: success
+health_agents_left:
+  description: Controllers with an agent of node_health whose group is empty.
+  type: list
   returned: success
 slurmd_digest:
   description: SHA-256 of the settings whose change restarts every slurmd.
@@ -539,7 +541,6 @@ news:
   description: The messages that O(expected) does not have.
   type: list
   elements: str
-  sample: []
   returned: success
 as_expected:
   description: Whether the version is that of O(expected); true without it.

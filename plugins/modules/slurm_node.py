@@ -29,7 +29,8 @@ options:
   state:
     description:
       - V(drained) lets no new jobs start there; those that run go on. A node that is drained already
-        stays as it is.
+        stays as it is. Without O(owner), the drain of a part that would end it itself becomes yours, with O(reason)
+        before its reason.
       - V(resumed) ends drain, failure and down.
       - V(down) ends all jobs there at once.
       - V(rebooted) asks slurmctld to reboot the nodes (RebootProgram in slurm.conf) when they are idle.

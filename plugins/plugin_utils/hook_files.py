@@ -35,6 +35,9 @@ def site_part(name: str, places: t.Sequence[str]) -> str:
         raise HookError(
             f"{path}: does not begin with #! and an interpreter -> write one, such as #!/bin/bash"
         )
+    what, remedy = plan.script_fault(text)
+    if what:
+        raise HookError(f"{path}: {what} -> {remedy}")
     return text
 
 

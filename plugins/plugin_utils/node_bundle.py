@@ -12,6 +12,7 @@ import base64
 import gzip
 import hashlib
 import io
+import os
 import re
 import tarfile
 import typing as t
@@ -113,3 +114,18 @@ def pack(entries: t.Iterable[Entry]) -> bytes:
             member.size, member.mode, member.uname, member.gname = len(data), 0o644, "root", "root"
             archive.addfile(member, io.BytesIO(data))
     return gzip.compress(packed.getvalue(), compresslevel=6, mtime=0)
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a bundle whole or not at all, for its owner alone: it has the variables of a site.
+
+    One that is there is compared: it may have been changed, or cut short with the machine's power. Raises OSError.
+    """
+    if path.is_file() and path.read_bytes() == data:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = path.with_suffix(f".{os.getpid()}")
+    work.unlink(missing_ok=True)
+    with open(os.open(work, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+    work.replace(path)

@@ -85,6 +85,20 @@ def test_it_fails_and_says_why(
     assert said in output and "UNREACHABLE" not in output
 
 
+CLUSTER = (
+    "all: {children: {slurm_cluster: {children: {slurm_controller: {hosts: {ctl: }},"
+    " slurm_compute: {hosts: {c1: }}, slurm_node_health: {hosts: {c1: }}}}}, hosts: {other: }}"
+)
+
+
+@pytest.mark.parametrize("playbook", ["health.yml", "drift.yml", "drain.yml", "resume.yml"])
+def test_a_limit_that_leaves_out_the_host_of_the_play_fails(tmp_path: Path, playbook: str) -> None:
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory" / "hosts.yml").write_text(CLUSTER, encoding="utf-8")
+    code, output = play(tmp_path, playbook, "--limit", "other", "-e", "nodes=c1", "-e", "reason=x")
+    assert code != 0 and "--limit other" in output and " -> " in output, output
+
+
 def test_data_sets_are_sent_without_a_cluster(tmp_path: Path) -> None:
     """Up to the refusal of its own input."""
     (tmp_path / "inventory").mkdir()

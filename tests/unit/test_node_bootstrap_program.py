@@ -101,6 +101,35 @@ def test_a_bundle_from_an_address(node: Node, program: str, address: str) -> Non
     assert address in (node.root / "called").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "path", ["", ":/usr/bin", ".:/usr/bin", "/usr/bin:", "/usr/bin::/bin", "bin"]
+)
+def test_programs_of_the_callers_directory_are_not_run(node: Node, path: str) -> None:
+    ran, place = node.root / "ran", node.root / "home"
+    (place / "bin").mkdir(parents=True)
+    for name in ("id", "readlink", "stat", "mkdir", "aws"):
+        for directory in (place, place / "bin"):
+            (directory / name).write_text(f"#!/bin/sh\ntouch {ran}\n", encoding="utf-8")
+            (directory / name).chmod(0o755)
+    command = ["/bin/sh", str(node.script), "s3://bucket/x"]
+    subprocess.run(command, env={"PATH": path}, cwd=place, capture_output=True, check=False)
+    assert not ran.exists()
+
+
+def test_a_tree_is_on_the_disk_before_it_has_its_name(node: Node) -> None:
+    called = node.root / "called"
+    node.program("sync", f'echo "$@" >{called}; ls {node.state} "$2" >>{called}')
+    assert node.run()[0] == 0
+    words = called.read_text(encoding="utf-8").split()
+    assert words[:2] == ["-f", f"{node.state}/work/tree"] and "run.py" in words
+    assert node.sum not in words
+    # One that cannot be written does not get it.
+    (node.root / "again").mkdir()
+    again = Node(node.root / "again")
+    again.program("sync", "exit 1")
+    assert again.run()[0] == 1 and not (again.state / again.sum).exists()
+
+
 def test_another_bundle_is_refused_before_it_is_unpacked(node: Node) -> None:
     other = node.root / "other.tar.gz"
     other.write_bytes(node_bundle.pack([("run.py", b"print('evil')")]))

@@ -14,6 +14,7 @@ from . import ignored_words, reboot
 from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
+from .health import agents_left
 from .hooks import job_hooks
 from .hosts import add_hosts, daemon_hosts, host_entry, revoke
 from .inputs import Inputs, choose_version, is_true, parse_version
@@ -177,6 +178,7 @@ def build_model(inputs: Inputs) -> Model:
         if inputs["groups"].get("slurm_oci")
         else [],
         "job_hooks": hooks,
+        "health_agents_left": agents_left(inputs, controller_hosts, messages),
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},

@@ -30,6 +30,9 @@ _SCRIPTS = {
     "job_submit": "job_submit.lua",
     "jobcomp": "jobcomp.lua",
 }
+#: Programs that slurmctld hands out from its own directory if they are named without a path; without the file, the
+#: first job drains its node.
+_HANDED_OUT = ("prolog", "epilog")
 _CLI_FILTER_PATH = "cli_filter_lua_path"
 
 
@@ -97,10 +100,11 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
             continue
         if key in _PROGRAMS:
             for path in value if isinstance(value, (list, tuple)) else [value]:
-                # A program that is not an absolute path comes from the controller's directory.
-                if str(path).startswith("/"):
-                    file = str(path)
-                    found.append(Needed(f"slurm_conf.{name}", file, (file,), _PROGRAMS[key]))
+                file, on = str(path), _PROGRAMS[key]
+                if file and not file.startswith("/") and key in _HANDED_OUT:
+                    file, on = f"/etc/slurm/{file}", _CONTROLLER
+                if file.startswith("/"):
+                    found.append(Needed(f"slurm_conf.{name}", file, (file,), on))
         elif valid.plugin_of(key):
             found += _plugins(str(name), value, directories, version)
             kind = (valid.plugin_of(key) or ("", False))[0]

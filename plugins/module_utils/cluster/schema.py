@@ -67,6 +67,7 @@ class Model(t.TypedDict):
     job_container_conf: Pairs
     oci_conf: Pairs
     job_hooks: dict[str, t.Any]
+    health_agents_left: list[str]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]

@@ -150,7 +150,7 @@ def load(text: str, node: str) -> Publication | None:
         raise PublicationError(f"{node}: its publication is too long")
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # brackets in brackets, more than Python follows
         raise PublicationError(f"{node}: its publication is not JSON") from error
     if not isinstance(data, dict) or data.get("tw") != FORMAT:
         raise PublicationError(

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..checks.result import Verdict
+from ..node.trusted_path import fault_of_program
 from . import fabric, gpu, kernel_log, machine, network, storage
 from .finding import Finding, failed, incomplete, not_declared, passed, warned
 from .host import Host, end_group
@@ -231,6 +232,10 @@ def command(host: Host, check: Check) -> Finding:
         return incomplete(
             check.name, "its command is not an absolute path", "correct node_health_checks"
         )
+    unsafe = fault_of_program(check.command[0])
+    if unsafe:
+        remedy = "let it, and the directories above it, belong to root, writable by nobody else"
+        return incomplete(check.name, unsafe, remedy)
     output = host.run(*check.command, timeout=max(0.1, check.deadline - 0.5))
     said = next(iter(output.text.strip().splitlines()), "")
     remedy = check.remedy or f"see {check.command[0]}"

@@ -104,11 +104,19 @@ def space(host: Host) -> list[Finding]:
     return [shared, _spool(host)]
 
 
+def _users_fill(host: Host, device: int) -> bool:
+    """Whether users can fill a file system: it has a directory for everybody."""
+    found = [os.stat(host.path("/tmp")).st_dev]
+    if host.exists("/var/tmp"):
+        found.append(os.stat(host.path("/var/tmp")).st_dev)
+    return device in found
+
+
 def _spool(host: Host) -> Finding:
     name, spool = "disk_space", str(host.config.get("spool_dir") or "/var/spool/slurmd")
     try:
         used, inodes, free = _used(host.path(spool))
-        users = os.stat(host.path("/tmp")).st_dev == os.stat(host.path(spool)).st_dev
+        users = _users_fill(host, os.stat(host.path(spool)).st_dev)
     except OSError as error:
         return incomplete(name, f"{spool}: {error.strerror}", "see whether slurmd runs here")
     more = {"value": round(used), "threshold": _FULL, "unit": "% used"}

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import os
 import pwd
+import stat
 import typing as t
 
 from ..node import slurm_places
@@ -23,6 +24,9 @@ OPTIONS = ("Prolog", "Epilog", "TaskProlog", "TaskEpilog")
 _DRAINS = ("Prolog", "Epilog")
 _KINDS = ("prolog", "epilog", "task_prolog", "prolog_slurmctld", "epilog_slurmctld")
 
+#: Bytes of a program that are read.
+_MOST = 64 << 20
+
 Found = t.Mapping[str, t.Any]
 
 
@@ -31,9 +35,18 @@ def _entry(option: str, name: str, path: str, root: str) -> dict[str, t.Any]:
     real = os.path.join(root, path.lstrip("/"))
     entry: dict[str, t.Any] = {"option": option, "name": name, "digest": "", "writable": ""}
     try:
-        info = os.stat(real)
-        with open(real, "rb") as handle:
-            entry["digest"] = hashlib.sha256(handle.read()).hexdigest()
+        # A pipe or a device, which whoever can write there may have put there, must not hold this up.
+        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode):
+                return {**entry, "error": "is not a file"}
+            if info.st_size > _MOST:
+                return {**entry, "error": f"has more than {_MOST >> 20} MiB"}
+            with open(handle, "rb", closefd=False) as file:
+                entry["digest"] = hashlib.sha256(file.read(_MOST)).hexdigest()
+        finally:
+            os.close(handle)
     except OSError as error:
         return {**entry, "writable": "", "digest": "", "error": error.strerror or "cannot be read"}
     if info.st_uid != os.geteuid() and info.st_uid:

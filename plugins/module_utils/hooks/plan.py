@@ -45,7 +45,14 @@ SPLIT = (25, 5)
 MARGIN = 15
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _MOST = 600
+#: Directories in which any user can make a link.
+_OF_USERS = ("/tmp/", "/var/tmp/", "/dev/shm/")
 _GPUS = "SLURM_JOB_GPUS"
+
+
+def group_of(kind: object) -> str:
+    """Return the group of the hosts that run a kind of hook."""
+    return "slurm_controller" if kind in ON_CONTROLLERS else "slurm_compute"
 
 
 class Part(t.NamedTuple):
@@ -158,6 +165,26 @@ def parts_of(settings: t.Mapping[str, t.Any]) -> list[Part]:
     return sorted(found, key=lambda part: (part.kind, part.order, part.name))
 
 
+def script_fault(text: str) -> tuple[str, str]:
+    """Return what is wrong with the text of a script, and the remedy; ("", "") for one that can be run.
+
+    Each of these would fail on every node alike, and so drain all of them.
+    """
+    first = text.partition("\n")[0]
+    if not text.strip():
+        return "is empty", "write a script"
+    if "\0" in text:
+        return "has a null byte", "write a script as text"
+    if "\r\n" in text:
+        return "has line ends of Windows, which its interpreter does not know", "write it with LF"
+    if first.startswith("#!") and not first[2:].strip().startswith("/"):
+        return (
+            f"begins with {first!r}, which does not name an interpreter",
+            "write its absolute path, such as #!/bin/bash",
+        )
+    return "", ""
+
+
 def problems(settings: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str, str]]:
     """Yield (variable, what is wrong, remedy) for the settings of the role."""
     for name, policy in (settings.get("job_hooks_policies") or {}).items():
@@ -166,6 +193,22 @@ def problems(settings: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str, str]
             yield where, "is not a part of this collection", f"one of {', '.join(SHIPPED)}"
         elif policy not in POLICIES["prolog"]:
             yield where, f"{policy!r} is not a policy", "write drain or warn"
+    governor = str(settings.get("job_hooks_cpu_governor") or "")
+    if governor and not re.fullmatch(r"[a-z_]{1,30}", governor):
+        yield "job_hooks_cpu_governor", f"{governor!r} is not a governor", "write one word"
+    directory = str(settings.get("job_hooks_dcgm_directory") or "")
+    if directory and not re.fullmatch(r"(/[\w.@+-]+){2,}", directory):
+        yield (
+            "job_hooks_dcgm_directory",
+            f"{directory!r} is not a directory of its own",
+            "write an absolute path, such as /run/trainwright/dcgm-jobs",
+        )
+    if directory.startswith(_OF_USERS):
+        yield (
+            "job_hooks_dcgm_directory",
+            f"{directory} is where users can write, and root works there for each job",
+            "write another directory, such as /run/trainwright/dcgm-jobs",
+        )
     seen: set[tuple[str, str]] = set()
     for index, given in enumerate(settings.get("job_hooks_parts") or []):
         where = f"job_hooks_parts[{index}]"
@@ -195,6 +238,10 @@ def problems(settings: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str, str]
                 f"has {' and '.join(sources) or 'no program'}",
                 "write one of file (beside the inventory), text, and path (of a program on the nodes)",
             )
+        if given.get("text"):
+            what, remedy = script_fault(str(given["text"]))
+            if what:
+                yield f"{where}.text", what, remedy
         path = str(given.get("path") or "/")
         if not re.fullmatch(r"(/[\w.@+-]+)+|/", path) or "/../" in f"{path}/":
             yield f"{where}.path", f"{path!r} is not an absolute path", "write it from / on"

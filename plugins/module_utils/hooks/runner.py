@@ -30,6 +30,10 @@ KEPT_FOR_TASKS = 65536
 UNKNOWN = 70
 #: Seconds for the note to the job's user, and for the lock of the results.
 NOTE, LOCK = 2.0, 1.0
+#: The same for a part that was killed: the kernel may not let it go while a file system does not answer.
+LET_GO = 1.0
+#: The variable that tells the processes of a part from others, also those that have left its session.
+MARK = "TRAINWRIGHT_PART"
 REMEDY = "repair this node, then resume it"
 #: syslog(3).
 INFO, WARNING, ERROR = 6, 4, 3
@@ -76,7 +80,10 @@ def reason_of(outcome: Outcome) -> str:
 
 # --- run one part ------------------------------------------------------------------------------------------------
 def not_safe(path: str) -> str:
-    """Return why root does not run a program, "" if only root can have written it."""
+    """Return why a program is not run, "" if only root, or the user that this is, can have written it.
+
+    The hooks of slurmctld run as its user, who may do anything in the cluster.
+    """
     real = os.path.realpath(path)
     place = real
     while True:
@@ -85,7 +92,7 @@ def not_safe(path: str) -> str:
         except OSError as error:
             return f"{path}: {error.strerror}"
         sticky = place != real and info.st_mode & 0o1000
-        if info.st_uid or (info.st_mode & 0o022 and not sticky):
+        if info.st_uid not in (0, os.geteuid()) or (info.st_mode & 0o022 and not sticky):
             return f"{path}: others than root can change {place}"
         if place == "/":
             break
@@ -153,20 +160,36 @@ def kill_group(leader: int) -> None:
         pass
 
 
+def kill_marked(mark: str, proc: str = "/proc") -> None:
+    """Kill all processes with the mark of a part in their environment."""
+    word = f"{MARK}={mark}".encode()
+    for name in os.listdir(proc):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"{proc}/{name}/environ", "rb") as handle:
+                if word in handle.read().split(b"\0"):
+                    os.kill(int(name), _signal.SIGKILL)
+        except OSError:
+            continue  # it has ended, or is not ours
+
+
 def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KEPT) -> Outcome:
     """Run a part to its end or its deadline. most: bytes of its output that are kept."""
     started = time.monotonic()
-    if "path" in part and os.geteuid() == 0:
+    if "path" in part:
         fault = not_safe(part["path"])
         if fault:
             return Outcome(part, 0.0, fault)
     reader, writer = os.pipe()
+    mark = f"{os.getpid()}.{part['name']}"
     child = os.fork()
     if not child:
         os.close(reader)
-        _child(part, environment, writer)
+        os.environ[MARK] = mark
+        _child(part, {**environment, MARK: mark}, writer)
     os.close(writer)
-    _RUNNING[:] = [child]
+    _RUNNING[:] = [(child, mark)]
     kept, status = bytearray(), None
     until = started + part["deadline"]
     os.set_blocking(reader, False)
@@ -181,7 +204,10 @@ def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KE
         status = found if ended else None
     kill_group(child)
     if status is None:
-        os.waitpid(child, 0)
+        kill_marked(mark)
+        until = time.monotonic() + LET_GO
+        while os.waitpid(child, os.WNOHANG) == (0, 0) and time.monotonic() < until:
+            time.sleep(0.002)
     # The last of its output; another process may have the pipe, so its end is not waited for.
     for _turn in range(64):
         if not select.select([reader], [], [], 0)[0] or not _read(reader, kept, most):
@@ -198,7 +224,7 @@ def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KE
     return Outcome(part, seconds, fault, output, unknown and bool(fault))
 
 
-_RUNNING: list[int] = []
+_RUNNING: list[tuple[int, str]] = []
 
 
 def _read(reader: int, kept: bytearray, most: int) -> bool:
@@ -289,19 +315,28 @@ def result_of(kind: str, outcome: Outcome, host: str) -> dict[str, t.Any]:
 
 
 def merged(
-    before: dict[str, t.Any], results: list[dict[str, t.Any]], drain: dict[str, t.Any]
+    before: dict[str, t.Any],
+    results: list[dict[str, t.Any]],
+    drain: dict[str, t.Any],
+    parts: tuple[str, ...] = (),
 ) -> dict[str, t.Any]:
     """Return the document of results: the last one of each part, and the reason to drain.
 
-    A reason stays until the parts that gave it pass, whatever other jobs' hooks do in between.
+    A reason stays until the parts that gave it pass, whatever other jobs' hooks do in between. parts: kind.name of all
+    parts of this hook; the results of those that it no longer has go, and so does their reason.
     """
     news = {item["check"]: item for item in results}
-    kept = [item for item in before.get("results") or [] if item.get("check") not in news]
+    kinds = {part.partition(".")[0] for part in parts}
+
+    def stays(check: str) -> bool:
+        return check not in news and (check in parts or check.partition(".")[0] not in kinds)
+
+    kept = [item for item in before.get("results") or [] if stays(item["check"])]
     together = sorted([*kept, *news.values()], key=lambda item: item["check"])
     verdicts = [item["verdict"] for item in together]
     order = ("FAIL", "INCOMPLETE", "WARN", "PASS", "NOT_APPLICABLE")
     old = (before.get("hooks") or {}).get("drain") or {}
-    if not drain and old.get("check") not in news:
+    if not drain and old and stays(old["check"]):
         drain = old
     return {
         "format": 1,
@@ -314,7 +349,10 @@ def merged(
 
 
 def save(
-    results: list[dict[str, t.Any]], drain: dict[str, t.Any], directory: str = RESULTS
+    results: list[dict[str, t.Any]],
+    drain: dict[str, t.Any],
+    directory: str = RESULTS,
+    parts: tuple[str, ...] = (),
 ) -> None:
     """Merge results into the node's last ones and replace the file in one step. Raises OSError."""
     import fcntl
@@ -335,14 +373,20 @@ def save(
     try:
         try:
             with open(path, encoding="utf-8") as handle:
-                document = merged(json.load(handle), results, drain)
+                document = merged(json.load(handle), results, drain, parts)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             document = merged({}, results, drain)  # there is none, or not one of ours
         text = json.dumps(document)
         new = f"{path}.{os.getpid()}"
-        with open(new, "w", encoding="utf-8") as handle:
-            handle.write(text + "\n")
-        os.replace(new, path)
+        try:
+            with open(new, "w", encoding="utf-8") as handle:
+                handle.write(text + "\n")
+            os.replace(new, path)
+        except OSError:
+            # The disk is full: one such file for each job would not make it better.
+            if os.path.lexists(new):
+                os.unlink(new)
+            raise
     finally:
         os.close(lock)
 
@@ -447,9 +491,9 @@ def main(manifest: dict[str, t.Any], environment: dict[str, str] | None = None) 
         drain["mode"] = mode
     if manifest.get("results"):
         try:
-            save(
-                [result_of(kind, outcome, host) for outcome in outcomes], drain, manifest["results"]
-            )
+            parts = tuple(f"{kind}.{part['name']}" for part in manifest["parts"])
+            found = [result_of(kind, outcome, host) for outcome in outcomes]
+            save(found, drain, manifest["results"], parts)
         except OSError as error:
             sys.stderr.write(f"{manifest['results']}: {error}\n")
     if not stopped or mode != "enforce":
@@ -474,6 +518,7 @@ def guarded(manifest: dict[str, t.Any]) -> int:
 
 def _ended(_number: int, _frame: t.Any) -> t.NoReturn:
     """Slurm's own deadline: leave nothing behind."""
-    for child in _RUNNING:
+    for child, mark in _RUNNING:
         kill_group(child)
+        kill_marked(mark)
     os._exit(1)

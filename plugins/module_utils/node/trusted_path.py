@@ -77,6 +77,20 @@ def responsible(path: str) -> int:
     return 0
 
 
+def fault_of_program(path: str) -> str:
+    """Return why this process does not run a program, "" where only root or its own user decides what it is."""
+    try:
+        uid = responsible(path)
+        seen = os.stat(path)
+    except UnsafePathError as error:
+        return str(error)
+    except OSError:
+        return ""  # it is missing, which its caller reports
+    if uid in (0, os.geteuid()):
+        return _fault_of_entry(path, seen) if not seen.st_uid else ""
+    return f"{path} belongs to {user_name(uid)}"
+
+
 def _fault_of_link(path: str) -> str:
     """Return why what a link of root leads to is not root's alone, "" if it is."""
     try:

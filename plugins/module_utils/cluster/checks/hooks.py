@@ -9,7 +9,8 @@ import typing as t
 from ...hooks import plan
 from ...slurm.conf import pairs
 from ..hooks import own_programs
-from ..inputs import CLUSTER, Problem, cluster_version, members, parse_version
+from ..inputs import CLUSTER, Problem, cluster_version, members, parse_version, seen
+from .programs import is_missing
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,4 +71,22 @@ def job_hooks(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (job_hooks,)
+def hook_programs(inputs: Inputs) -> Iterator[Problem]:
+    """The program of a part that drains is there: without it, the first job would drain the node."""
+    if not members(inputs, plan.GROUP):
+        return
+    for index, part in enumerate(inputs["settings"].get("job_hooks_parts") or []):
+        path, policy = str(part.get("path") or ""), str(part.get("policy") or "warn")
+        if not path or policy == "warn":
+            continue
+        for host, facts in seen(inputs, plan.group_of(part.get("kind"))):
+            if is_missing(inputs, facts, path):
+                yield Problem(
+                    host,
+                    f"job_hooks_parts[{index}].path",
+                    f"{path} is not on this host, and its policy is {policy}",
+                    "install it first, or give the script as file or text",
+                )
+
+
+CHECKS: tuple[Check, ...] = (job_hooks, hook_programs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from ...slurm.client.node import owner_of
 from ...slurm.records import Node
@@ -25,6 +25,8 @@ _HOOK_REASON = re.compile(
 _POWER = ("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "PLANNED_POWER")
 _REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@")
 _HOUR, _DAY = 3600, 86400
+#: Keys of a record that are times, by the agent's clock.
+_TIMES = ("seen", "drained_at", "resumed_at")
 #: More reboots than this end in a person.
 MOST_IN_TWO_HOURS, MOST_IN_A_DAY = 2, 5
 
@@ -127,10 +129,13 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
     planned: list[str] = []
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
+        _not_later(record, now)
         record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
         if is_away(node):
             record.update(passes=0)
             continue
+        if settings.nodes and node.name not in settings.nodes:
+            continue  # its last word is of the time when it was checked
         try:
             word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
         except PublicationError as error:
@@ -143,6 +148,42 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
             continue
         _judge(out, node, word, record, nodes, planned, settings, now)
     return out
+
+
+def is_state(found: object) -> bool:
+    """Whether this is a state that an agent wrote: its nodes, their steps and times, and what is pending."""
+    if not isinstance(found, dict) or not isinstance(found.get("nodes"), dict):
+        return False
+    words = {"kind": str, "check": str, "at": int, "boot": str}
+    for record in found["nodes"].values():
+        if not isinstance(record, dict):
+            return False
+        steps = record.get("steps", [])
+        if not isinstance(steps, list) or not all(
+            isinstance(step, dict)
+            and all(isinstance(step.get(name), kind) for name, kind in words.items())
+            for step in steps
+        ):
+            return False
+        if not all(isinstance(record.get(name, 0), int) for name in (*_TIMES, "passes")):
+            return False
+    pending = found.get("pending") or []
+    names = {item.name for item in fields(Action)}
+    return isinstance(pending, list) and all(
+        isinstance(item, dict)
+        and set(item) == names
+        and all(isinstance(value, str) for value in item.values())
+        for item in pending
+    )
+
+
+def _not_later(record: Record, now: int) -> None:
+    """Bring times after now to now: the clock was ahead, and nothing is waited for until it is there again."""
+    for name in _TIMES:
+        if name in record:
+            record[name] = min(record[name], now)
+    for step in record.get("steps", []):
+        step["at"] = min(step["at"], now)
 
 
 def _judge(

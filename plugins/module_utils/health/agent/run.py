@@ -20,11 +20,12 @@ import typing as t
 from dataclasses import asdict, dataclass, field
 
 from ...node import safe_path
+from ...node.trusted_path import fault_of_program
 from ...slurm.client import node as change
 from ...slurm.errors import SlurmError
 from ...slurm.records import Controller, Node
 from .. import manifest, metrics
-from .decide import OWNER, Action, Decision, Settings, decide
+from .decide import OWNER, Action, Decision, Settings, decide, is_state
 
 CONFIG = "/etc/trainwright/health-agent.json"
 FORMAT = 1
@@ -77,13 +78,18 @@ class Agent:
                 found = json.load(file)
         except FileNotFoundError:
             return {"format": FORMAT, "nodes": {}}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise AgentError(
                 f"{self._path}: {error} -> look at it; without it, remove it, and the agent begins again"
             ) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise AgentError(
                 f"{self._path}: is of another format -> remove it, and the agent begins again"
+            )
+        if not is_state(found):
+            raise AgentError(
+                f"{self._path}: is not what an agent writes -> look at it; without it, remove it, and the agent"
+                " begins again"
             )
         return found
 
@@ -136,12 +142,13 @@ class Agent:
             self._finish(state)
         now = int(self.clock())
         decision = decide(self.slurm.nodes(), state, self.settings, now)
-        state["pending"] = [asdict(action) for action in decision.actions]
+        state["pending"] = [
+            *(state.get("pending") or []),
+            *(asdict(action) for action in decision.actions),
+        ]
         self.save(state)
         for action in decision.actions:
-            self._act(action, state)
-            state["pending"] = [one for one in state["pending"] if one != asdict(action)]
-            self.save(state)
+            self._settle(action, asdict(action), state)
         self._report(decision, now)
         return decision
 
@@ -152,26 +159,39 @@ class Agent:
             # Drains, resumes and reasons are decided again from what Slurm shows; steps count as made.
             if self.settings.enforce and action.kind in ("reboot", "replace", "person"):
                 self.lines.append(f"finishing what an earlier run began: {action.line()}")
-                self._act(action, state)
+                self._settle(action, item, state)
+                continue
             state["pending"] = [one for one in state["pending"] if one != item]
             self.save(state)
+
+    def _settle(self, action: Action, item: dict[str, t.Any], state: dict[str, t.Any]) -> None:
+        """Make a pending action and note that it is made.
+
+        An event and a word to a person are of a step that is not decided again, so they stay pending while Slurm
+        does not answer. The ladder repeats a reboot.
+        """
+        if not self._act(action, state) and action.kind in ("replace", "person"):
+            return
+        state["pending"] = [one for one in state["pending"] if one != item]
+        self.save(state)
 
     def _node(self, name: str) -> Node | None:
         return next((node for node in self.slurm.nodes() if node.name == name), None)
 
-    def _act(self, action: Action, state: dict[str, t.Any]) -> None:
-        """Make one action, by what the node is at this moment: a person may have been faster."""
+    def _act(self, action: Action, state: dict[str, t.Any]) -> bool:
+        """Make one action, by what the node is at this moment: a person may have been faster. False: Slurm refused."""
         node = self._node(action.node)
         if node is None:
-            return
+            return True
         record = state["nodes"].setdefault(action.node, {})
         try:
             made = getattr(self, f"_{action.kind}")(node, action, record, state)
         except SlurmError as error:
             self.lines.append(f"{action.line()}: {error}")
-            return
+            return False
         if made:
             self.lines.append(action.line())
+        return True
 
     def _drain(self, node: Node, action: Action, record: dict[str, t.Any], _state: t.Any) -> bool:
         if node.drained:
@@ -248,6 +268,10 @@ class Agent:
         return True
 
     def _tell(self, text: str) -> None:
+        unsafe = fault_of_program(self.command[0])
+        if unsafe:
+            self.lines.append(f"{unsafe}, so it is not run -> see node_health_replace_command")
+            return
         try:
             done = subprocess.run(
                 self.command,

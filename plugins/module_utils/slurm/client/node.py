@@ -118,6 +118,13 @@ def _drained(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
         flags = ("DRAIN", *node.flags)
         reason = _reason(node, params)
         _set_state(out, node, "DRAIN", dataclasses.replace(node, flags=flags, reason=reason))
+    elif params.get("reason") and not params.get("owner") and not may_end(node, "", False):
+        # The part would give the node back while the person works on it.
+        own = objects.one_line("reason", params["reason"])
+        if owner_of(node.reason) and own != node.reason:
+            reason = f"{own}; before: {node.reason}"
+            out.steps.append(Step({"Reason": reason}))
+            _note(out, "reason", node.reason, reason)
 
 
 def _down(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:

@@ -55,6 +55,8 @@ def test_a_variable_without_a_value_is_an_error_only_where_the_model_needs_it() 
     assert "slurm_days" not in settings(unknown)
     with pytest.raises(AnsibleError, match="fact_of_a_host"):
         settings(unknown, needed=("slurm_days",))
+    with pytest.raises(AnsibleError, match=r"^cluster: slurm_name: its template .*!unsafe"):
+        settings({"slurm_name": "echo ${#files[@]}"}, needed=("slurm_name",))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_a_host_is_not_believed_about_its_name() -> None:
         {},
         {"stdout": "no JSON", "stderr": "trainwright-health: wrong\x1b[2J"},
         {"stdout": "[]"},
+        {"stdout": '{"results": ' + "[" * 100_000},
         {"stdout": '{"results": 7}'},
         {"stdout": '{"results": [7]}'},
         {"stdout": '{"results": [{"check": "memory", "verdict": "OK"}]}'},
@@ -88,3 +89,10 @@ def test_a_host_without_a_proper_answer_is_incomplete(given: dict[str, t.Any]) -
     found = health_results({"c1": given})
     assert [one["verdict"] for one in found["results"]] == ["INCOMPLETE"]
     assert found["failed"] and not found["failed_tests"] and "\x1b" not in found["message"]
+
+
+def test_it_is_known_that_nothing_was_checked() -> None:
+    assert health_results({"c1": answer(verdict="NOT_APPLICABLE")})["nothing"]
+    assert health_results({"c1": {"stdout": '{"results": []}'}})["nothing"]
+    assert not health_results({"c1": answer(verdict="NOT_APPLICABLE"), "c2": answer()})["nothing"]
+    assert not health_results({"c1": {"unreachable": True}})["nothing"]

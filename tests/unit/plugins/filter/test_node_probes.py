@@ -101,3 +101,16 @@ def test_groups_and_users_of_accounts() -> None:
     assert found["users"][3:] == ["ada", "zoe", "lab", "docker", "bob", "eve"]
     assert found["gids"] == [3, 3000, 2001]
     assert "bob" not in probes("slurm_compute", **given)["users"]
+
+
+def test_programs_of_job_hooks_are_looked_for_where_they_run() -> None:
+    parts = [
+        {"name": "a", "kind": "prolog", "path": "/opt/a"},
+        {"name": "b", "kind": "epilog_slurmctld", "path": "/opt/b"},
+        {"name": "c", "kind": "prolog", "text": "true"},
+        "nonsense",
+    ]
+    given = {"hook_parts": parts}
+    nodes = node_probes(given, ["slurm_compute"], GROUPS, HOSTVARS, ["c1"])
+    controllers = node_probes(given, ["slurm_controller"], GROUPS, HOSTVARS, ["ctl"])
+    assert nodes["files"] == ["/opt/a"] and controllers["files"] == ["/opt/b"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -89,3 +90,19 @@ def test_the_lowest_python(text: str, minor: int) -> None:
 def test_a_requirement_without_a_lowest_python_is_refused() -> None:
     with pytest.raises(node_bundle.BundleError, match="has no lowest version"):
         node_bundle.lowest_python("<4")
+
+
+def test_a_bundle_in_the_cache_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "node-bundle-0.tar.gz"
+    node_bundle.keep(path, b"whole")
+    assert path.read_bytes() == b"whole" and path.stat().st_mode & 0o777 == 0o600
+    before = path.stat().st_ino
+    node_bundle.keep(path, b"whole")
+    assert path.stat().st_ino == before
+    path.write_bytes(b"who")
+    # An earlier run was ended in the middle.
+    path.with_suffix(f".{os.getpid()}").write_bytes(b"w")
+    node_bundle.keep(path, b"whole")
+    assert path.read_bytes() == b"whole" and [item.name for item in path.parent.iterdir()] == [
+        path.name
+    ]

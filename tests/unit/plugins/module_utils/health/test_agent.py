@@ -306,6 +306,7 @@ def test_an_old_word_is_not_acted_on(world: World) -> None:
         '{"tw":2,"node":"n1"}',
         '{"tw":1',
         '{"tw":1,"x":"' + "y" * 5000 + '"}',
+        '{"tw":' + "[" * 1600,  # the recursion of Python before 3.12 ends here
     ],
 )
 def test_a_word_that_is_wrong_is_refused_as_a_whole(tmp_path: Path, text: str) -> None:
@@ -361,6 +362,19 @@ def test_what_a_reboot_does_not_cure_is_to_be_replaced_with_one_event(
     assert len(events) == 1 and told.read_text().splitlines() == events
     event = json.loads(events[0])
     assert (event["event"], event["node"], event["check"]) == ("replace", "n1", "gpu_count")
+
+
+def test_a_command_that_a_user_can_change_is_not_run(world: World, tmp_path: Path) -> None:
+    told, command = tmp_path / "told", tmp_path / "command"
+    command.write_text(f"#!/bin/sh\ncat >>{told}\n")
+    command.chmod(0o757)
+    world.publish("n1", WORN)
+    world.look()
+    world.look(command=(str(command),))
+    assert not told.exists()
+    assert any("so it is not run" in line for line in world.report()["lines"])
+    # The event is there all the same.
+    assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_worn_disk_is_replaced_without_a_reboot(world: World, tmp_path: Path) -> None:
@@ -530,7 +544,21 @@ def test_two_agents_at_once_are_one(world: World) -> None:
     assert world.agent().run() is not None
 
 
-@pytest.mark.parametrize("text", ["{", '{"format": 99}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        '{"format": 99}',
+        "[]",
+        '{"format": 1}',
+        '{"format": 1, "nodes": {"n1": 3}}',
+        '{"format": 1, "nodes": {"n1": {"steps": [{"kind": "reboot"}]}}}',
+        '{"format": 1, "nodes": {"n1": {"seen": "today"}}}',
+        '{"format": 1, "nodes": {}, "pending": [{"kind": "reboot"}]}',
+    ],
+)
 def test_a_state_that_cannot_be_read_stops_it(world: World, text: str) -> None:
     (world.directory / "state").mkdir()
     (world.directory / "state" / "state.json").write_text(text)
@@ -566,3 +594,58 @@ def test_a_refusal_of_slurm_is_a_line_and_is_tried_again(world: World) -> None:
     world.slurm.update_nodes = made  # type: ignore[method-assign]
     world.look()
     assert world.slurm.kinds() == [("DRAIN", "n1")]
+
+
+def test_an_event_that_slurm_interrupts_is_written_by_the_next_run(
+    world: World, tmp_path: Path
+) -> None:
+    world.publish("n1", GPU)
+    world.look()
+    world.look()
+    world.reboot("n1")
+    world.publish("n1", GPU)
+    made = world.slurm.update_nodes
+
+    def refused(*_given: t.Any) -> None:
+        raise SlurmError("down", "slurmctld does not answer")
+
+    world.slurm.update_nodes = refused  # type: ignore[method-assign]
+    world.look()
+    world.look()
+    world.slurm.update_nodes = made  # type: ignore[method-assign]
+    world.look()
+    world.look()
+    [event] = (tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()
+    assert json.loads(event)["node"] == "n1"
+    assert "replace the machine" in world.slurm.known["n1"].reason
+
+
+def test_a_clock_that_was_ahead_for_a_while_holds_nothing_up(world: World) -> None:
+    world.now += 300 * 86400
+    world.publish("n1", GPU)
+    world.look()
+    world.look()
+    world.now -= 300 * 86400
+    world.look()
+    world.slurm.set("n1", flags=("DRAIN",))  # the reboot did not come
+    assert world.slurm.kinds() == [("DRAIN", "n1"), ("reboot", "n1")]
+    world.publish("n1", GPU)
+    world.look(seconds=3700)
+    assert world.slurm.kinds()[2:] == [("reboot", "n1")]
+
+
+def test_a_word_that_was_seen_by_a_clock_ahead_grows_old_as_any_other(world: World) -> None:
+    world.now += 300 * 86400
+    world.publish("n1")
+    world.look()
+    world.now -= 300 * 86400
+    world.look()
+    assert world.look(seconds=2 * 86400).groups["silent"] == ["n1"]
+
+
+def test_the_last_word_of_a_node_that_is_no_longer_checked_is_not_acted_on(tmp_path: Path) -> None:
+    world = World(tmp_path, 2, nodes=frozenset({"n2"}))
+    world.publish("n1", GPU)
+    decision = world.look()
+    assert not world.slurm.calls and not decision.groups["failing"]
+    assert decision.groups["silent"] == ["n2"]

@@ -136,6 +136,48 @@ def test_a_user_who_fills_tmp_drains_nothing(
     assert {one.check: one.verdict for one in storage.space(host)}["disk_space"] is Verdict.FAIL
 
 
+def test_a_user_who_fills_var_tmp_drains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many nodes have a file system of its own for /tmp, and not for /var/tmp."""
+    monkeypatch.setattr(storage, "_used", lambda _path: (100.0, 1.0, 0.0))
+    host = World(tmp_path).build()
+    Path(host.path("/var/tmp")).mkdir(parents=True, exist_ok=True)
+    real = os.stat
+
+    class Other:
+        st_dev = -1
+
+    monkeypatch.setattr(
+        storage.os, "stat", lambda path: Other() if path == host.path("/tmp") else real(path)
+    )
+    [found] = [one for one in storage.space(host) if one.check == "disk_space"]
+    assert found.verdict is Verdict.WARN
+
+
+def test_root_runs_no_check_that_a_user_can_change(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("root alone can give a file away")
+    ran, program = tmp_path / "ran", tmp_path / "check"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\nexit 2\n")
+    program.chmod(0o755)
+    check = Check("mine", command=(str(program),))
+    (tmp_path / "world").mkdir()
+    host = World(tmp_path / "world").build()
+    for change in (
+        lambda: os.chown(program, 2001, 2001),
+        lambda: program.chmod(0o777),
+        lambda: os.chown(tmp_path, 2001, 2001),
+    ):
+        change()
+        found = runner.command(host, check)
+        assert found.verdict is Verdict.INCOMPLETE and not ran.exists(), found
+        os.chown(program, 0, 0)
+        program.chmod(0o755)
+    os.chown(tmp_path, 0, 0)
+    assert runner.command(host, check).verdict is Verdict.FAIL and ran.exists()
+
+
 def test_contexts_platforms_and_switches_decide_what_runs(tmp_path: Path) -> None:
     host = World(tmp_path).build()
     host.context = "prolog"

@@ -87,3 +87,17 @@ def test_a_node_is_read(tmp_path: Path) -> None:
     assert [bool(one["writable"]) for one in found] == [False, False, True, False, False]
     assert found[-1]["error"] and not found[-1]["digest"]
     assert os.path.exists(tmp_path / "opt/task")
+
+
+def test_a_pipe_and_a_device_do_not_hold_it_up(tmp_path: Path) -> None:
+    place = tmp_path / "etc/slurm/prolog.d"
+    place.mkdir(parents=True)
+    (tmp_path / "etc/slurm/slurm.conf").write_text("Prolog=/etc/slurm/prolog.d/*\n")
+    os.mkfifo(place / "10-pipe")
+    (place / "20-endless").symlink_to("/dev/zero")
+    (place / "30-script").write_text("#!/bin/sh\n")
+    found = {os.path.basename(one["name"]): one for one in drift.scan(root=str(tmp_path))}
+    assert found["10-pipe"]["error"] == found["20-endless"]["error"] == "is not a file"
+    assert found["30-script"]["digest"]
+    lines = drift.drift({"c1": list(found.values()), "c2": [found["30-script"]]})
+    assert len(lines) == 2 and "c1: Prolog /etc/slurm/prolog.d/10-pipe: is not a file" in lines[0]

@@ -163,6 +163,11 @@ def test_preflight_sees_to_jobs_that_are_not_held() -> None:
         ({"text": ""}, "has no program"),
         ({"text": "", "path": "a/b"}, "is not an absolute path"),
         ({"text": "", "path": "/a/../b"}, "is not an absolute path"),
+        ({"text": "  \n"}, "is empty"),
+        ({"text": "a\0b"}, "has a null byte"),
+        ({"text": "#!/bin/sh\r\ntrue\r\n"}, "line ends of Windows"),
+        ({"text": "#!\ntrue\n"}, "does not name an interpreter"),
+        ({"text": "#!bash\ntrue\n"}, "does not name an interpreter"),
         ({"deadline": 0}, "is not a deadline"),
         ({"deadline": 601}, "is not a deadline"),
     ],
@@ -181,6 +186,41 @@ def test_two_parts_of_one_name_and_an_unknown_policy() -> None:
     texts = " ".join(problem.what for problem in found)
     assert "prolog has two parts mine" in texts and "is not a part" in texts
     assert "'reboot' is not a policy" in texts
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("job_hooks_cpu_governor", "fast; reboot", "is not a governor"),
+        ("job_hooks_dcgm_directory", "jobs", "is not a directory of its own"),
+        ("job_hooks_dcgm_directory", "/", "is not a directory of its own"),
+        ("job_hooks_dcgm_directory", "/tmp/jobs", "is where users can write"),
+    ],
+)
+def test_a_switch_with_a_wrong_value_is_refused(name: str, value: str, words: str) -> None:
+    [problem] = problems(with_hooks(**{name: value}))
+    assert problem.variable == name and words in problem.what
+    right = {"job_hooks_cpu_governor": "performance", "job_hooks_dcgm_directory": "/run/x/jobs"}
+    assert problems(with_hooks(**right)) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "hosts"),
+    [
+        ({"policy": "drain"}, "c2"),
+        ({"kind": "prolog_slurmctld", "policy": "requeue"}, "ctl"),
+        ({"policy": "warn"}, ""),
+    ],
+)
+def test_a_program_that_a_host_lacks_is_refused_if_it_would_drain(
+    part: dict[str, str], hosts: str
+) -> None:
+    mine = {"name": "mine", "kind": "prolog", "path": "/opt/site/check", **part}
+    given = with_hooks(job_hooks_parts=[mine])
+    for host, facts in given["facts"].items():
+        facts["files"] = {"/opt/site/check": host == "c1"}
+    found = [problem for problem in problems(given) if problem.variable.endswith(".path")]
+    assert [problem.host for problem in found] == ([hosts] if hosts else []), found
 
 
 def test_files_of_parts_are_beside_the_inventory(tmp_path: t.Any) -> None:

@@ -135,6 +135,16 @@ def test_the_reason_stays_until_its_own_part_passes(node: Node) -> None:
     assert node.drain == {}
 
 
+def test_a_part_that_is_taken_away_leaves_neither_result_nor_reason(node: Node) -> None:
+    node.run(site_part("old", "exit 1"), site_part("mine", "exit 0", order=1))
+    node.run(site_part("after", "exit 1", kind="epilog", policy="warn"), kind="epilog")
+    assert node.drain["check"] == "prolog.old"
+    node.run(site_part("mine", "exit 0"))
+    assert node.drain == {}
+    assert node.verdicts() == {"epilog.after": "WARN", "prolog.mine": "PASS"}
+    assert node.document["verdict"] == "WARN"
+
+
 def test_a_warn_part_that_fails_does_not_drain(node: Node) -> None:
     mark = node.directory / "ran"
     done = node.run(
@@ -169,6 +179,32 @@ def test_a_part_that_hangs_is_killed_with_all_that_it_started(node: Node, policy
     assert node.document["results"][0]["detail"] == "did not end within 0.5 s"
     assert float(node.lines()[0]["TRAINWRIGHT_SECONDS"]) >= 0.5
     assert_gone(int(pids.read_text()))
+
+
+def test_at_its_deadline_a_part_loses_what_has_left_its_session_too(node: Node) -> None:
+    pids = node.directory / "pids"
+    text = f"setsid sh -c 'echo $$ >{pids}; sleep 600' & sleep 600"
+    assert node.run(site_part("slow", text, deadline=0.7)).returncode == 1
+    assert_gone(int(pids.read_text()))
+
+
+def test_a_part_that_the_kernel_does_not_let_go_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A process in an uninterruptible sleep: SIGKILL does nothing.
+    kill = runner.kill_group
+    left: list[int] = []
+    monkeypatch.setattr(runner, "kill_group", left.append)
+    monkeypatch.setattr(runner, "kill_marked", lambda _mark: None)
+    started = time.monotonic()
+    part = {"name": "slow", "deadline": 0.2, "policy": "drain", "text": "#!/bin/sh\nsleep 20"}
+    try:
+        outcome = runner.run_part(part, {"PATH": runner.PATH})
+        assert outcome.fault == "did not end within 0.2 s"
+        assert time.monotonic() - started < 5
+    finally:
+        kill(left[0])
+        os.waitpid(left[0], 0)
 
 
 def test_a_part_that_leaves_a_process_behind_does_not_hold_the_job_up(node: Node) -> None:
@@ -211,6 +247,44 @@ def test_a_program_on_the_node_that_cannot_be_run(node: Node, mode: int, fault: 
         assert "No such file or directory" in node.drain["reason"]
     finally:
         path.unlink(missing_ok=True)
+
+
+def test_a_hook_of_slurmctld_runs_no_program_that_a_user_can_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid():
+        pytest.skip("root alone can give a file away")
+    directory = Path("/usr/local/lib/trainwright-test-directory")
+    directory.mkdir()
+    path = directory / "part"
+    path.write_text("#!/bin/sh\nexit 0\n")
+    path.chmod(0o755)
+    part = {"name": "mine", "deadline": 5.0, "policy": "requeue", "path": str(path)}
+    # Slurm's own user.
+    monkeypatch.setattr(os, "geteuid", lambda: 64030)
+    try:
+        assert runner.run_part(part, {"PATH": runner.PATH}).fault == ""
+        os.chown(path, 2001, 2001)
+        assert "others than root can change" in runner.run_part(part, {}).fault
+        os.chown(path, 64030, 64030)
+        assert runner.run_part(part, {"PATH": runner.PATH}).fault == ""
+        directory.chmod(0o777)
+        assert "others than root can change" in runner.run_part(part, {}).fault
+    finally:
+        path.unlink()
+        directory.rmdir()
+
+
+def test_results_that_cannot_be_written_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_paths: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        runner.save([], {}, str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["hooks.json.lock"]
 
 
 def test_an_interpreter_that_only_one_node_lacks(node: Node) -> None:

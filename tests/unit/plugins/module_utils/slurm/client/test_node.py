@@ -59,9 +59,23 @@ def test_check_mode_says_the_same_and_calls_nothing() -> None:
     assert '"state": "IDLE+DRAIN"' in would["diff"]["after"]
 
 
-def test_a_node_that_is_drained_keeps_its_reason() -> None:
+@pytest.mark.parametrize(
+    ("reason", "owner"),
+    [("disk", ""), ("tw:hook:scratch: full -> empty it", ""), (HEALTH, "remove")],
+)
+def test_a_node_that_is_drained_keeps_its_reason(reason: str, owner: str) -> None:
+    fake = control(Node("c1", "IDLE", ("DRAIN",), reason))
+    assert not run(fake, names=["c1"], state="drained", reason="rack 4", owner=owner)["changed"]
+
+
+def test_a_person_takes_a_node_over_from_a_part_that_would_resume_it() -> None:
     fake = control(Node("c1", "IDLE", ("DRAIN",), HEALTH))
-    assert not run(fake, names=["c1"], state="drained", reason="rack 4")["changed"]
+    assert run(fake, names=["c1"], state="drained", reason="rack 4")["changed"]
+    written = f"rack 4; before: {HEALTH}"
+    assert fake.calls[0][2] == {"Reason": written}
+    assert node.owner_of(written) == ""
+    again = control(Node("c1", "IDLE", ("DRAIN",), written))
+    assert not run(again, names=["c1"], state="drained", reason="rack 4")["changed"]
 
 
 @pytest.mark.parametrize(

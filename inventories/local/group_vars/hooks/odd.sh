@@ -1,0 +1,2 @@
+#!/bin/bash
+x=(1 2); echo ${#x[@]} {{ nonexistent }} {% raw %} $(( 1 )) "'"
