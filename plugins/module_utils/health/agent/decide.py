@@ -8,10 +8,12 @@ after passes in a row, and climbs reset, reboot, replace. Runs on nodes: Python 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing as t
 from dataclasses import dataclass, field
 
+from ...slurm.client.first_checks import NAME
 from ...slurm.client.node import owner_of
 from ...slurm.records import Node
 from ..manifest import Check
@@ -66,9 +68,10 @@ class Action:
 
 @dataclass
 class Decision:
-    """Actions in order; nodes by what is to be said about them; lines for a report."""
+    """Actions in order; new nodes that get jobs; nodes by what is to be said about them; lines for a report."""
 
     actions: list[Action] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     groups: dict[str, list[str]] = field(
         default_factory=lambda: {
             name: []
@@ -81,6 +84,8 @@ class Decision:
                 "refused",
                 "person",
                 "foreign",
+                "held",
+                "quarantine",
             )
         }
     )
@@ -117,8 +122,18 @@ def is_automatic(node: Node) -> bool:
     return node.drained and (owner_of(node.reason) == OWNER or bool(by_hook))
 
 
-def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) -> Decision:
-    """Return what to do, and note in state what was seen. state: of earlier runs, changed in place."""
+def decide(
+    nodes: t.Sequence[Node],
+    state: State,
+    settings: Settings,
+    now: int,
+    held: t.Collection[str] = (),
+    quarantine: t.Collection[str] = (),
+) -> Decision:
+    """Return what to do, and note in state what was seen. state: of earlier runs, changed in place.
+
+    held: new nodes that wait for their first checks. quarantine: those on which an operator works.
+    """
     out = Decision()
     records: dict[str, Record] = state.setdefault("nodes", {})
     known = {node.name for node in nodes}
@@ -128,6 +143,12 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
         record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
+        if node.name in quarantine:
+            out.groups["quarantine"].append(node.name)
+            record.update(passes=0)
+            continue
+        if node.name in held:
+            _first(out, node, settings)
         if is_away(node):
             record.update(passes=0)
             continue
@@ -143,6 +164,20 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
             continue
         _judge(out, node, word, record, nodes, planned, settings, now)
     return out
+
+
+def _first(out: Decision, node: Node, settings: Settings) -> None:
+    """Give a new node to the jobs when its first checks have passed; in observe mode none is kept from them."""
+    why = "it has not published its first checks -> see trainwright-health run there"
+    with contextlib.suppress(PublicationError):
+        word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
+        if word is not None:
+            why = word.worst.reason() if word.worst else ""
+    if settings.enforce and why:
+        out.groups["held"].append(node.name)
+        out.lines.append(f"{node.name}: held in the reservation {NAME}: {why}")
+    else:
+        out.released.append(node.name)
 
 
 def _judge(

@@ -29,6 +29,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
     Controller,
     Node,
+    Reservation,
 )
 
 GPU = Failure("gpu_count", "7 of 8 GPUs", "reboot the node", "reboot")
@@ -52,6 +53,7 @@ class Slurm:
         }
         self.calls: list[tuple[str, str, str]] = []
         self.up = ["ctl1", "ctl2"]
+        self.reserved: dict[str, str] = {}
         self.die_before = self.die_after = -1
 
     def nodes(self) -> list[Node]:
@@ -59,6 +61,18 @@ class Slurm:
 
     def controllers(self) -> list[Controller]:
         return [Controller(name, up=name in self.up) for name in ("ctl1", "ctl2")]
+
+    def reservations(self) -> list[Reservation]:
+        return [Reservation(name, nodes=nodes) for name, nodes in self.reserved.items()]
+
+    def create_reservation(self, name: str, settings: t.Mapping[str, str]) -> None:
+        raise AssertionError("only site.yml holds nodes")
+
+    def update_reservation(self, name: str, settings: t.Mapping[str, str]) -> None:
+        self.reserved[name] = settings["Nodes"]
+
+    def delete_reservation(self, name: str) -> None:
+        del self.reserved[name]
 
     def _called(self, *call: str) -> None:
         if len(self.calls) == self.die_before:
@@ -318,6 +332,60 @@ def test_a_word_that_is_wrong_is_refused_as_a_whole(tmp_path: Path, text: str) -
 def test_a_text_of_the_site_is_no_word(world: World) -> None:
     world.slurm.set("n1", extra="rack 7")
     assert world.look().groups["silent"] == ["n1"]
+
+
+# -- new nodes, and nodes in quarantine -----------------------------------------------------------
+def test_a_new_node_gets_jobs_after_its_first_checks_and_one_that_fails_is_drained(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, count=4)
+    world.slurm.reserved["trainwright_first_checks"] = "n[2-4]"
+    world.publish("n2")
+    world.publish("n3", MOUNT)
+    decision = world.look()
+    assert world.slurm.reserved == {"trainwright_first_checks": "n[3-4]"}
+    assert decision.groups["held"] == ["n3", "n4"]
+    assert world.slurm.kinds() == [("DRAIN", "n3")]
+    said = "\n".join(world.report()["lines"])
+    assert "n3: held in the reservation trainwright_first_checks: tw:health:mounts: not" in said
+    assert "n4: held in the reservation trainwright_first_checks: it has not published" in said
+    world.publish("n3")
+    world.publish("n4")
+    world.look()
+    assert world.slurm.reserved == {}
+
+
+def test_in_observe_mode_no_node_is_kept_from_the_jobs(tmp_path: Path) -> None:
+    world = World(tmp_path, enforce=False)
+    world.slurm.reserved["trainwright_first_checks"] = "n1"
+    world.look()
+    assert world.slurm.reserved == {} and not world.slurm.calls
+
+
+def test_a_release_that_slurm_refuses_is_tried_again(world: World) -> None:
+    world.slurm.reserved["trainwright_first_checks"] = "n1"
+    world.publish("n1")
+    made = world.slurm.delete_reservation
+
+    def refused(_name: str) -> None:
+        raise SlurmError("denied", "Requested reservation is in use")
+
+    world.slurm.delete_reservation = refused  # type: ignore[method-assign]
+    world.look()
+    assert world.report()["lines"] == ["release n1: Requested reservation is in use"]
+    world.slurm.delete_reservation = made  # type: ignore[method-assign]
+    world.look()
+    assert world.slurm.reserved == {}
+
+
+def test_a_node_in_quarantine_is_left_alone(world: World) -> None:
+    world.slurm.reserved["trainwright_quarantine"] = "n1"
+    world.publish("n1", GPU)
+    decision = world.look()
+    assert decision.groups["quarantine"] == ["n1"] and not world.slurm.calls
+    del world.slurm.reserved["trainwright_quarantine"]
+    world.look()
+    assert world.slurm.kinds() == [("DRAIN", "n1")]
 
 
 # -- the ladder ------------------------------------------------------------------------------------
