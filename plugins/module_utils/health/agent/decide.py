@@ -143,10 +143,6 @@ def decide(
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
         record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
-        if node.name in quarantine:
-            out.groups["quarantine"].append(node.name)
-            record.update(passes=0)
-            continue
         if node.name in held:
             _first(out, node, settings)
         if is_away(node):
@@ -162,7 +158,7 @@ def decide(
             if node.name in settings.nodes or not settings.nodes:
                 out.groups["silent"].append(node.name)
             continue
-        _judge(out, node, word, record, nodes, planned, settings, now)
+        _judge(out, node, word, record, nodes, planned, settings, now, node.name in quarantine)
     return out
 
 
@@ -189,6 +185,7 @@ def _judge(
     planned: list[str],
     settings: Settings,
     now: int,
+    quarantine: bool,
 ) -> None:
     new = record.get("key") != word.key
     if new:
@@ -205,6 +202,10 @@ def _judge(
         record["passes"] = 0 if bad else record.get("passes", 0) + 1
     if now - record.get("seen", now) > settings.silent:
         out.groups["silent"].append(node.name)
+        return
+    if quarantine:
+        # Its passes count, so that a node which is good again gets jobs soon after.
+        out.groups["quarantine"].append(node.name)
         return
     if mine:
         out.groups["drained"].append(node.name)

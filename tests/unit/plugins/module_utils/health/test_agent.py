@@ -378,14 +378,22 @@ def test_a_release_that_slurm_refuses_is_tried_again(world: World) -> None:
     assert world.slurm.reserved == {}
 
 
-def test_a_node_in_quarantine_is_left_alone(world: World) -> None:
+def test_a_node_in_quarantine_is_left_alone_and_judged_afterwards(world: World) -> None:
     world.slurm.reserved["trainwright_quarantine"] = "n1"
     world.publish("n1", GPU)
     decision = world.look()
     assert decision.groups["quarantine"] == ["n1"] and not world.slurm.calls
+    for _turn in range(3):
+        world.publish("n1")
+        world.look()
+    # What quarantine.yml does at its end.
     del world.slurm.reserved["trainwright_quarantine"]
+    world.slurm.set("n1", flags=("DRAIN",), reason="tw:health:quarantine: ended -> wait")
     world.look()
-    assert world.slurm.kinds() == [("DRAIN", "n1")]
+    assert world.slurm.kinds() == [("RESUME", "n1")]
+    world.publish("n1", GPU)
+    world.look()
+    assert world.slurm.kinds()[1:] == [("DRAIN", "n1")]
 
 
 # -- the ladder ------------------------------------------------------------------------------------
