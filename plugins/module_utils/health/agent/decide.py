@@ -27,6 +27,8 @@ _HOOK_REASON = re.compile(
 _POWER = ("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "PLANNED_POWER")
 _REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@")
 _HOUR, _DAY = 3600, 86400
+#: With fewer nodes there is no majority.
+_FLEET = 3
 #: More reboots than this end in a person.
 MOST_IN_TWO_HOURS, MOST_IN_A_DAY = 2, 5
 
@@ -86,6 +88,7 @@ class Decision:
                 "foreign",
                 "held",
                 "quarantine",
+                "differs",
             )
         }
     )
@@ -140,6 +143,7 @@ def decide(
     for name in [name for name in records if name not in known]:
         del records[name]
     planned: list[str] = []
+    versions: dict[str, dict[str, str]] = {}
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
         record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
@@ -158,8 +162,33 @@ def decide(
             if node.name in settings.nodes or not settings.nodes:
                 out.groups["silent"].append(node.name)
             continue
+        versions[node.name] = {**word.versions, "kernel": word.kernel, "Slurm": node.version}
         _judge(out, node, word, record, nodes, planned, settings, now, node.name in quarantine)
+    _compare(out, nodes, versions)
     return out
+
+
+def _compare(
+    out: Decision, nodes: t.Iterable[Node], versions: t.Mapping[str, t.Mapping[str, str]]
+) -> None:
+    """Name the nodes whose kernel, driver or Slurm is not that of most nodes in the same partitions."""
+    fleets: dict[tuple[str, ...], list[str]] = {}
+    for node in nodes:
+        if node.name in versions:
+            fleets.setdefault(tuple(sorted(node.partitions)), []).append(node.name)
+    for names in fleets.values():
+        for what in sorted({key for name in names for key in versions[name]}):
+            found = [versions[name].get(what, "") for name in names]
+            most = max(sorted(set(found)), key=found.count)
+            if not most or len(names) < _FLEET or found.count(most) * 2 <= len(names):
+                continue
+            for name, version in zip(names, found):
+                if version and version != most:
+                    out.groups["differs"].append(name)
+                    out.lines.append(
+                        f"{name}: {what} {version}, and {most} on {found.count(most)} of {len(names)} nodes of its"
+                        " partitions -> boot or install that one"
+                    )
 
 
 def _first(out: Decision, node: Node, settings: Settings) -> None:

@@ -317,6 +317,8 @@ def test_an_old_word_is_not_acted_on(world: World) -> None:
         '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"bad":[["../etc","x","y","drain"]]}',
         '{"tw":1,"node":"n1","boot":"b","seq":-1,"at":1,"ok":1}',
         '{"tw":1,"node":"n1","boot":"b\\u001b[2J","seq":1,"at":1,"ok":1}',
+        '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"versions":{"nvidia":"x\\ny"}}',
+        '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"versions":["x"]}',
         '{"tw":2,"node":"n1"}',
         '{"tw":1',
         '{"tw":1,"x":"' + "y" * 5000 + '"}',
@@ -332,6 +334,31 @@ def test_a_word_that_is_wrong_is_refused_as_a_whole(tmp_path: Path, text: str) -
 def test_a_text_of_the_site_is_no_word(world: World) -> None:
     world.slurm.set("n1", extra="rack 7")
     assert world.look().groups["silent"] == ["n1"]
+
+
+# -- the fleet -------------------------------------------------------------------------------------
+def test_a_node_with_another_kernel_or_driver_than_most_is_named_and_not_drained(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, count=4)
+    for number in range(1, 4):
+        world.publish(f"n{number}", kernel="6.1.0-25", versions={"nvidia": "550.54"})
+    world.publish("n4", kernel="6.1.0-20", versions={"nvidia": "535.1"})
+    decision = world.look()
+    assert decision.groups["differs"] == ["n4", "n4"] and not world.slurm.calls
+    assert world.report()["nodes"]["differs"] == ["n4"]
+    (kernel, driver) = world.report()["lines"]
+    assert kernel.startswith("n4: kernel 6.1.0-20, and 6.1.0-25 on 3 of 4 nodes of its partitions")
+    assert driver.startswith("n4: nvidia 535.1, and 550.54 on 3 of 4")
+
+
+def test_halves_other_partitions_and_few_nodes_make_no_majority(tmp_path: Path) -> None:
+    world = World(tmp_path, count=6)
+    for number, kernel in enumerate(("a", "a", "b", "b", "c", "d"), 1):
+        world.publish(f"n{number}", kernel=kernel)
+    for name in ("n5", "n6"):
+        world.slurm.set(name, partitions=("other",))
+    assert world.look().groups["differs"] == []
 
 
 # -- new nodes, and nodes in quarantine -----------------------------------------------------------
