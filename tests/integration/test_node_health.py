@@ -9,6 +9,7 @@ corpus of tests/unit has all faults; here some of each kind go through Slurm.
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import shutil
@@ -23,7 +24,7 @@ from tests.unit.plugins.module_utils.health.test_corpus import FAULTS, LOOK_ALIK
 from tests.unit.plugins.module_utils.health.world import World
 
 from .conftest import Converged
-from .site import Site, poll, sample
+from .site import SOAK, Site, poll, sample
 
 NODE = "c2"
 PLACE = Path("/tmp/trainwright-health-fixtures")
@@ -238,3 +239,35 @@ def test_the_agent_is_removed_with_its_group(site: Converged, tmp_path: Path) ->
             "tar -C / -xf /root/agent.tar && rm /root/agent.tar && systemctl daemon-reload"
             " && systemctl enable --now trainwright-health-agent.timer",
         )
+
+
+@pytest.mark.skipif(not SOAK, reason="a program that is not ours; run by `make soak`")
+def test_lbnl_nhc_runs_in_place_of_the_checks(site: Converged, tmp_path: Path) -> None:
+    """A substitute for its archive, of the same shape."""
+    archive = tmp_path / "lbnl-nhc-1.4.99.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        for name, text in {"nhc": '#!/bin/sh\necho "$@"\n', "scripts/lbnl_ps.nhc": ""}.items():
+            member = tarfile.TarInfo(f"lbnl-nhc-1.4.99/{name}")
+            member.size, member.mode = len(text), 0o644
+            packed.addfile(member, io.BytesIO(text.encode()))
+    given = {
+        "artifact_mirror": str(tmp_path),
+        "node_health_mode": "enforce",
+        "node_health_nhc_conf": "* || check_fs_mount_rw -f /home",
+        "node_health_nhc_version": "1.4.99",
+        "node_health_nhc_sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+    }
+    run = ("--tags", "node_health", "--limit", f"{NODE},slurm_controller")
+    try:
+        changed = site.play("site.yml", *run, **given).changed
+        assert any(task.endswith("Unpack NHC") for _host, task in changed)
+        place = "/usr/lib/trainwright/nhc-1.4.99"
+        words = f"-c /etc/nhc/nhc.conf INCDIR={place}/scripts HELPERDIR={place}/helpers"
+        assert site.run(NODE, CYCLE) == words
+        assert given["node_health_nhc_conf"] in site.run(NODE, "cat /etc/nhc/nhc.conf")
+        assert json.loads(site.run("ctl1", f"cat {AGENT}"))["mode"] == "observe"
+        assert not site.play("site.yml", *run, **given).changed
+    finally:
+        site.play("site.yml", *run)
+        site.run(NODE, "rm -rf /usr/lib/trainwright/nhc-1.4.99 /etc/nhc")
+    assert site.run(NODE, CYCLE) == ""

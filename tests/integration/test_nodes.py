@@ -65,8 +65,15 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         for host in (new, *away):
             site.cluster.start(host)
         limit = [new, *away, *controllers(site)]
-        run = site.play("site.yml", "--limit", ",".join(limit))
+        run = site.play("site.yml", "--limit", ",".join(limit), node_health_mode="enforce")
         assert run.hosts <= set(limit)
+        # It gets jobs once its first checks have passed. The one that came home is not new.
+        holds = "Hold the new nodes"
+        assert holds in {task.split(" | ")[-1] for _, task in run.changed}
+        held = "scontrol show reservation"
+        poll(f"{new} to be released", lambda: "No reserv" in site.run("ctl1", held), 90)
+        journal = site.run("ctl1", "journalctl -u trainwright-health-agent -o cat")
+        assert f"release {new}: the first checks passed" in journal
         for host in away:
             site.wait_node(host, "idle")
         site.wait_node(new, "idle", timeout=30)

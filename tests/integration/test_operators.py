@@ -78,3 +78,24 @@ def test_sll_shows_the_jobs_of_all_to_an_ordinary_user(quiet_site: Converged) ->
     # A terminal gets the list again and again.
     live = site.as_user("bob", "TERM=xterm timeout 3 script -qec 'sll -i 1' /dev/null; true")
     assert live.count(f"\n{job} ") >= 2 or live.count(job) >= 2
+
+
+def test_in_quarantine_a_drained_node_runs_the_jobs_of_operators_alone(
+    quiet_site: Converged,
+) -> None:
+    site = quiet_site
+    reason = "tw:health:quarantine: it has ended -> the agent resumes the node when its checks pass"
+    refused = site.play("quarantine.yml", nodes="c2", rc=2)
+    assert "quarantine: it takes nodes, and users" in refused.output, refused.output
+    site.run("ctl1", f"scontrol update nodename=c2 state=drain reason='{HEALTH}'")
+    try:
+        assert site.play("quarantine.yml", nodes="c2", quarantine_users="alice").changed
+        run = "srun --reservation=trainwright_quarantine -w c2 hostname"
+        assert site.as_user("alice", run) == "c2"
+        assert "Access denied" in site.as_user("bob", run, check=False)
+        assert not site.play("quarantine.yml", nodes="c2", quarantine_users="alice").changed
+    finally:
+        ended = site.play("quarantine.yml", quarantine_end=True)
+    assert ended.changed and reason in scontrol(site, "c2")
+    assert "No reservations" in site.run("ctl1", "scontrol show reservation")
+    site.run("ctl1", "scontrol update nodename=c2 state=resume")

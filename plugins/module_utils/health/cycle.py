@@ -30,6 +30,8 @@ RESULTS = "/var/lib/trainwright/results"
 STATE = "/var/lib/trainwright/health"
 TEXTFILES = "/var/lib/prometheus/node-exporter"
 _FIELDS = {"extra": "Extra", "comment": "Comment"}
+#: Drivers whose versions the agent compares.
+_DRIVERS, _DRIVER = ("nvidia", "efa", "lustre", "mlx5_core"), "/sys/module/{}/version"
 #: Seconds in which slurmd lets HealthCheckProgram run, less what the rest of it takes.
 _BUDGET = 45
 
@@ -193,6 +195,7 @@ def _publish(
         hooks,
         sum(one.verdict is Verdict.PASS for one in findings),
         kernel=host.read("/proc/sys/kernel/osrelease") or "",
+        versions={name: text for name in _DRIVERS if (text := host.read(_DRIVER.format(name)))},
     )
     why = _send(host, word)
     if why:

@@ -57,6 +57,8 @@ class Publication:
     passed: int = 0
     did: str = ""
     kernel: str = field(default="", compare=False)
+    #: of drivers, by name
+    versions: t.Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> str:
@@ -129,6 +131,9 @@ def dump(word: Publication) -> str:
             data["did"] = word.did
         if word.kernel:
             data["kernel"] = plain(word.kernel)[:60]
+        if word.versions:
+            shown = sorted(word.versions.items())[:_MOST]
+            data["versions"] = {name: plain(version)[:40] for name, version in shown}
         return json.dumps(data, separators=(",", ":"))
 
     for kept in range(len(word.failures), 0, -1):
@@ -170,6 +175,12 @@ def load(text: str, node: str) -> Publication | None:
         isinstance(one, str) and NAME.fullmatch(one) for one in unsure
     ):
         raise PublicationError(f"{node}: unsure in its publication is wrong")
+    versions = data.get("versions") or {}
+    if not isinstance(versions, dict) or not all(
+        NAME.fullmatch(name) and isinstance(one, str) and _TEXT.fullmatch(one)
+        for name, one in versions.items()
+    ):
+        raise PublicationError(f"{node}: versions in its publication are wrong")
     return Publication(
         node,
         str(boot),
@@ -181,6 +192,7 @@ def load(text: str, node: str) -> Publication | None:
         data["ok"],
         str(did),
         str(kernel),
+        versions,
     )
 
 

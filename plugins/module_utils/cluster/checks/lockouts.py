@@ -219,7 +219,7 @@ def memory(inputs: Inputs) -> Iterator[Problem]:
             yield Problem(
                 CLUSTER,
                 where,
-                f"{value} MB is less than the {wanted} MB that a job without --mem gets, so such jobs would never start",
+                f"{value} MB is less than the {wanted} MB that a job without --mem gets, so such jobs never start",
                 f"write {wanted} or more, or remove it",
             )
 

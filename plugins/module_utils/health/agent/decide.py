@@ -8,10 +8,12 @@ after passes in a row, and climbs reset, reboot, replace. Runs on nodes: Python 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing as t
 from dataclasses import dataclass, field, fields
 
+from ...slurm.client.first_checks import NAME
 from ...slurm.client.node import owner_of
 from ...slurm.records import Node
 from ..manifest import Check
@@ -27,6 +29,8 @@ _REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@
 _HOUR, _DAY = 3600, 86400
 #: Keys of a record that are times, by the agent's clock.
 _TIMES = ("seen", "drained_at", "resumed_at")
+#: With fewer nodes there is no majority.
+_FLEET = 3
 #: More reboots than this end in a person.
 MOST_IN_TWO_HOURS, MOST_IN_A_DAY = 2, 5
 
@@ -68,9 +72,10 @@ class Action:
 
 @dataclass
 class Decision:
-    """Actions in order; nodes by what is to be said about them; lines for a report."""
+    """Actions in order; new nodes that get jobs; nodes by what is to be said about them; lines for a report."""
 
     actions: list[Action] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     groups: dict[str, list[str]] = field(
         default_factory=lambda: {
             name: []
@@ -83,6 +88,9 @@ class Decision:
                 "refused",
                 "person",
                 "foreign",
+                "held",
+                "quarantine",
+                "differs",
             )
         }
     )
@@ -119,18 +127,31 @@ def is_automatic(node: Node) -> bool:
     return node.drained and (owner_of(node.reason) == OWNER or bool(by_hook))
 
 
-def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) -> Decision:
-    """Return what to do, and note in state what was seen. state: of earlier runs, changed in place."""
+def decide(
+    nodes: t.Sequence[Node],
+    state: State,
+    settings: Settings,
+    now: int,
+    held: t.Collection[str] = (),
+    quarantine: t.Collection[str] = (),
+) -> Decision:
+    """Return what to do, and note in state what was seen. state: of earlier runs, changed in place.
+
+    held: new nodes that wait for their first checks. quarantine: those on which an operator works.
+    """
     out = Decision()
     records: dict[str, Record] = state.setdefault("nodes", {})
     known = {node.name for node in nodes}
     for name in [name for name in records if name not in known]:
         del records[name]
     planned: list[str] = []
+    versions: dict[str, dict[str, str]] = {}
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
         _not_later(record, now)
         record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
+        if node.name in held:
+            _first(out, node, settings)
         if is_away(node):
             record.update(passes=0)
             continue
@@ -146,7 +167,9 @@ def decide(nodes: t.Sequence[Node], state: State, settings: Settings, now: int) 
             if node.name in settings.nodes or not settings.nodes:
                 out.groups["silent"].append(node.name)
             continue
-        _judge(out, node, word, record, nodes, planned, settings, now)
+        versions[node.name] = {**word.versions, "kernel": word.kernel, "Slurm": node.version}
+        _judge(out, node, word, record, nodes, planned, settings, now, node.name in quarantine)
+    _compare(out, nodes, versions)
     return out
 
 
@@ -186,6 +209,43 @@ def _not_later(record: Record, now: int) -> None:
         step["at"] = min(step["at"], now)
 
 
+def _compare(
+    out: Decision, nodes: t.Iterable[Node], versions: t.Mapping[str, t.Mapping[str, str]]
+) -> None:
+    """Name the nodes whose kernel, driver or Slurm is not that of most nodes in the same partitions."""
+    fleets: dict[tuple[str, ...], list[str]] = {}
+    for node in nodes:
+        if node.name in versions:
+            fleets.setdefault(tuple(sorted(node.partitions)), []).append(node.name)
+    for names in fleets.values():
+        for what in sorted({key for name in names for key in versions[name]}):
+            found = [versions[name].get(what, "") for name in names]
+            most = max(sorted(set(found)), key=found.count)
+            if not most or len(names) < _FLEET or found.count(most) * 2 <= len(names):
+                continue
+            for name, version in zip(names, found):
+                if version and version != most:
+                    out.groups["differs"].append(name)
+                    out.lines.append(
+                        f"{name}: {what} {version}, and {most} on {found.count(most)} of {len(names)} nodes of its"
+                        " partitions -> boot or install that one"
+                    )
+
+
+def _first(out: Decision, node: Node, settings: Settings) -> None:
+    """Give a new node to the jobs when its first checks have passed; in observe mode none is kept from them."""
+    why = "it has not published its first checks -> see trainwright-health run there"
+    with contextlib.suppress(PublicationError):
+        word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
+        if word is not None:
+            why = word.worst.reason() if word.worst else ""
+    if settings.enforce and why:
+        out.groups["held"].append(node.name)
+        out.lines.append(f"{node.name}: held in the reservation {NAME}: {why}")
+    else:
+        out.released.append(node.name)
+
+
 def _judge(
     out: Decision,
     node: Node,
@@ -195,6 +255,7 @@ def _judge(
     planned: list[str],
     settings: Settings,
     now: int,
+    quarantine: bool,
 ) -> None:
     new = record.get("key") != word.key
     if new:
@@ -211,6 +272,10 @@ def _judge(
         record["passes"] = 0 if bad else record.get("passes", 0) + 1
     if now - record.get("seen", now) > settings.silent:
         out.groups["silent"].append(node.name)
+        return
+    if quarantine:
+        # Its passes count, so that a node which is good again gets jobs soon after.
+        out.groups["quarantine"].append(node.name)
         return
     if mine:
         out.groups["drained"].append(node.name)

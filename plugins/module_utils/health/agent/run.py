@@ -21,9 +21,11 @@ from dataclasses import asdict, dataclass, field
 
 from ...node import safe_path
 from ...node.trusted_path import fault_of_program
+from ...slurm.client import first_checks
 from ...slurm.client import node as change
 from ...slurm.errors import SlurmError
-from ...slurm.records import Controller, Node
+from ...slurm.records import Controller, Node, Reservation
+from ...slurm.values import compress
 from .. import manifest, metrics
 from .decide import OWNER, Action, Decision, Settings, decide, is_state
 
@@ -43,6 +45,14 @@ class Slurm(t.Protocol):
     def nodes(self) -> list[Node]: ...
 
     def controllers(self) -> list[Controller]: ...
+
+    def reservations(self) -> list[Reservation]: ...
+
+    def create_reservation(self, name: str, settings: t.Mapping[str, str]) -> None: ...
+
+    def update_reservation(self, name: str, settings: t.Mapping[str, str]) -> None: ...
+
+    def delete_reservation(self, name: str) -> None: ...
 
     def update_nodes(self, names: t.Sequence[str], settings: t.Mapping[str, str]) -> None: ...
 
@@ -141,12 +151,17 @@ class Agent:
         if state.get("pending"):
             self._finish(state)
         now = int(self.clock())
-        decision = decide(self.slurm.nodes(), state, self.settings, now)
+        reserved = self.slurm.reservations()
+        held = first_checks.members(reserved)
+        away = first_checks.members(reserved, first_checks.QUARANTINE)
+        decision = decide(self.slurm.nodes(), state, self.settings, now, held, away)
         state["pending"] = [
             *(state.get("pending") or []),
             *(asdict(action) for action in decision.actions),
         ]
         self.save(state)
+        if decision.released:
+            self._release(decision.released)
         for action in decision.actions:
             self._settle(action, asdict(action), state)
         self._report(decision, now)
@@ -207,6 +222,17 @@ class Agent:
         record.update(resumed_at=int(self.clock()), passes=0)
         record.pop("drained_at", None)
         return True
+
+    def _release(self, names: t.Sequence[str]) -> None:
+        """Give new nodes to the jobs, all in one call. A refusal is decided again by the next run."""
+        try:
+            # By what is there at this moment: site.yml may just have added a node.
+            held = first_checks.members(self.slurm.reservations())
+            first_checks.change(self.slurm, held, held.difference(names), "")
+        except SlurmError as error:
+            self.lines.append(f"release {compress(names)}: {error}")
+            return
+        self.lines.append(f"release {compress(names)}: the first checks passed")
 
     def _update(self, node: Node, params: dict[str, t.Any]) -> None:
         for step in change.plan(node, params).steps:

@@ -21,9 +21,9 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention, text
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
+from ..client import attention, first_checks, text
+from ..records import Node
+from . import accepted
 
 PARTITION = "trainwright_proof"
 ACCOUNT = "root"
@@ -142,12 +142,12 @@ def told_by(told: t.Mapping[str, t.Any], pattern: str) -> dict[str, str]:
     }
 
 
-def away(node: Node) -> str:
-    """Return why a node takes no job now, "" if it is idle."""
+def away(node: Node, held: t.Collection[str] = ()) -> str:
+    """Return why a node takes no job now, "" if it is idle. held: those that wait for their first health checks."""
     if not node.registered:
         return "its slurmd has not registered"
     for flag, words in _AWAY.items():
-        if flag in node.flags:
+        if flag in node.flags and not (flag == "RESERVED" and node.name in held):
             return words
     if node.drained:
         return f"drained ({node.reason})" if node.reason else "drained"
@@ -234,6 +234,11 @@ class Slurm:
         rc, out = self.run("scontrol", "show", "node")
         return out if rc == 0 else ""
 
+    def held(self) -> frozenset[str]:
+        """Return the new nodes that wait for their first health checks; steps run there all the same."""
+        rc, out = self.run("scontrol", "show", "reservation", first_checks.NAME)
+        return first_checks.members(text.reservations(out)) if rc == 0 else frozenset()
+
     def read_config(self) -> None:
         rc, out = self.run("scontrol", "show", "config")
         self.config = text.configuration(out).settings if rc == 0 else {}
@@ -283,6 +288,7 @@ class Steps:
         self.jobs: dict[str, str] = {}  # node of each job
         self.began: dict[str, float] = {}
         self.result = Result()
+        self.held = slurm.held()
 
     def run(self, names: list[str]) -> Result:
         """Prove the nodes; each is in one of the lists of the result."""
@@ -337,6 +343,8 @@ class Steps:
         words = [*options.split(), "-w", node]
         if "associations" in self.slurm.config.get("AccountingStorageEnforce", ""):
             words += ["-A", ACCOUNT]
+        if node in self.held:
+            words += ["--reservation", first_checks.NAME]
         who = {"user": number, "group": number, "extra_groups": []} if os.geteuid() == 0 else {}
         place = {"SLURM_CONF": os.path.join(scratch, "slurm.conf")}
         for attempt in range(6):
@@ -450,7 +458,8 @@ def prove(run: Reported, settings: Settings) -> Result | None:
         result.failed.update({name: "its slurmd did not take the configuration" for name in left})
     if not result.failed:
         current = {node.name: node for node in text.nodes(slurm.shown())}
-        why = {node.name: away(current.get(node.name, node)) for node in old}
+        held = slurm.held()
+        why = {node.name: away(current.get(node.name, node), held) for node in old}
         idle = [name for name, word in why.items() if not word]
         result = Steps(slurm, settings).run(idle) if idle else result
         result.skipped.update({name: word for name, word in why.items() if word})
@@ -520,7 +529,7 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     while True:
         nodes = {node.name: node for node in text.nodes(slurm.shown())}
         port = int(slurm.config.get("SlurmdPort") or 6818)
-        why = {name: away(nodes[name]) for name in failed if name in nodes}
+        why = {name: away(nodes[name], slurm.held()) for name in failed if name in nodes}
         why.update({name: "its slurmd does not run" for name in why if closed(nodes[name], port)})
         if not any(why.values()) or time.monotonic() > until:
             break
@@ -535,5 +544,6 @@ def waiting(settings: Settings) -> list[str]:
     """Return the lines about drained nodes and held jobs, none where Slurm does not answer."""
     slurm = Slurm(settings)
     lines = attention.drained_lines(text.nodes(slurm.shown()))
+    lines += filter(None, [first_checks.line(slurm.held())])
     rc, out = slurm.run("squeue", "-ah", "-t", "PENDING", "-o", "%i|%u|%r")
     return lines + ([] if rc else attention.held_lines(out))

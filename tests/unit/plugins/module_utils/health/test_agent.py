@@ -29,6 +29,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
     Controller,
     Node,
+    Reservation,
 )
 
 GPU = Failure("gpu_count", "7 of 8 GPUs", "reboot the node", "reboot")
@@ -52,6 +53,7 @@ class Slurm:
         }
         self.calls: list[tuple[str, str, str]] = []
         self.up = ["ctl1", "ctl2"]
+        self.reserved: dict[str, str] = {}
         self.die_before = self.die_after = -1
 
     def nodes(self) -> list[Node]:
@@ -59,6 +61,18 @@ class Slurm:
 
     def controllers(self) -> list[Controller]:
         return [Controller(name, up=name in self.up) for name in ("ctl1", "ctl2")]
+
+    def reservations(self) -> list[Reservation]:
+        return [Reservation(name, nodes=nodes) for name, nodes in self.reserved.items()]
+
+    def create_reservation(self, name: str, settings: t.Mapping[str, str]) -> None:
+        raise AssertionError("only site.yml holds nodes")
+
+    def update_reservation(self, name: str, settings: t.Mapping[str, str]) -> None:
+        self.reserved[name] = settings["Nodes"]
+
+    def delete_reservation(self, name: str) -> None:
+        del self.reserved[name]
 
     def _called(self, *call: str) -> None:
         if len(self.calls) == self.die_before:
@@ -303,6 +317,8 @@ def test_an_old_word_is_not_acted_on(world: World) -> None:
         '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"bad":[["../etc","x","y","drain"]]}',
         '{"tw":1,"node":"n1","boot":"b","seq":-1,"at":1,"ok":1}',
         '{"tw":1,"node":"n1","boot":"b\\u001b[2J","seq":1,"at":1,"ok":1}',
+        '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"versions":{"nvidia":"x\\ny"}}',
+        '{"tw":1,"node":"n1","boot":"b","seq":1,"at":1,"ok":1,"versions":["x"]}',
         '{"tw":2,"node":"n1"}',
         '{"tw":1',
         '{"tw":1,"x":"' + "y" * 5000 + '"}',
@@ -319,6 +335,93 @@ def test_a_word_that_is_wrong_is_refused_as_a_whole(tmp_path: Path, text: str) -
 def test_a_text_of_the_site_is_no_word(world: World) -> None:
     world.slurm.set("n1", extra="rack 7")
     assert world.look().groups["silent"] == ["n1"]
+
+
+# -- the fleet -------------------------------------------------------------------------------------
+def test_a_node_with_another_kernel_or_driver_than_most_is_named_and_not_drained(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, count=4)
+    for number in range(1, 4):
+        world.publish(f"n{number}", kernel="6.1.0-25", versions={"nvidia": "550.54"})
+    world.publish("n4", kernel="6.1.0-20", versions={"nvidia": "535.1"})
+    decision = world.look()
+    assert decision.groups["differs"] == ["n4", "n4"] and not world.slurm.calls
+    assert world.report()["nodes"]["differs"] == ["n4"]
+    (kernel, driver) = world.report()["lines"]
+    assert kernel.startswith("n4: kernel 6.1.0-20, and 6.1.0-25 on 3 of 4 nodes of its partitions")
+    assert driver.startswith("n4: nvidia 535.1, and 550.54 on 3 of 4")
+
+
+def test_halves_other_partitions_and_few_nodes_make_no_majority(tmp_path: Path) -> None:
+    world = World(tmp_path, count=6)
+    for number, kernel in enumerate(("a", "a", "b", "b", "c", "d"), 1):
+        world.publish(f"n{number}", kernel=kernel)
+    for name in ("n5", "n6"):
+        world.slurm.set(name, partitions=("other",))
+    assert world.look().groups["differs"] == []
+
+
+# -- new nodes, and nodes in quarantine -----------------------------------------------------------
+def test_a_new_node_gets_jobs_after_its_first_checks_and_one_that_fails_is_drained(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, count=4)
+    world.slurm.reserved["trainwright_first_checks"] = "n[2-4]"
+    world.publish("n2")
+    world.publish("n3", MOUNT)
+    decision = world.look()
+    assert world.slurm.reserved == {"trainwright_first_checks": "n[3-4]"}
+    assert decision.groups["held"] == ["n3", "n4"]
+    assert world.slurm.kinds() == [("DRAIN", "n3")]
+    said = "\n".join(world.report()["lines"])
+    assert "n3: held in the reservation trainwright_first_checks: tw:health:mounts: not" in said
+    assert "n4: held in the reservation trainwright_first_checks: it has not published" in said
+    world.publish("n3")
+    world.publish("n4")
+    world.look()
+    assert world.slurm.reserved == {}
+
+
+def test_in_observe_mode_no_node_is_kept_from_the_jobs(tmp_path: Path) -> None:
+    world = World(tmp_path, enforce=False)
+    world.slurm.reserved["trainwright_first_checks"] = "n1"
+    world.look()
+    assert world.slurm.reserved == {} and not world.slurm.calls
+
+
+def test_a_release_that_slurm_refuses_is_tried_again(world: World) -> None:
+    world.slurm.reserved["trainwright_first_checks"] = "n1"
+    world.publish("n1")
+    made = world.slurm.delete_reservation
+
+    def refused(_name: str) -> None:
+        raise SlurmError("denied", "Requested reservation is in use")
+
+    world.slurm.delete_reservation = refused  # type: ignore[method-assign]
+    world.look()
+    assert world.report()["lines"] == ["release n1: Requested reservation is in use"]
+    world.slurm.delete_reservation = made  # type: ignore[method-assign]
+    world.look()
+    assert world.slurm.reserved == {}
+
+
+def test_a_node_in_quarantine_is_left_alone_and_judged_afterwards(world: World) -> None:
+    world.slurm.reserved["trainwright_quarantine"] = "n1"
+    world.publish("n1", GPU)
+    decision = world.look()
+    assert decision.groups["quarantine"] == ["n1"] and not world.slurm.calls
+    for _turn in range(3):
+        world.publish("n1")
+        world.look()
+    # What quarantine.yml does at its end.
+    del world.slurm.reserved["trainwright_quarantine"]
+    world.slurm.set("n1", flags=("DRAIN",), reason="tw:health:quarantine: ended -> wait")
+    world.look()
+    assert world.slurm.kinds() == [("RESUME", "n1")]
+    world.publish("n1", GPU)
+    world.look()
+    assert world.slurm.kinds()[1:] == [("DRAIN", "n1")]
 
 
 # -- the ladder ------------------------------------------------------------------------------------

@@ -93,6 +93,8 @@ def test_it_publishes_changes_recoveries_and_a_heartbeat(place: Place) -> None:
     for _turn in range(5):
         place.run()
     assert len(place.updates) == 3, "a node that begins is followed closely"
+    word = place.updates[0]
+    assert (word.kernel, word.versions) == ("6.8.0-1021-aws", {"efa": "2.13.0g"})
     place.calls.clear()
     FAULTS["mount-missing"][0](place.world)
     place.run()

@@ -114,6 +114,9 @@ class Epilogs:
         self.asked.append(" ".join((name, *arguments)))
         return 0, "8\n" if name == "squeue" else ""
 
+    def held(self) -> frozenset[str]:
+        return frozenset()
+
     def remove_partition(self) -> None:
         self.asked.append("remove")
 
