@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node import file_systems
 from ...node.mount_points import problem_of, shape_problem
 from ..inputs import (
     CLUSTER,
@@ -19,7 +20,7 @@ from ..inputs import (
     nearest,
     seen,
 )
-from ..needed_files import FILE_SYSTEMS, mount_files
+from ..needed_files import mount_files
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,6 +92,7 @@ def words(inputs: Inputs) -> Iterator[Problem]:
 def sources(inputs: Inputs) -> Iterator[Problem]:
     """The type and the source of a mount can be mounted."""
     given = inputs["settings"].get("cluster_mounts") or []
+    more = inputs["settings"].get("slurm_extra_packages")
     for index, mount in enumerate(given):
         label, source = label_of("cluster_mounts", index, mount, "path"), str(mount.get("source"))
         if str(mount.get("fstype") or "nfs") in ("nfs", "nfs4") and ":" not in source:
@@ -111,13 +113,33 @@ def sources(inputs: Inputs) -> Iterator[Problem]:
                 yield Problem(
                     host, label, f"{path} is not on this host", "create it first, or correct it"
                 )
-            elif not inputs["settings"].get("slurm_extra_packages"):
-                kind = str(given[index]["fstype"])
+            elif (kind := str(given[index].get("fstype") or "nfs")) not in file_systems.TABLE:
+                if more:
+                    continue
+                near = nearest(kind, file_systems.TABLE)
                 yield Problem(
                     host,
                     label,
-                    f"{kind!r} is not a file system that this host can mount{nearest(kind, FILE_SYSTEMS)}",
+                    f"{kind!r} is not a file system that this host can mount{near}",
                     f"correct it, or install its {path} with slurm_extra_packages",
+                )
+
+
+def clients(inputs: Inputs) -> Iterator[Problem]:
+    """Each host has a client for the types of its mounts, or its packages can be installed."""
+    more = inputs["settings"].get("slurm_extra_packages")
+    for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
+        kind = str(mount.get("fstype") or "nfs")
+        if kind not in file_systems.TABLE or more:
+            continue
+        for host, facts in seen(inputs):
+            client = file_systems.client_of(kind, facts)
+            if client.fault:
+                yield Problem(
+                    host,
+                    f"{label_of('cluster_mounts', index, mount, 'path')}.fstype",
+                    client.fault,
+                    client.remedy,
                 )
 
 
@@ -233,6 +255,7 @@ CHECKS: tuple[Check, ...] = (
     mounts,
     words,
     sources,
+    clients,
     shared_state,
     mounts_over_live_data,
     moves_of_a_live_cluster,
