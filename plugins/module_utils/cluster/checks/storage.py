@@ -20,10 +20,11 @@ from ..inputs import (
     nearest,
     seen,
 )
+from ..mounts import expand
 from ..needed_files import mount_files
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..inputs import Check, Inputs
 
@@ -43,22 +44,41 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
         elif path in seen:
             yield Problem(CLUSTER, label, "is listed twice", "keep one mount for each path")
         seen.add(path)
-        for directory in mount.get("directories") or []:
-            wrong = shape_problem(directory["path"])
+        yield from _directories(label, path, mount.get("directories") or [])
+
+
+def _directories(label: str, mount: str, given: Sequence[Mapping[str, t.Any]]) -> Iterator[Problem]:
+    """Check the directories of a mount, one problem for each pattern."""
+    where, seen_paths = f"{label}.directories", set[str]()
+    for directory in given:
+        pattern = str(directory["path"])
+        try:
+            paths = expand(pattern)
+        except ValueError as error:
+            remedy = (
+                "write {1..7} for numbers and {a,b} for words, or list the directories one by one"
+            )
+            yield Problem(CLUSTER, where, f"{pattern!a}: {error}", remedy)
+            continue
+        for path in paths:
+            wrong = shape_problem(path)
             if wrong:
+                yield Problem(CLUSTER, where, f"{path!a} {wrong.what}", wrong.remedy)
+            elif not is_under(path, mount):
                 yield Problem(
                     CLUSTER,
-                    f"{label}.directories",
-                    f"{directory['path']!a} {wrong.what}",
-                    wrong.remedy,
-                )
-            elif not is_under(str(directory["path"]), path):
-                yield Problem(
-                    CLUSTER,
-                    f"{label}.directories",
-                    f"{directory['path']} is not under {path}",
+                    where,
+                    f"{path} is not under {mount}",
                     "name directories on this mount",
                 )
+            elif path.rstrip("/") in seen_paths:
+                yield Problem(
+                    CLUSTER, where, f"{path} is listed twice", "keep one entry for each directory"
+                )
+            else:
+                seen_paths.add(path.rstrip("/"))
+                continue
+            break
 
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")

@@ -42,6 +42,11 @@ CASES: list[Case] = [
      "cluster_mounts[/shared].purpose", "did you mean home?", "write one of"),
     ("directory elsewhere", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/x"}]}]), "cluster",
      "cluster_mounts[/shared].directories", "/x is not under /shared", "on this mount"),
+    ("pattern that is not one", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/m{7..1}"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "{7..1} counts down", "write {1..7}"),
+    ("directory twice", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/m{1..7}"}, {"path": "/shared/m3/"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "/shared/m3/ is listed twice", "one entry"),
     ("type without a client", lacking("lustre", "/sbin/mount.lustre"), "c1", "cluster_mounts[/shared].fstype",
      "does not have a client for lustre", "use a system that FSx has a Lustre client for"),
     ("type that the kernel lacks", without_kernel("nfs"), "c1", "cluster_mounts[/shared].fstype",
