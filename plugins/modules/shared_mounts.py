@@ -46,8 +46,9 @@ options:
                 do not have. Links, special files, other file systems, and files with several names are left alone.
             type: bool
             default: false
+          remove_after_days: {description: Not used here., type: int, default: 0}
   directories:
-    description: Whether this host makes the directories.
+    description: Whether this host makes the directories on what it shares with others; those on its own disks it makes.
     type: bool
     default: true
   tuning:
@@ -111,6 +112,7 @@ DIRECTORY = {
     "group": {"type": "str", "default": "root"},
     "mode": {"type": "raw", "default": "0755"},
     "recursive": {"type": "bool", "default": False},
+    "remove_after_days": {"type": "int", "default": 0},
 }
 MOUNT = {
     "path": {"type": "str", "required": True},
@@ -156,8 +158,13 @@ def main() -> None:
             if fstab.is_network(mount["fstype"], mount["options"].split(","))
         ]
         mounting.ask(served, params["deadline"])
-        wanted = [one for mount in there for one in mount["directories"]]
-        if params["directories"] and wanted:
+        wanted = [
+            one
+            for mount in there
+            if params["directories"] or mounting.is_own(mount["fstype"])
+            for one in mount["directories"]
+        ]
+        if wanted:
             changed += mounting.directories(wanted, module.check_mode)
     except (mounting.MountingError, files.FilesError) as error:
         module.fail_json(msg=str(error), changed_paths=changed, changed=bool(changed))

@@ -15,6 +15,7 @@ import pytest
 
 from .conftest import Converged
 from .modules import run_tasks
+from .site import poll
 
 pytestmark = pytest.mark.systems("debian13")
 
@@ -120,3 +121,40 @@ def test_a_type_without_a_client_is_refused_before_any_change(site: Converged) -
     assert "use a system that FSx has a Lustre client for" in run.output
     assert not run.changed
     assert site.run(NODE, "stat -c %Z /etc/fstab") == before
+
+
+def test_the_policy_is_made_and_its_temporary_files_age(site: Converged) -> None:
+    """On the first controller only; a link to a file elsewhere is removed, and the file is not."""
+    tags = ("--tags", "shared_storage", "--limit", "ctl1")
+    variables = {"shared_storage_tree": True, "shared_storage_tree_group": "alice"}
+    names = ("checkpoints", "datasets", "logs", "optimizer", "tmp", "weights")
+    paths = " ".join(f"/shared/{name}" for name in names)
+    clean, unit = "/etc/trainwright/storage-clean.conf", "trainwright-storage-clean.timer"
+    timer = f"systemctl is-enabled {unit}; systemctl is-active {unit}"
+    try:
+        site.play("site.yml", *tags, **variables)
+        made = site.run("ctl1", f"stat -c '%n %a %U:%G' {paths}").splitlines()
+        assert made == [
+            f"/shared/{name} {'1777' if name == 'tmp' else '2775'} root:alice" for name in names
+        ]
+        assert site.run("ctl1", f"grep ^e {clean}") == "e /shared/tmp - - - 30d"
+        assert site.run("ctl1", timer) == "enabled\nactive"
+        assert site.run("ctl2", timer, check=False) == "disabled\ninactive"
+        site.as_user(
+            "alice",
+            "cd /shared/tmp && touch mine && ln -s /etc/passwd link && mkdir d && touch d/x",
+        )
+        site.run("ctl1", "systemctl start --wait trainwright-storage-clean")
+        assert site.run("ctl1", "ls /shared/tmp").split() == ["d", "link", "mine"]
+        site.run("ctl1", f"sed -i s/30d/1s/ {clean}")
+
+        def removed() -> bool:
+            site.run("ctl1", "systemctl start --wait trainwright-storage-clean")
+            return not site.run("ctl1", "find /shared/tmp -mindepth 1")
+
+        poll("old temporary files to be removed", removed, every=1)
+        assert site.run("ctl1", "stat -c %U /etc/passwd /shared/tmp") == "root\nroot"
+    finally:
+        site.run("ctl1", f"rm -rf {paths}")
+        site.play("site.yml", *tags)
+    assert site.run("ctl1", timer, check=False) == "disabled\ninactive"

@@ -74,6 +74,7 @@ def normalise_mounts(mounts: Sequence[Mapping[str, t.Any]]) -> list[dict[str, t.
                         "group": item.get("group", "root"),
                         "mode": str(item.get("mode", "0755")),
                         "recursive": is_true(item.get("recursive", False)),
+                        "remove_after_days": int(item.get("remove_after_days") or 0),
                     }
                     for item in mount.get("directories") or []
                     for path in expand(str(item["path"]))

@@ -21,6 +21,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 from . import files, fstab, safe_path
+from .file_systems import TABLE
 from .services import run
 from .terminal import PrintableError
 from .unit_properties import parse_show
@@ -61,6 +62,16 @@ def is_mounted(path: str) -> bool:
     """Whether a file system is on the path, not only an automount that waits."""
     found = _now_mounted().get(path)
     return found is not None and found.fstype != "autofs"
+
+
+def is_own(fstype: str) -> bool:
+    """Whether each host has such a file system of its own: a disk or memory. A bind may be of shared storage."""
+    row = TABLE.get(fstype)
+    return (
+        row is not None
+        and not row.network
+        and fstype not in ("none", "gfs2", "ocfs2", "virtiofs", "9p")
+    )
 
 
 def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) -> Plan:

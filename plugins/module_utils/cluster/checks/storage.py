@@ -29,6 +29,8 @@ if t.TYPE_CHECKING:
     from ..inputs import Check, Inputs
 
 
+#: Purposes of mounts that have a part of the storage policy.
+_POLICY = {"checkpoints", "data", "logs", "scratch", "shared"}
 LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "vfat")
 
 
@@ -47,11 +49,29 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
         yield from _directories(label, path, mount.get("directories") or [])
 
 
+_MOST_DAYS = 3650
+
+
 def _directories(label: str, mount: str, given: Sequence[Mapping[str, t.Any]]) -> Iterator[Problem]:
     """Check the directories of a mount, one problem for each pattern."""
     where, seen_paths = f"{label}.directories", set[str]()
     for directory in given:
         pattern = str(directory["path"])
+        days = directory.get("remove_after_days")
+        if days is not None and not 0 <= int(days) <= _MOST_DAYS:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"remove_after_days of {pattern} is {days}, which is not a number of days",
+                f"write a number from 0, for never, to {_MOST_DAYS}",
+            )
+        elif days and pattern.rstrip("/") == mount:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"remove_after_days of {pattern} would remove all that is old on the whole mount",
+                "name a directory below it that is for temporary files only",
+            )
         try:
             paths = expand(pattern)
         except ValueError as error:
@@ -161,6 +181,19 @@ def clients(inputs: Inputs) -> Iterator[Problem]:
                     client.fault,
                     client.remedy,
                 )
+
+
+def tree(inputs: Inputs) -> Iterator[Problem]:
+    """The storage policy has a mount to be on."""
+    settings = inputs["settings"]
+    purposes = {str(mount.get("purpose") or "") for mount in settings.get("cluster_mounts") or []}
+    if is_true(settings["shared_storage_tree"]) and not purposes & _POLICY:
+        yield Problem(
+            CLUSTER,
+            "shared_storage_tree",
+            "no mount in cluster_mounts has a purpose of the policy",
+            f"write purpose: shared, or {', '.join(sorted(_POLICY - {'shared'}))}, for one of them",
+        )
 
 
 def shared_state(inputs: Inputs) -> Iterator[Problem]:
@@ -276,6 +309,7 @@ CHECKS: tuple[Check, ...] = (
     words,
     sources,
     clients,
+    tree,
     shared_state,
     mounts_over_live_data,
     moves_of_a_live_cluster,

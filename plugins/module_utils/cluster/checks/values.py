@@ -59,6 +59,16 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "is not a number of seconds",
         "write a number from 1 to 600",
     ),
+    "shared_storage_temporary_days": (
+        lambda text: not text.isdigit() or int(text) <= 3650,
+        "is not a number of days",
+        "write a number from 0, for never, to 3650",
+    ),
+    "shared_storage_tree_group": (
+        lambda text: not text or _GROUP.fullmatch(text),
+        "is not the name of a group",
+        "write the name of one group, such as research",
+    ),
     "slurm_accounts_max_submit_jobs": (
         lambda text: not text.lstrip("-").isdigit() or 0 <= int(text) < 2**31,
         "is not a number of jobs",

@@ -38,6 +38,7 @@ def test_mounts() -> None:
             "group": "root",
             "mode": "1777",
             "recursive": False,
+            "remove_after_days": 0,
         }
     ]
 

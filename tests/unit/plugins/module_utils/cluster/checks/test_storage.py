@@ -44,6 +44,14 @@ CASES: list[Case] = [
      "cluster_mounts[/shared].directories", "/x is not under /shared", "on this mount"),
     ("pattern that is not one", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/m{7..1}"}]}]),
      "cluster", "cluster_mounts[/shared].directories", "{7..1} counts down", "write {1..7}"),
+    ("ageing of a whole mount", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/", "remove_after_days": 3}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "all that is old on the whole mount", "a directory below it"),
+    ("ageing of the future", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/tmp", "remove_after_days": -1}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "-1, which is not a number of days", "from 0, for never"),
+    ("tree without a mount", setting("shared_storage_tree", True), "cluster", "shared_storage_tree",
+     "has a purpose of the policy", "write purpose: shared"),
     ("directory twice", setting("cluster_mounts", [
         {**MOUNT, "directories": [{"path": "/shared/m{1..7}"}, {"path": "/shared/m3/"}]}]),
      "cluster", "cluster_mounts[/shared].directories", "/shared/m3/ is listed twice", "one entry"),
