@@ -125,7 +125,7 @@ def test_a_type_without_a_client_is_refused_before_any_change(site: Converged) -
 
 def test_the_policy_is_made_and_its_temporary_files_age(site: Converged) -> None:
     """On the first controller only; a link to a file elsewhere is removed, and the file is not."""
-    tags = ("--tags", "shared_storage", "--limit", "ctl1")
+    tags = ("--tags", "shared_storage", "--limit", "slurm_controller")
     variables = {"shared_storage_tree": True, "shared_storage_tree_group": "alice"}
     names = ("checkpoints", "datasets", "logs", "optimizer", "tmp", "weights")
     paths = " ".join(f"/shared/{name}" for name in names)
