@@ -139,6 +139,9 @@ def test_the_policy_is_made_and_its_temporary_files_age(site: Converged) -> None
         ]
         assert site.run("ctl1", f"grep ^e {clean}") == "e /shared/tmp - - - 30d"
         assert site.run("ctl1", timer) == "enabled\nactive"
+        # systemd-tmpfiles itself skips an automount that nobody has used yet.
+        needs = "systemctl show --property=Requires --value trainwright-storage-clean"
+        assert "shared.mount" in site.run("ctl1", needs).split()
         assert site.run("ctl2", timer, check=False) == "disabled\ninactive"
         site.as_user(
             "alice",
