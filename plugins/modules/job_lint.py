@@ -50,6 +50,13 @@ options:
     type: list
     elements: str
     default: []
+  mounts:
+    description:
+      - Paths of the file systems that all nodes mount. Without them, those of C(/etc/trainwright/jobs.json), if any.
+    type: list
+    elements: str
+    default: []
+    version_added: "1.1.0"
   default_memory:
     description:
       - Whether slurm.conf gives a job without C(--mem) only a part of a node's memory (DefMemPerCPU and its like).
@@ -160,6 +167,7 @@ SPEC: dict[str, t.Any] = {
     "planned": {"type": "str"},
     "interfaces": {"type": "list", "elements": "str", "default": []},
     "partitions": {"type": "list", "elements": "str", "default": []},
+    "mounts": {"type": "list", "elements": "str", "default": []},
     "default_memory": {"type": "bool"},
     "fail_on": {"type": "str", "choices": ["never", "error", "warning"], "default": "never"},
 }
@@ -193,7 +201,7 @@ def main() -> None:
     )
     params = module.params
     try:
-        names = ("interfaces", "partitions", "default_memory")
+        names = ("interfaces", "partitions", "mounts", "default_memory")
         cluster = context.cluster(
             **{name: params[name] for name in names},
             planned=params["planned"] or "",

@@ -183,6 +183,12 @@ ansible_facts:
           type: list
           elements: dict
           returned: always
+        file_systems:
+          description:
+            - Whether the kernel can mount each type of file system that C(cluster_mounts) may have; null where modules
+              may exist that are not visible, as in a container.
+          type: dict
+          returned: always
         nvme:
           description: NVMe namespaces with C(device), C(size_gb) (10^9 bytes) and C(model).
           type: list

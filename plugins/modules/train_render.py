@@ -33,7 +33,8 @@ options:
       - Whether to check that the cluster can run the jobs. Nodes that are down or drained do not
         count; nodes that are busy do, since jobs wait.
       - C(nodes=idle) in a description needs it.
-      - It also checks that the user can make the directories of the jobs that are not there yet.
+      - It also checks that the user can make the directories of the jobs that are not there yet, and that the cluster
+        mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists its mounts.
     type: bool
     default: true
   together:
@@ -110,10 +111,14 @@ import stat
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import (
+    parse as script_of,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plan, render
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import context, rules
 
 SPEC: dict[str, t.Any] = {
     "jobs": {"type": "list", "elements": "dict", "required": True},
@@ -178,6 +183,19 @@ def refusals(planned: t.Iterable[jobs.Job]) -> list[str]:
     ]
 
 
+def unmounted(job: jobs.Job, script: str, config: str = context.CONFIG) -> list[str]:
+    """Return the paths of a job on storage that the cluster does not mount, a line each, by its batch script."""
+    try:
+        cluster = context.cluster(config=config)
+    except ValueError as error:
+        return [f"job {job.name}: {error}"]
+    rule = rules.RULES["mount-missing"]
+    return [
+        f"job {job.name}: {what} -> {remedy}"
+        for _line, what, remedy in rule.find(script_of(script), cluster)
+    ]
+
+
 def shown(job: jobs.Job) -> dict[str, t.Any]:
     """Return what the module returns of a job."""
     plain = {
@@ -218,6 +236,8 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             planned = [plan.resolve(job, nodes, partitions) for job in planned]
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
+            for job in planned:
+                faults += unmounted(job, render.render(job, efa=has_efa(job.machine_type)))
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {

@@ -71,6 +71,10 @@ HOSTS = {
 _BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
 CHECKED = {
     ("services", "Run the controller"): _BY_ROLE,
+    (
+        "shared_mounts",
+        "Mount what the cluster shares",
+    ): "it would leave a mount, and a line in fstab",
     ("slurm_node", "Reboot a node when it is idle"): "a container does not come back by itself",
     ("slurmctld_config", "Bring slurmctld to run with its configuration"): _BY_ROLE,
     ("slurmctld_config", "Move StateSaveLocation while no job is left"): _BY_ROLE,

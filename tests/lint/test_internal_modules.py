@@ -24,6 +24,7 @@ INTERNAL = {
     "package_files",
     "path_owner",
     "services",
+    "shared_mounts",
     "slurm_proof",
     "slurmctld_config",
     "support_archive",

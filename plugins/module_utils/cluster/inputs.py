@@ -73,6 +73,7 @@ FROM_OTHER_ROLES = (
     "pam_slurm_adopt_allow_users",
     "pyxis_options",
     "pyxis_version",
+    "shared_storage_tree",
     "slurm_auth_certificate_days",
     "slurm_auth_secrets_directory",
     "slurm_extra_packages",

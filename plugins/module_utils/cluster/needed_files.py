@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..node import file_systems
 from ..slurm.conf import pairs, valid, value_tables
 from ..slurm.conf.words import parts_of
 
@@ -38,26 +39,6 @@ _CLI_FILTER_PATH = "cli_filter_lua_path"
 
 #: File systems of a device.
 LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "iso9660", "squashfs", "vfat", "xfs")
-#: File systems of the kernel, and of storage whose packages bring mount.NAME; any other needs its mount.NAME before.
-FILE_SYSTEMS = (
-    *LOCAL,
-    *(
-        "9p",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "efs",
-        "glusterfs",
-        "gfs2",
-        "gpfs",
-        "lustre",
-        "nfs",
-        "nfs4",
-        "none",
-        "ocfs2",
-    ),
-    *("overlay", "tmpfs", "virtiofs", "wekafs", "zfs"),
-)
 
 
 class Needed(t.NamedTuple):
@@ -127,14 +108,14 @@ def needed_files(slurm_conf: object, plugstack: object, version: str = "") -> li
 
 
 def mount_files(mounts: object) -> list[tuple[int, str, str]]:
-    """Return (index, key, path) of what each mount needs on its host: its helper, a local source."""
+    """Return (index, key, path) of what each mount needs on its host: its client, a local source."""
     found = []
     for index, mount in enumerate(mounts if isinstance(mounts, (list, tuple)) else []):
         if not isinstance(mount, dict):
             continue
         kind, source = str(mount.get("fstype") or "nfs"), str(mount.get("source") or "")
-        if kind not in FILE_SYSTEMS and re.fullmatch(r"[A-Za-z0-9_.-]+", kind):
-            found.append((index, "fstype", f"/sbin/mount.{kind}"))
+        if re.fullmatch(r"[A-Za-z0-9_.-]+", kind):
+            found += [(index, "fstype", path) for path in file_systems.paths_of(kind)]
         if kind in (*LOCAL, "none") and re.fullmatch(r"/[^/].*", source):
             found.append((index, "source", source))
     return found

@@ -190,6 +190,7 @@ FACTS: dict[str, Judge] = {
         }
     ),
     "mounts": list_of(record({"path": _path, "source": _line, "fstype": _word}), 256),
+    "file_systems": mapping(_filled, or_null(flag), 64),
     "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
     "cgroup": record(
         {"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}

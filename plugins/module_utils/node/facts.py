@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-from . import logins, reboots, slurm_places, spank
+from . import file_systems, logins, reboots, slurm_places, spank
 from .machine import (
     cgroup,
     cpu_layout,
@@ -299,6 +299,18 @@ def containers(commands: Commands, plugin: str = spank.PLUGIN) -> dict[str, obje
     }
 
 
+def mountable(root: str, release: str) -> dict[str, bool | None]:
+    """Return which types of file systems the kernel of this host can mount, None for those that it may load."""
+    place = os.path.join(root, "lib/modules", release)
+    texts = {name: read(f"{place}/modules.{name}") for name in ("alias", "dep")}
+    return file_systems.kernel_has(
+        file_systems.KERNEL_NAMES,
+        read(os.path.join(root, "proc/filesystems")),
+        texts if texts["dep"] else None,
+        os.path.exists(os.path.join(root, "proc/modules")),
+    )
+
+
 def gather(
     ports: list[int],
     reach: list[str],
@@ -353,6 +365,7 @@ def gather(
         "ports": listeners(root, ports),
         "disks": {path: disk(path, mountinfo) for path in paths},
         "mounts": network_mounts(mountinfo),
+        "file_systems": mountable(root, uname.release),
         "files": present(files or [], places["plugin_dir"]),
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...node import file_systems
 from ...node.mount_points import problem_of, shape_problem
 from ..inputs import (
     CLUSTER,
@@ -19,14 +20,17 @@ from ..inputs import (
     nearest,
     seen,
 )
-from ..needed_files import FILE_SYSTEMS, mount_files
+from ..mounts import expand
+from ..needed_files import mount_files
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..inputs import Check, Inputs
 
 
+#: Purposes of mounts that have a part of the storage policy.
+_POLICY = {"checkpoints", "data", "logs", "scratch", "shared"}
 LOCAL_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "vfat")
 
 
@@ -42,22 +46,59 @@ def mounts(inputs: Inputs) -> Iterator[Problem]:
         elif path in seen:
             yield Problem(CLUSTER, label, "is listed twice", "keep one mount for each path")
         seen.add(path)
-        for directory in mount.get("directories") or []:
-            wrong = shape_problem(directory["path"])
+        yield from _directories(label, path, mount.get("directories") or [])
+
+
+_MOST_DAYS = 3650
+
+
+def _directories(label: str, mount: str, given: Sequence[Mapping[str, t.Any]]) -> Iterator[Problem]:
+    """Check the directories of a mount, one problem for each pattern."""
+    where, seen_paths = f"{label}.directories", set[str]()
+    for directory in given:
+        pattern = str(directory["path"])
+        days = directory.get("remove_after_days")
+        if days is not None and not 0 <= int(days) <= _MOST_DAYS:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"remove_after_days of {pattern} is {days}, which is not a number of days",
+                f"write a number from 0, for never, to {_MOST_DAYS}",
+            )
+        elif days and pattern.rstrip("/") == mount:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"remove_after_days of {pattern} would remove all that is old on the whole mount",
+                "name a directory below it that is for temporary files only",
+            )
+        try:
+            paths = expand(pattern)
+        except ValueError as error:
+            remedy = (
+                "write {1..7} for numbers and {a,b} for words, or list the directories one by one"
+            )
+            yield Problem(CLUSTER, where, f"{pattern!a}: {error}", remedy)
+            continue
+        for path in paths:
+            wrong = shape_problem(path)
             if wrong:
+                yield Problem(CLUSTER, where, f"{path!a} {wrong.what}", wrong.remedy)
+            elif not is_under(path, mount):
                 yield Problem(
                     CLUSTER,
-                    f"{label}.directories",
-                    f"{directory['path']!a} {wrong.what}",
-                    wrong.remedy,
-                )
-            elif not is_under(str(directory["path"]), path):
-                yield Problem(
-                    CLUSTER,
-                    f"{label}.directories",
-                    f"{directory['path']} is not under {path}",
+                    where,
+                    f"{path} is not under {mount}",
                     "name directories on this mount",
                 )
+            elif path.rstrip("/") in seen_paths:
+                yield Problem(
+                    CLUSTER, where, f"{path} is listed twice", "keep one entry for each directory"
+                )
+            else:
+                seen_paths.add(path.rstrip("/"))
+                continue
+            break
 
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]")
@@ -91,6 +132,7 @@ def words(inputs: Inputs) -> Iterator[Problem]:
 def sources(inputs: Inputs) -> Iterator[Problem]:
     """The type and the source of a mount can be mounted."""
     given = inputs["settings"].get("cluster_mounts") or []
+    more = inputs["settings"].get("slurm_extra_packages")
     for index, mount in enumerate(given):
         label, source = label_of("cluster_mounts", index, mount, "path"), str(mount.get("source"))
         if str(mount.get("fstype") or "nfs") in ("nfs", "nfs4") and ":" not in source:
@@ -111,14 +153,47 @@ def sources(inputs: Inputs) -> Iterator[Problem]:
                 yield Problem(
                     host, label, f"{path} is not on this host", "create it first, or correct it"
                 )
-            elif not inputs["settings"].get("slurm_extra_packages"):
-                kind = str(given[index]["fstype"])
+            elif (kind := str(given[index].get("fstype") or "nfs")) not in file_systems.TABLE:
+                if more:
+                    continue
+                near = nearest(kind, file_systems.TABLE)
                 yield Problem(
                     host,
                     label,
-                    f"{kind!r} is not a file system that this host can mount{nearest(kind, FILE_SYSTEMS)}",
+                    f"{kind!r} is not a file system that this host can mount{near}",
                     f"correct it, or install its {path} with slurm_extra_packages",
                 )
+
+
+def clients(inputs: Inputs) -> Iterator[Problem]:
+    """Each host has a client for the types of its mounts, or its packages can be installed."""
+    more = inputs["settings"].get("slurm_extra_packages")
+    for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
+        kind = str(mount.get("fstype") or "nfs")
+        if kind not in file_systems.TABLE or more:
+            continue
+        for host, facts in seen(inputs):
+            client = file_systems.client_of(kind, facts)
+            if client.fault:
+                yield Problem(
+                    host,
+                    f"{label_of('cluster_mounts', index, mount, 'path')}.fstype",
+                    client.fault,
+                    client.remedy,
+                )
+
+
+def tree(inputs: Inputs) -> Iterator[Problem]:
+    """The storage policy has a mount to be on."""
+    settings = inputs["settings"]
+    purposes = {str(mount.get("purpose") or "") for mount in settings.get("cluster_mounts") or []}
+    if is_true(settings["shared_storage_tree"]) and not purposes & _POLICY:
+        yield Problem(
+            CLUSTER,
+            "shared_storage_tree",
+            "no mount in cluster_mounts has a purpose of the policy",
+            f"write purpose: shared, or {', '.join(sorted(_POLICY - {'shared'}))}, for one of them",
+        )
 
 
 def shared_state(inputs: Inputs) -> Iterator[Problem]:
@@ -233,6 +308,8 @@ CHECKS: tuple[Check, ...] = (
     mounts,
     words,
     sources,
+    clients,
+    tree,
     shared_state,
     mounts_over_live_data,
     moves_of_a_live_cluster,

@@ -49,6 +49,26 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "is not the name of a group",
         "write the name of one group, such as adm",
     ),
+    "shared_storage_deadline": (
+        lambda text: not text.isdigit() or 1 <= int(text) <= 3600,
+        "is not a number of seconds",
+        "write a number from 1 to 3600",
+    ),
+    "shared_storage_mount_timeout": (
+        lambda text: not text.isdigit() or 1 <= int(text) <= 600,
+        "is not a number of seconds",
+        "write a number from 1 to 600",
+    ),
+    "shared_storage_temporary_days": (
+        lambda text: not text.isdigit() or int(text) <= 3650,
+        "is not a number of days",
+        "write a number from 0, for never, to 3650",
+    ),
+    "shared_storage_tree_group": (
+        lambda text: not text or _GROUP.fullmatch(text),
+        "is not the name of a group",
+        "write the name of one group, such as research",
+    ),
     "slurm_accounts_max_submit_jobs": (
         lambda text: not text.lstrip("-").isdigit() or 0 <= int(text) < 2**31,
         "is not a number of jobs",

@@ -19,6 +19,7 @@ def cluster(
     *,
     interfaces: t.Sequence[str] = (),
     partitions: t.Sequence[str] = (),
+    mounts: t.Sequence[str] = (),
     default_memory: bool | None = None,
     planned: str = "",
     workdir: str = "",
@@ -39,6 +40,7 @@ def cluster(
         raise ValueError(f"{config}: {error} -> role slurm_login writes it") from None
     interfaces = interfaces or found.get("interfaces") or ()
     partitions = partitions or found.get("partitions") or ()
+    mounts = mounts or found.get("mounts") or ()
     if default_memory is None:
         default_memory = found.get("default_memory")
     try:
@@ -48,6 +50,7 @@ def cluster(
     return Cluster(
         interfaces=frozenset(interfaces) or None,
         partitions=frozenset(partitions) or None,
+        mounts=frozenset(mounts) or None,
         default_memory=default_memory,
         directory_exists=os.path.isdir,
         workdir=workdir,

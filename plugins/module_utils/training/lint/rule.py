@@ -24,6 +24,7 @@ class Cluster:
     """The known facts about the cluster; None is unknown, and is not checked.
 
     interfaces: names of the network interfaces of its compute nodes. partitions: its partitions.
+    mounts: paths of the file systems that all its nodes mount.
     default_memory: whether slurm.conf gives jobs without --mem a part of a node's memory.
     directory_exists: tests an absolute path. workdir: where sbatch will be run. planned: seconds
     that the work takes.
@@ -31,6 +32,7 @@ class Cluster:
 
     interfaces: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
+    mounts: frozenset[str] | None = None
     default_memory: bool | None = None
     directory_exists: t.Callable[[str], bool] | None = None
     workdir: str = ""

@@ -4,13 +4,27 @@
 
 from __future__ import annotations
 
-from . import ending_rules, environment_rules, file_rules, launch_rules, request_rules
+from . import (
+    ending_rules,
+    environment_rules,
+    file_rules,
+    launch_rules,
+    request_rules,
+    storage_rules,
+)
 from .rule import Rule
 
 #: By name, in the order in which docs/job_lint.md lists them.
 RULES: dict[str, Rule] = {
     one.name: one
-    for rules in (file_rules, request_rules, launch_rules, environment_rules, ending_rules)
+    for rules in (
+        file_rules,
+        storage_rules,
+        request_rules,
+        launch_rules,
+        environment_rules,
+        ending_rules,
+    )
     for one in vars(rules).values()
     if isinstance(one, Rule)
 }

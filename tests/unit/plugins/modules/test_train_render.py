@@ -141,3 +141,30 @@ def test_whether_a_directory_can_be_written(tmp_path: Path) -> None:
         tmp_path.chmod(0o555)
         assert not train_render.may_write(str(tmp_path))
         tmp_path.chmod(0o755)
+
+
+def test_storage_that_the_cluster_does_not_mount(
+    run: t.Callable[..., t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's jobs.json has the mounts; the script that would be submitted has the paths."""
+    config = tmp_path / "jobs.json"
+    config.write_text('{"mounts": ["/fsx1", "/fsx2"]}')
+    context = train_render.context.cluster
+    monkeypatch.setattr(
+        train_render.context, "cluster", lambda **given: context(**{**given, "config": str(config)})
+    )
+    job = {
+        **JOB,
+        "command": "train.py --data /fsx1/x --scratch /fsx4/x",
+        "environment": {"CACHE": "/fsx7/c"},
+    }
+    refused = run(jobs=[job])
+    assert refused["failed"] and refused["error"] == "invalid"
+    lines = refused["msg"].splitlines()
+    assert len(lines) == 2 and all(line.startswith("job train: /fsx") for line in lines)
+    assert any("/fsx4 is not one of the cluster's mounts (/fsx1, /fsx2)" in line for line in lines)
+    assert any("do not have /fsx7/c" in line and "cluster_mounts" in line for line in lines)
+    assert not run(jobs=[job], fit=False).get("failed")
+    assert not run(jobs=[{**JOB, "command": "train.py --data /fsx2/x"}]).get("failed")
+    config.write_text("{")
+    assert "role slurm_login writes it" in run(jobs=[JOB])["msg"]

@@ -4,7 +4,28 @@
 
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+
 from .cases import MOUNT, Case, assert_refused, changed, each, live, setting, two_controllers
+
+
+def lacking(kind: str, path: str) -> t.Any:
+    """Return the inputs with a mount of a type whose helper c1 does not have."""
+    given = setting("cluster_mounts", [{**MOUNT, "fstype": kind}])
+    given["facts"]["c1"]["files"] = {path: False}
+    return given
+
+
+def without_kernel(kind: str) -> t.Any:
+    """Return the inputs with a mount of a type that the kernel of c1 does not have."""
+    given = setting("cluster_mounts", [{**MOUNT, "fstype": kind}])
+    given["facts"]["c1"]["file_systems"] = {kind: False}
+    return given
+
 
 CASES: list[Case] = [
     ("relative mount", setting("cluster_mounts", [{**MOUNT, "path": "shared"}]), "cluster",
@@ -21,6 +42,23 @@ CASES: list[Case] = [
      "cluster_mounts[/shared].purpose", "did you mean home?", "write one of"),
     ("directory elsewhere", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/x"}]}]), "cluster",
      "cluster_mounts[/shared].directories", "/x is not under /shared", "on this mount"),
+    ("pattern that is not one", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/m{7..1}"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "{7..1} counts down", "write {1..7}"),
+    ("ageing of a whole mount", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/", "remove_after_days": 3}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "all that is old on the whole mount", "a directory below it"),
+    ("ageing of the future", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/tmp", "remove_after_days": -1}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "-1, which is not a number of days", "from 0, for never"),
+    ("tree without a mount", setting("shared_storage_tree", True), "cluster", "shared_storage_tree",
+     "has a purpose of the policy", "write purpose: shared"),
+    ("directory twice", setting("cluster_mounts", [
+        {**MOUNT, "directories": [{"path": "/shared/m{1..7}"}, {"path": "/shared/m3/"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "/shared/m3/ is listed twice", "one entry"),
+    ("type without a client", lacking("lustre", "/sbin/mount.lustre"), "c1", "cluster_mounts[/shared].fstype",
+     "does not have a client for lustre", "use a system that FSx has a Lustre client for"),
+    ("type that the kernel lacks", without_kernel("nfs"), "c1", "cluster_mounts[/shared].fstype",
+     "cannot mount nfs", "run a kernel that has it"),
     ("state not shared", two_controllers(), "cluster", "slurm_state_save_location", "backup would lose",
      "cluster_mounts"),
     ("state on a local mount", two_controllers(slurm_state_save_location="/shared/state",
@@ -42,3 +80,11 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+def test_a_type_whose_client_can_be_installed_is_not_refused() -> None:
+    """Role slurm_packages installs it; packages that the site names may bring any other."""
+    assert problems(lacking("nfs4", "/sbin/mount.nfs4")) == []
+    given = lacking("lustre", "/sbin/mount.lustre")
+    given["settings"]["slurm_extra_packages"] = ["site-lustre-client"]
+    assert problems(given) == []

@@ -171,3 +171,68 @@ def test_the_documentation_has_every_rule() -> None:
     text = page.read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (\w+) \|", text, re.M))
     assert rows == {name: one.severity for name, one in rules.RULES.items()}
+
+
+# -- storage ---------------------------------------------------------------------------------------
+MOUNTS = dataclasses.replace(
+    CLUSTER, mounts=frozenset({"/home", "/fsx1", "/fsx2", "/fsx3"}), directory_exists=None
+)
+
+
+def missing(text: str, cluster: rule.Cluster = MOUNTS) -> list[tuple[int, str]]:
+    said = lint(HEAD + text, cluster)
+    return [(one.line, one.what.split()[0]) for one in said if one.rule == "mount-missing"]
+
+
+@pytest.mark.parametrize("name", ["mistakes/field-eighty-nodes.sh", "clean/eighty-nodes.sh"])
+def test_the_mount_that_a_large_job_uses_and_the_cluster_lacks_is_named(name: str) -> None:
+    text = (JOBS / name).read_text(encoding="utf-8")
+    (one,) = [one for one in lint(text, MOUNTS) if one.rule == "mount-missing"]
+    assert text.split("\n")[one.line - 1].startswith("find /fsx4/model1")
+    assert one.severity == "error"
+    assert one.what == (
+        "/fsx4 is not one of the cluster's mounts (/fsx1, /fsx2, /fsx3, /home), so the nodes do not have "
+        "/fsx4/model1, or have it on their own disks"
+    )
+    assert "cluster_mounts" in one.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srun python train.py --data /fsx9/x\n",
+        "srun python train.py --data=/fsx9/x --more=/fsx9/y\n",
+        'export DATA="/fsx9/x"\n',
+        "srun --container-mounts=/fsx9:/data python a.py\n",
+        "srun --container-mounts=/fsx1:/fsx1,/fsx9/data:/mnt python a.py\n",
+    ],
+)
+def test_each_place_is_named_once(text: str) -> None:
+    assert missing(text) == [(7, "/fsx9")]
+
+
+def test_a_container_gets_only_what_the_nodes_have() -> None:
+    assert missing("srun --container-mounts=/lustre/x:/data python a.py\n") == [(7, "/lustre")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srun python train.py --data /fsx1/x /fsx2 /fsx3/\n",
+        "# /fsx9 is gone\nsrun a # not /fsx9\n",
+        "aws s3 cp /fsx1/a s3://bucket/fsx9/a\naws s3 cp a s3://fsx9/x\n",
+        "srun --container-mounts=/fsx1:/fsx9 python a.py\n",
+        "srun --container-mounts=/dev/infiniband:/dev/infiniband python a.py\n",
+        # The image may have it.
+        "srun --container-image=a python /workspace/train.py\n",
+        "srun a data/fsx9/x ./fsx9 $HOME/fsx9 ${X}/fsx9\n",
+    ],
+)
+def test_paths_that_cannot_be_judged_are_left_alone(text: str) -> None:
+    assert missing(text) == []
+
+
+def test_a_directory_that_is_there_is_no_missing_mount() -> None:
+    local = dataclasses.replace(MOUNTS, directory_exists=lambda path: path == "/fsx9")
+    assert missing("srun a /fsx9/x\n", local) == []
+    assert missing("srun a /fsx9/x\n", dataclasses.replace(MOUNTS, mounts=None)) == []

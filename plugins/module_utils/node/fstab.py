@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Lines of fstab and of mountinfo, and systemd's names for mounts. Pure.
+
+The mounts are lines of /etc/fstab, from which systemd makes the units: a person finds them where they always were,
+mount(8) works by the path alone, and a line that is there already is changed instead of doubled.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .file_systems import EFS_OPTIONS, TABLE
+from .machine import unescape_mount
+
+#: Options that take the place of one another.
+_FAMILIES = (
+    ("hard", "soft", "softerr"),
+    ("nfsvers", "vers"),
+    ("flock", "localflock", "noflock"),
+    ("atime", "noatime", "relatime", "strictatime"),
+    ("resvport", "noresvport"),
+    ("x-systemd.automount", "noauto"),
+)
+_FAMILY_OF = {name: family[0] for family in _FAMILIES for name in family}
+
+
+class Mount(t.NamedTuple):
+    """The file system on a path; the last of several counts."""
+
+    fstype: str
+    source: str
+
+
+def _family(option: str) -> str:
+    name = option.partition("=")[0]
+    return _FAMILY_OF.get(name, name)
+
+
+def is_network(fstype: str, options: t.Sequence[str]) -> bool:
+    """Whether a mount has a server. A type that the table does not have says so with the option _netdev."""
+    row = TABLE.get(fstype)
+    return "_netdev" in options or (row is not None and row.network)
+
+
+def options_of(fstype: str, source: str, given: str, timeout: int, tuning: bool = True) -> str:
+    """Return the options of a mount: those given, then those of its type that they do not decide.
+
+    timeout: seconds of one attempt to mount. tuning: whether the type's own options are added.
+    """
+    options = [one for one in given.split(",") if one and one != "defaults"]
+    row = TABLE.get(fstype)
+    more = list(row.options) if row and tuning else []
+    if fstype in ("nfs", "nfs4") and ".efs." in source and tuning:
+        more += EFS_OPTIONS
+    if {"rdma", "proto=rdma"} & set(options):
+        more = [one for one in more if _family(one) != "nconnect"]
+    if is_network(fstype, options):
+        # The automount covers the empty mount point, so that nothing is written below it; boot does not wait for the
+        # server, and whoever uses the path gets an error when the time is over.
+        more += ["_netdev", "x-systemd.automount", f"x-systemd.mount-timeout={timeout}"]
+    decided = {_family(one) for one in options}
+    return ",".join([*options, *(one for one in more if _family(one) not in decided)]) or "defaults"
+
+
+def line_of(path: str, source: str, fstype: str, options: str) -> str:
+    """Return a line of fstab without its last two fields."""
+    return f"{source} {path} {fstype} {options}"
+
+
+def edit(text: str, wanted: t.Mapping[str, str]) -> str:
+    """Return fstab with one line for each path, by :func:`line_of`; all other lines stay as they are."""
+    left, lines = dict(wanted), []
+    for line in text.splitlines():
+        fields = line.split()
+        path = (
+            unescape_mount(fields[1])
+            if len(fields) > 1 and not line.lstrip().startswith("#")
+            else ""
+        )
+        path = path.rstrip("/") or path
+        if path not in wanted:
+            lines.append(line)
+        elif path in left:
+            # Whether dump and fsck look at it is the site's.
+            line_wanted = f"{left.pop(path)} {' '.join([*fields[4:6], '0', '0'][:2])}"
+            lines.append(line if line.split()[:6] == line_wanted.split() else line_wanted)
+    lines += [f"{line} 0 0" for line in left.values()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def mounted(mountinfo: str) -> dict[str, Mount]:
+    """Return what is mounted on each path; an automount that waits has the type autofs."""
+    found = {}
+    for line in mountinfo.splitlines():
+        left, _dash, right = line.partition(" - ")
+        fields, of_type = left.split(), right.split()
+        if len(fields) >= 5 and len(of_type) >= 2:
+            found[unescape_mount(fields[4])] = Mount(of_type[0], unescape_mount(of_type[1]))
+    return found
+
+
+def unit_of(path: str, kind: str = "mount") -> str:
+    """Return systemd's name of the unit of a path. Source: systemd.unit(5), string escaping."""
+    plain = "/".join(part for part in path.split("/") if part)
+    escaped = "".join(
+        "-"
+        if char == "/"
+        else char
+        if re.fullmatch(r"[A-Za-z0-9:_]", char) or (char == "." and index)
+        else "".join(f"\\x{byte:02x}" for byte in char.encode())
+        for index, char in enumerate(plain)
+    )
+    return f"{escaped or '-'}.{kind}"

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Mounts what fstab has, within a deadline, and makes directories on it: first a plan, then the changes.
+
+Nothing that is mounted is unmounted or mounted again, because jobs may use it. Nothing is written to a path before
+mountinfo shows that it is mounted and its server has answered. The server is asked by a process of its own, which may
+hang.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from . import files, fstab, safe_path
+from .file_systems import TABLE
+from .services import run
+from .terminal import PrintableError
+from .unit_properties import parse_show
+
+FSTAB = "/etc/fstab"
+MOUNTINFO = "/proc/self/mountinfo"
+_PROPERTIES = "--property=ActiveState,NeedDaemonReload"
+_POLL_S, _RETRY_S = 0.2, 3.0
+#: An answer that takes longer than this is worth a line.
+_LATE_S = 5.0
+
+
+class MountingError(PrintableError):
+    """Storage that cannot be used; the message has the path, the cause and the remedy."""
+
+
+@dataclass
+class Plan:
+    """The changes to make. text: fstab as it should be. pending: mounts that are not there, parents first.
+
+    waiting: those of them whose automount is there, and mounts them when they are used; that is not a change.
+    """
+
+    before: str
+    text: str
+    pending: list[dict[str, t.Any]]
+    waiting: list[str]
+    changed: list[str]
+    warnings: list[str] = field(default_factory=list)
+
+
+def _now_mounted() -> dict[str, fstab.Mount]:
+    with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as handle:
+        return fstab.mounted(handle.read())
+
+
+def is_mounted(path: str) -> bool:
+    """Whether a file system is on the path, not only an automount that waits."""
+    found = _now_mounted().get(path)
+    return found is not None and found.fstype != "autofs"
+
+
+def is_own(fstype: str) -> bool:
+    """Whether each host has such a file system of its own: a disk or memory. A bind may be of shared storage."""
+    row = TABLE.get(fstype)
+    return (
+        row is not None
+        and not row.network
+        and fstype not in ("none", "gfs2", "ocfs2", "virtiofs", "9p")
+    )
+
+
+def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) -> Plan:
+    """Compare fstab and what is mounted with the mounts: path, source, fstype, options. Changes nothing."""
+    try:
+        with open(FSTAB, encoding="utf-8", errors="surrogateescape") as handle:
+            before = handle.read()
+    except FileNotFoundError:
+        before = ""
+    there, wanted, pending, warnings = _now_mounted(), {}, [], []
+    for mount in mounts:
+        path, options = (
+            mount["path"],
+            fstab.options_of(mount["fstype"], mount["source"], mount["options"], timeout, tuning),
+        )
+        wanted[path] = fstab.line_of(path, mount["source"], mount["fstype"], options)
+        found = there.get(path)
+        if found is None or found.fstype == "autofs":
+            if "noauto" not in options.split(","):
+                pending.append({**mount, "options": options})
+        elif mount["fstype"] in ("nfs", "nfs4") and _other_source(found, mount["source"]):
+            warnings.append(
+                f"{path} is mounted from {found.source}, and the inventory has {mount['source']}. It stays, since jobs "
+                f"may use it -> drain the host, umount {path}, and run again"
+            )
+    text = fstab.edit(before, wanted) if wanted else before
+    changed = [FSTAB] if {*text.splitlines()} != {*before.splitlines()} else []
+    paths = [one["path"] for one in pending]
+    waiting = [path for path in paths if path in there]
+    changed += [path for path in paths if path not in there]
+    return Plan(before, text if FSTAB in changed else before, pending, waiting, changed, warnings)
+
+
+def _other_source(found: fstab.Mount, source: str) -> bool:
+    return found.source.rstrip("/") != source.rstrip("/") and found.fstype in ("nfs", "nfs4")
+
+
+# --- mounting -----------------------------------------------------------------------------------------------------
+
+
+def mount_point(path: str) -> str:
+    """Make the directory that is mounted on, root's alone and closed; return a warning about what it would hide.
+
+    Without rights nobody but root can write below it when the file system is not there.
+    """
+    try:
+        with safe_path.directory(path, make=0o700) as place:
+            names = os.listdir(place.pinned())
+            info = os.fstat(place.fd)
+            if names:
+                return (
+                    f"{path} has {len(names)} entries, such as {sorted(names)[0]}, that the mount hides -> "
+                    "move them to the file system, or remove them, while it is not mounted"
+                )
+            if info.st_uid == 0 and stat.S_IMODE(info.st_mode):
+                os.chmod(place.pinned(), 0o000)
+    except (safe_path.UnsafePathError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise MountingError(
+                f"{path}: the mount point cannot be made: {error.strerror}. Remedy: make it by hand on the file system"
+                " that is below it"
+            ) from error
+        raise MountingError(f"{path}: {error}") from error
+    return ""
+
+
+def write_fstab(text: str) -> None:
+    """Replace fstab as a whole."""
+    mode = stat.S_IMODE(os.stat(FSTAB).st_mode) if os.path.exists(FSTAB) else 0o644
+    with safe_path.replacing(FSTAB, mode) as stream:
+        stream.write(text.encode("utf-8", errors="surrogateescape"))
+
+
+def _states(units: t.Sequence[str]) -> dict[str, dict[str, str]]:
+    shown = parse_show(run(["systemctl", "show", _PROPERTIES, "--", *units]).stdout)
+    return dict(zip(units, shown))
+
+
+def read_again(units: t.Sequence[str], changed: bool) -> None:
+    """Have systemd read fstab, if it changed now or in a run that ended before this step."""
+    if changed or any(one.get("NeedDaemonReload") == "yes" for one in _states(units).values()):
+        run(["systemctl", "daemon-reload"])
+
+
+def _reason(unit: str) -> str:
+    """Return the last words of the mount program."""
+    told = run(["journalctl", "--no-pager", "--output=cat", "--lines=20", f"--unit={unit}"]).stdout
+    own = (unit, "Mounting ", "Mounted ", "Failed to mount ", "Unmount")
+    words = [line.strip() for line in told.splitlines() if line.strip()]
+    return next((line for line in reversed(words) if not line.startswith(own)), "no answer")
+
+
+def mount_all(pending: t.Sequence[t.Mapping[str, t.Any]], deadline: float) -> list[str]:
+    """Start the mounts and wait for all of them; return lines about those that were late.
+
+    Raises MountingError with all that are not there when the time is over.
+    """
+    start = time.monotonic()
+    left = {one["path"]: one for one in pending}
+    tried: dict[str, float] = {}
+    told: list[str] = []
+    while True:
+        there = _now_mounted()
+        for path in [
+            path for path in left if there.get(path, fstab.Mount("autofs", "")).fstype != "autofs"
+        ]:
+            left.pop(path)
+            waited = time.monotonic() - start
+            if waited > _LATE_S:
+                told.append(f"{path} was mounted after {waited:.0f} s, of at most {deadline:.0f} s")
+        if not left:
+            return told
+        if time.monotonic() - start > deadline:
+            break
+        states = _states([fstab.unit_of(path) for path in left])
+        for path, one in left.items():
+            above = any(path.startswith(f"{other}/") for other in left)
+            idle = states[fstab.unit_of(path)].get("ActiveState") in ("inactive", "failed")
+            if above or not idle or time.monotonic() - tried.get(path, -_RETRY_S) < _RETRY_S:
+                continue
+            # An automount that waits covers the mount point, and would answer for it.
+            if path not in tried and path not in there:
+                warning = mount_point(path)
+                told += [warning] if warning else []
+            tried[path] = time.monotonic()
+            units = [fstab.unit_of(path)]
+            if "x-systemd.automount" in one["options"].split(","):
+                units.insert(0, fstab.unit_of(path, "automount"))
+            run(["systemctl", "reset-failed", *units])
+            run(["systemctl", "start", "--no-block", *units])
+        time.sleep(_POLL_S)
+    lines = "; ".join(f"{path} ({_reason(fstab.unit_of(path))})" for path in left)
+    raise MountingError(
+        f"not mounted within {deadline:.0f} s: {lines}. No directory was made there. Remedy: check the server, the "
+        "network and the export, or allow more time with shared_storage_deadline"
+    )
+
+
+def ask(paths: t.Sequence[str], deadline: float) -> None:
+    """Have each mount answer. Raises MountingError with those that do not, or answer with an error."""
+    asked = {
+        path: subprocess.Popen(
+            ["stat", "--file-system", "--format=%T", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        for path in paths
+    }
+    end, faults = time.monotonic() + deadline, []
+    for path, process in asked.items():
+        try:
+            words = process.communicate(timeout=max(0.1, end - time.monotonic()))[1]
+            if process.returncode:
+                faults.append(f"{path} ({words.strip().rpartition(': ')[2]})")
+        except subprocess.TimeoutExpired:
+            process.kill()  # without waiting: it may not be able to end
+            faults.append(f"{path} (no answer)")
+    if faults:
+        raise MountingError(
+            f"mounted, but not usable within {deadline:.0f} s: {'; '.join(faults)}. Remedy: check the server; for a"
+            " stale mount, drain the host, unmount it and run again"
+        )
+
+
+# --- directories --------------------------------------------------------------------------------------------------
+
+
+def directories(wanted: t.Sequence[t.Mapping[str, t.Any]], check: bool) -> list[str]:
+    """Make directories on mounts that are there, with owner, group and mode; return what was or would be changed.
+
+    Raises FilesError before anything is changed where a path leads through a link of somebody else's.
+    """
+    specs = [
+        {"path": one["path"], "owner": str(one["owner"]), "group": str(one["group"]), "mode": one["mode"],
+         "state": "present"}
+        for one in wanted
+    ]  # fmt: skip
+    todo = files.plan_all(specs, [], check)
+    changed = [change.path for change in todo.changes]
+    if not check:
+        for change in todo.changes:
+            files.apply(change)
+    for one in wanted:
+        if one["recursive"] and (not check or os.path.isdir(one["path"])):
+            count = below(one, check)
+            changed += [f"{one['path']} ({count} below it)"] if count else []
+    return changed
+
+
+def below(one: t.Mapping[str, t.Any], check: bool) -> int:
+    """Give everything below a directory its owner, group and mode; return how many were or would be changed.
+
+    Directories get the mode, files that without the rights to execute that they do not have. Links, special files,
+    other file systems, and files with several names are left alone: they may belong elsewhere.
+    """
+    path = str(one["path"])
+    uid = files.resolve_owner(str(one["owner"]), "user", path, check)
+    gid = files.resolve_owner(str(one["group"]), "group", path, check)
+    mode = files.parse_mode(one["mode"], path) or 0
+    if uid is None or gid is None or -1 in (uid, gid):
+        return 0
+    count = 0
+    with safe_path.directory(path) as top:
+        device = os.fstat(top.fd).st_dev
+        for _where, names, others, fd in os.fwalk(".", dir_fd=top.fd, follow_symlinks=False):
+            names[:] = [
+                name for name in names
+                if (info := _lstat(name, fd)) and stat.S_ISDIR(info.st_mode) and info.st_dev == device
+            ]  # fmt: skip
+            for name in [*names, *others]:
+                count += _settle(name, fd, (uid, gid, mode), check)
+    return count
+
+
+def _lstat(name: str, fd: int) -> os.stat_result | None:
+    with contextlib.suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=fd, follow_symlinks=False)
+    return None
+
+
+def _settle(name: str, fd: int, wanted: tuple[int, int, int], check: bool) -> bool:
+    """Give one file or directory its owner and mode, by an open descriptor: its name may be another file's by then."""
+    uid, gid, mode = wanted
+    info = _lstat(name, fd)
+    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+        return False
+    try:
+        handle = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd
+        )
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+    try:
+        info = os.fstat(handle)
+        if stat.S_ISREG(info.st_mode):
+            if info.st_nlink > 1:
+                return False
+            mode = mode & 0o666 | (mode & 0o111 if info.st_mode & 0o111 else 0)
+        if (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (uid, gid, mode):
+            return False
+        if not check:
+            # Owner first: chown clears the set-id bits that a mode may have.
+            os.fchown(handle, uid, gid)
+            os.fchmod(handle, mode)
+        return True
+    finally:
+        os.close(handle)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Paths of a script on storage that the cluster does not mount. Pure. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...slurm.batch.script import Script
+from .rule import Cluster, Found, rule
+
+# An absolute path: not the end of a relative one, of an address, or of a variable's value, and not a path inside a
+# container (SOURCE:TARGET).
+_PATH = re.compile(r"(?<![\w./:~}*)@-])/[\w.+@-]+(?:/[\w.+@-]+)*")
+_COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
+_SOURCES = re.compile(r"--container-mounts[= ]([^\s\"']+)")
+_NUMBERED = re.compile(r"(/.*?[A-Za-z_-])(\d+)")
+#: Directories of every system; a container may bring its own.
+_SYSTEM = frozenset(
+    "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys tmp usr var".split()
+)
+
+
+def _is_on(path: str, mounts: t.Iterable[str]) -> bool:
+    return any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in mounts)
+
+
+def _siblings(path: str, mounts: t.Collection[str]) -> str:
+    """Return the place that a path would be mounted on as its numbered siblings are (/fsx4 beside /fsx1), else ""."""
+    stems = {found[1] for mount in mounts if (found := _NUMBERED.fullmatch(mount))}
+    parts = path.split("/")[1:]
+    for count in range(1, len(parts) + 1):
+        place = "/" + "/".join(parts[:count])
+        found = _NUMBERED.fullmatch(place)
+        if found and found[1] in stems:
+            return place
+    return ""
+
+
+@rule("mount-missing", "error", "a path on storage that the cluster does not mount")
+def _missing(script: Script, cluster: Cluster) -> Found:
+    mounts = cluster.mounts
+    if not mounts:
+        return
+    there = cluster.directory_exists or (lambda path: False)
+    told: set[str] = set()
+    for number, line in enumerate(script.lines, 1):
+        text = _COMMENT.sub("", line)
+        bound = {
+            one.partition(":")[0] for given in _SOURCES.findall(text) for one in given.split(",")
+        }
+        for path in [*_PATH.findall(text), *sorted(one for one in bound if _PATH.fullmatch(one))]:
+            if _is_on(path, mounts):
+                continue
+            top = path.split("/")[1]
+            place = _siblings(path, mounts) or (
+                f"/{top}" if path in bound and top not in _SYSTEM else ""
+            )
+            if not place or place in told or there(place):
+                continue
+            told.add(place)
+            yield (
+                number,
+                f"{place} is not one of the cluster's mounts ({', '.join(sorted(mounts))}), so the nodes do not have "
+                f"{path}, or have it on their own disks",
+                "use one of these mounts, or have an administrator add it to cluster_mounts",
+            )

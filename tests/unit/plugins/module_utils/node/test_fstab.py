@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Lines of fstab, options of mounts, and what mountinfo shows."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import fstab
+
+# As ParallelCluster and an installer of Debian leave it.
+FSTAB = """# /etc/fstab: static file system information.
+UUID=8e9e3aa0-1d7c-4b71-a1a7-0f0d0ec1a5b3 / ext4 errors=remount-ro 0 1
+fs-0123456789abcdef0.fsx.eu-west-1.amazonaws.com@tcp:/abcdefgh /fsx lustre defaults,_netdev,flock,user_xattr 0 0
+
+nas:/old  /home/  nfs  defaults  1 2
+nas:/again /home nfs ro 0 0
+//nas/a\\040b /with\\040blank cifs ro
+"""
+# The automount that waits, and one that has been used; recorded from systemd 257.
+MOUNTINFO = """22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+550 22 0:459 / /late rw,relatime - autofs systemd-1 rw,fd=36,pgrp=1,timeout=0,minproto=5,maxproto=5,direct,pipe_ino=1
+551 22 0:460 / /home rw,relatime - autofs systemd-1 rw,fd=37,pgrp=1,timeout=0,minproto=5,maxproto=5,direct,pipe_ino=2
+552 551 0:61 / /home rw,relatime shared:330 - nfs4 nas:/home rw,vers=4.2,rsize=1048576
+553 22 0:62 / /a\\040b rw - nfs4 nas:/a\\040b rw
+"""
+
+SYSTEMD = "_netdev,x-systemd.automount,x-systemd.mount-timeout=30"
+NFS = f"hard,nconnect=8,rsize=1048576,wsize=1048576,{SYSTEMD}"
+OPTIONS: list[tuple[str, str, str, str]] = [
+    ("nfs", "nas:/home", "defaults", NFS),
+    ("nfs4", "nas:/home", "nfsvers=4.2,nconnect=16,_netdev",
+     "nfsvers=4.2,nconnect=16,_netdev,hard,rsize=1048576,wsize=1048576,x-systemd.automount,x-systemd.mount-timeout=30"),
+    ("nfs4", "nas:/home", "soft,x-systemd.mount-timeout=5,noauto",
+     "soft,x-systemd.mount-timeout=5,noauto,nconnect=8,rsize=1048576,wsize=1048576,_netdev"),
+    ("nfs4", "nas:/home", "proto=rdma,port=20049",
+     f"proto=rdma,port=20049,hard,rsize=1048576,wsize=1048576,{SYSTEMD}"),
+    ("nfs4", "fs-1.efs.eu-west-1.amazonaws.com:/", "defaults",
+     f"hard,nconnect=8,rsize=1048576,wsize=1048576,nfsvers=4.1,noresvport,{SYSTEMD}"),
+    ("nfs4", "fs-1.efs.eu-west-1.amazonaws.com:/", "vers=4.0,resvport",
+     f"vers=4.0,resvport,hard,nconnect=8,rsize=1048576,wsize=1048576,{SYSTEMD}"),
+    ("lustre", "fs-1.fsx.eu-west-1.amazonaws.com@tcp:/abc", "defaults,relatime,localflock",
+     f"relatime,localflock,{SYSTEMD}"),
+    ("sitefs", "x", "_netdev", "_netdev,x-systemd.automount,x-systemd.mount-timeout=30"),
+    ("sitefs", "x", "defaults", "defaults"),
+    ("none", "/srv/home", "bind", "bind"),
+    ("xfs", "/dev/sdb", "noatime", "noatime"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fstype", "source", "given", "wanted"), OPTIONS)
+def test_a_mount_decides_before_its_type(fstype: str, source: str, given: str, wanted: str) -> None:
+    assert fstab.options_of(fstype, source, given, 30) == wanted
+    # Once written, it stays.
+    assert fstab.options_of(fstype, source, wanted, 30) == wanted
+
+
+def test_without_tuning_only_waiting_is_limited() -> None:
+    assert fstab.options_of("nfs", "nas:/home", "defaults", 7, tuning=False) == SYSTEMD.replace(
+        "30", "7"
+    )
+
+
+def test_lines_that_are_there_are_changed_and_others_stay() -> None:
+    home = fstab.line_of("/home", "nas:/home", "nfs", "hard")
+    text = fstab.edit(
+        FSTAB, {"/home": home, "/new": fstab.line_of("/new", "nas:/new", "nfs4", "ro")}
+    )
+    before, after = FSTAB.splitlines(), text.splitlines()
+    assert after == [
+        *before[:4],
+        "nas:/home /home nfs hard 1 2",
+        before[6],
+        "nas:/new /new nfs4 ro 0 0",
+    ]
+    assert fstab.edit(text, {"/home": home}) == text
+
+
+def test_a_line_with_other_blanks_is_the_same() -> None:
+    text = "nas:/home\t/home\tnfs\thard\t0\t0\n"
+    assert fstab.edit(text, {"/home": "nas:/home /home nfs hard"}) == text
+
+
+def test_the_last_mount_on_a_path_counts() -> None:
+    found = fstab.mounted(MOUNTINFO)
+    assert found["/home"] == ("nfs4", "nas:/home") and found["/late"].fstype == "autofs"
+    assert found["/a b"].source == "nas:/a b"
+
+
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    # As systemd-escape --path --suffix=mount prints them.
+    [("/home", "home.mount"), ("/fsx/a-b/c.d/", "fsx-a\\x2db-c.d.mount"), ("/.x", "\\x2ex.mount"),
+     ("/données", "donn\\xc3\\xa9es.mount"), ("/a@b+c", "a\\x40b\\x2bc.mount"), ("/", "-.mount")],
+)  # fmt: skip
+def test_names_of_units(path: str, unit: str) -> None:
+    assert fstab.unit_of(path) == unit

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Plans of mounts and directories, servers that do not answer, and what a tree of directories may not reach."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import subprocess
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, mounting
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to others")
+HOME = {"path": "/home", "source": "nas:/home", "fstype": "nfs4", "options": "defaults"}
+LINE = (
+    "nas:/home /home nfs4 hard,nconnect=8,rsize=1048576,wsize=1048576,_netdev,x-systemd.automount,"
+    "x-systemd.mount-timeout=30 0 0\n"
+)
+WAITS = "550 22 0:459 / /home rw - autofs systemd-1 rw\n"
+THERE = "552 550 0:61 / /home rw - nfs4 nas:/home rw\n"
+OTHER = "552 550 0:61 / /home rw - nfs4 old:/home rw\n"
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the fstab and the mountinfo of a host."""
+    monkeypatch.setattr(mounting, "FSTAB", str(tmp_path / "fstab"))
+    monkeypatch.setattr(mounting, "MOUNTINFO", str(tmp_path / "mountinfo"))
+    (tmp_path / "mountinfo").write_text("")
+    return tmp_path
+
+
+def test_a_new_mount_is_a_line_and_a_mount(host: Path) -> None:
+    plan = mounting.plan([HOME], 30, True)
+    assert (plan.before, plan.text) == ("", LINE)
+    assert plan.changed == [str(host / "fstab"), "/home"] and plan.waiting == []
+    assert [one["path"] for one in plan.pending] == ["/home"]
+    mounting.write_fstab(plan.text)
+    assert (host / "fstab").read_text() == LINE
+    assert stat.S_IMODE((host / "fstab").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "waiting"), [(WAITS, ["/home"]), (WAITS + THERE, []), (THERE, [])]
+)
+def test_what_is_there_does_not_change(host: Path, mountinfo: str, waiting: list[str]) -> None:
+    """Neither is a mount that its automount has not made yet a change."""
+    (host / "fstab").write_text(LINE)
+    (host / "mountinfo").write_text(mountinfo)
+    plan = mounting.plan([HOME], 30, True)
+    assert plan.changed == [] == plan.warnings and plan.text == plan.before
+    assert plan.waiting == waiting
+
+
+def test_another_source_is_left_to_its_jobs(host: Path) -> None:
+    (host / "fstab").write_text("old:/home /home nfs4 ro 0 0\n")
+    (host / "mountinfo").write_text(OTHER)
+    plan = mounting.plan([HOME], 30, True)
+    assert plan.text == LINE and plan.pending == []
+    (warning,) = plan.warnings
+    assert "/home is mounted from old:/home, and the inventory has nas:/home" in warning
+    assert "drain the host" in warning
+
+
+def test_noauto_is_not_mounted(host: Path) -> None:
+    plan = mounting.plan([{**HOME, "options": "noauto"}], 30, True)
+    assert plan.pending == [] and plan.changed == [str(host / "fstab")]
+
+
+class Systemd:
+    """systemctl and journalctl of a host on which a mount comes after some attempts, or never."""
+
+    def __init__(self, host: Path, attempts: int | None) -> None:
+        self.host = host
+        self.attempts = attempts
+        self.started: list[list[str]] = []
+
+    def __call__(self, argv: list[str], timeout: float | None = None) -> t.Any:
+        told = ""
+        if argv[1] == "show":
+            told = "\n\n".join("ActiveState=failed\nNeedDaemonReload=no" for _ in argv[4:])
+        elif argv[1] == "start":
+            self.started.append(argv[3:])
+            if self.attempts is not None and len(self.started) >= self.attempts:
+                (self.host / "mountinfo").write_text(THERE)
+        elif argv[0] == "journalctl":
+            told = "Mounting home.mount - /home...\nmount.nfs4: Connection refused\nhome.mount: Failed\n"
+        return subprocess.CompletedProcess(argv, 0, told, "")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounting, "_RETRY_S", 0.05)
+    monkeypatch.setattr(mounting, "_POLL_S", 0.01)
+    monkeypatch.setattr(mounting, "_LATE_S", 0.04)
+    monkeypatch.setattr(mounting, "mount_point", lambda path: "")
+
+
+def test_a_late_mount_is_waited_for(
+    host: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd = Systemd(host, attempts=3)
+    monkeypatch.setattr(mounting, "run", systemd)
+    (pending,) = mounting.plan([HOME], 30, True).pending
+    (line,) = mounting.mount_all([pending], 20)
+    assert "/home was mounted after 0 s, of at most 20 s" in line
+    assert systemd.started == [["home.automount", "home.mount"]] * 3
+
+
+def test_a_mount_that_does_not_come_is_named_with_the_reason(
+    host: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounting, "run", Systemd(host, attempts=None))
+    data = {**HOME, "path": "/home/data"}
+    with pytest.raises(mounting.MountingError) as raised:
+        mounting.mount_all(mounting.plan([HOME, data], 30, True).pending, 0.2)
+    message = str(raised.value)
+    assert message.startswith(
+        "not mounted within 0 s: /home (mount.nfs4: Connection refused); /home/data ("
+    )
+    assert "No directory was made there" in message and "\n" not in message
+
+
+def test_what_is_inside_another_mount_waits_for_it(
+    host: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd = Systemd(host, attempts=None)
+    monkeypatch.setattr(mounting, "run", systemd)
+    data = {**HOME, "path": "/home/data"}
+    with pytest.raises(mounting.MountingError):
+        mounting.mount_all(mounting.plan([HOME, data], 30, True).pending, 0.2)
+    assert systemd.started and all("home-data.mount" not in units for units in systemd.started)
+
+
+def test_a_server_that_hangs_does_not_hang_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "stat"
+    program.write_text(
+        '#!/bin/sh\ncase "$3" in *hung) exec sleep 60;; *) exec /usr/bin/stat "$@";; esac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    start = time.monotonic()
+    mounting.ask([str(tmp_path)], 20)
+    with pytest.raises(mounting.MountingError) as raised:
+        mounting.ask(["/fsx/hung", "/no/such", str(tmp_path)], 0.5)
+    assert time.monotonic() - start < 10
+    message = str(raised.value)
+    assert "/fsx/hung (no answer); /no/such (No such file or directory)." in message
+    assert str(tmp_path) not in message
+
+
+# --- directories --------------------------------------------------------------------------------------------------
+
+
+def me() -> dict[str, str]:
+    return {
+        "owner": pwd.getpwuid(os.getuid()).pw_name,
+        "group": grp.getgrgid(os.getgid()).gr_name,
+    }
+
+
+def wanted(
+    path: Path, mode: str = "0750", recursive: bool = False, **more: str
+) -> dict[str, t.Any]:
+    return {"path": str(path), **me(), "mode": mode, "recursive": recursive, **more}
+
+
+def test_directories_are_made_once(tmp_path: Path) -> None:
+    specs = [wanted(tmp_path / f"model{number}/{name}") for number in range(7) for name in "abcd"]
+    assert len(mounting.directories(specs, check=True)) == 28
+    assert not list(tmp_path.iterdir())
+    assert len(mounting.directories(specs, check=False)) == 28
+    assert mounting.directories(specs, check=False) == [] == mounting.directories(specs, check=True)
+    assert stat.S_IMODE((tmp_path / "model3/c").stat().st_mode) == 0o750
+
+
+def test_what_is_below_changes_only_when_asked(tmp_path: Path) -> None:
+    top, outside = tmp_path / "top", tmp_path / "outside"
+    (top / "sub").mkdir(parents=True)
+    outside.mkdir()
+    for file in (top / "data", top / "sub/run", outside / "secret", outside / "twice"):
+        file.write_text("x")
+    (top / "sub/run").chmod(0o700)
+    (outside / "secret").chmod(0o600)
+    (outside / "twice").chmod(0o600)
+    (top / "link").symlink_to(outside / "secret")
+    (top / "linked").symlink_to(outside)
+    (top / "second").hardlink_to(outside / "twice")
+    os.mkfifo(top / "pipe", 0o600)
+
+    def modes() -> dict[str, str]:
+        return {
+            path.name: oct(stat.S_IMODE(path.lstat().st_mode))[2:]
+            for path in (top / "sub", top / "data", top / "sub/run", top / "pipe",
+                         outside, outside / "secret", outside / "twice")
+        }  # fmt: skip
+
+    mounting.directories([wanted(top, "2775")], check=False)
+    before = modes()
+    assert before["sub"] == "755" and before["run"] == "700"
+    asked = wanted(top, "2775", recursive=True)
+    assert mounting.directories([asked], check=True) == [f"{top} (3 below it)"]
+    assert modes() == before
+    assert mounting.directories([asked], check=False) == [f"{top} (3 below it)"]
+    assert modes() == {**before, "sub": "2775", "data": "664", "run": "775"}
+    assert mounting.directories([asked], check=False) == []
+
+
+@ROOT_ONLY
+def test_root_gives_nothing_away_below_a_link(tmp_path: Path) -> None:
+    """Alice replaces a directory of hers by a link to a directory of root's."""
+    tmp_path.chmod(0o755)
+    hers, roots = tmp_path / "alice", tmp_path / "root"
+    hers.mkdir()
+    roots.mkdir()
+    os.chown(hers, 12345, 12345)
+    (hers / "model1").symlink_to(roots)
+    os.chown(hers / "model1", 12345, 12345, follow_symlinks=False)
+    asked = wanted(hers / "model1/x", "0777", recursive=True, owner="12345", group="12345")
+    with pytest.raises(files.FilesError, match="is a symbolic link of"):
+        mounting.directories([asked], check=False)
+    assert list(roots.iterdir()) == [] and roots.stat().st_uid == 0
+
+
+@ROOT_ONLY
+def test_a_mount_point_is_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert mounting.mount_point(str(tmp_path / "a/b")) == ""
+    assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o755
+    (tmp_path / "home/alice").mkdir(parents=True)
+    warning = mounting.mount_point(str(tmp_path / "home"))
+    assert "has 1 entries, such as alice, that the mount hides" in warning
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o755
