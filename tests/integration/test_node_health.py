@@ -138,6 +138,33 @@ def test_slurm_runs_the_checks_and_the_nodes_publish(site: Converged) -> None:
         assert results["suite"] == "health" and results["counts"]["FAIL"] == 0
 
 
+def test_the_agent_is_removed_with_its_group(site: Converged, tmp_path: Path) -> None:
+    """site.yml does this once the group is empty; the files come back as they were."""
+    units = "/etc/systemd/system/trainwright-health-agent"
+    files = f"{AGENT} {units}.service {units}.timer"
+    play = tmp_path / "remove.yml"
+    play.write_text(
+        "- hosts: ctl1\n  gather_facts: false\n  become: true\n  tasks:\n    - ansible.builtin.import_role:\n"
+        "        {name: trainwright.slurm.node_health, tasks_from: remove}\n"
+    )
+    site.run("ctl1", f"tar -C / -cf /root/agent.tar {files.replace(' /', ' ').lstrip('/')}")
+    try:
+        assert site.play(str(play), "--check").changed
+        assert site.run("ctl1", "systemctl is-active trainwright-health-agent.timer") == "active"
+        assert site.play(str(play)).changed
+        left = f"ls {files} /var/lib/trainwright-health/metrics.prom"
+        assert left.count(" ") == 4 and site.run("ctl1", f"{left} 2>/dev/null", check=False) == ""
+        running = site.run("ctl1", "systemctl list-timers --all", check=False)
+        assert "trainwright-health-agent" not in running
+        assert not site.play(str(play)).changed
+    finally:
+        site.run(
+            "ctl1",
+            "tar -C / -xf /root/agent.tar && rm /root/agent.tar && systemctl daemon-reload"
+            " && systemctl enable --now trainwright-health-agent.timer",
+        )
+
+
 def test_a_fault_drains_within_a_cycle_of_slurmd_and_a_repair_resumes(machine: Converged) -> None:
     """By slurmd's own cycle, at its start, and the agent's own timer."""
     site = machine
@@ -212,33 +239,6 @@ def test_the_playbook_prints_a_table_and_ends_by_the_verdict(
     bad = site.play("health.yml", "--limit", "c2", rc=2)
     assert "c2: mounts FAIL: not mounted: /fsx -> mount it" in bad.output
     assert site.play("health.yml", "--limit", "c1").rc == 0
-
-
-def test_the_agent_is_removed_with_its_group(site: Converged, tmp_path: Path) -> None:
-    """site.yml does this once the group is empty; the files come back as they were."""
-    units = "/etc/systemd/system/trainwright-health-agent"
-    files = f"{AGENT} {units}.service {units}.timer"
-    play = tmp_path / "remove.yml"
-    play.write_text(
-        "- hosts: ctl1\n  gather_facts: false\n  become: true\n  tasks:\n    - ansible.builtin.import_role:\n"
-        "        {name: trainwright.slurm.node_health, tasks_from: remove}\n"
-    )
-    site.run("ctl1", f"tar -C / -cf /root/agent.tar {files.replace(' /', ' ').lstrip('/')}")
-    try:
-        assert site.play(str(play), "--check").changed
-        assert site.run("ctl1", "systemctl is-active trainwright-health-agent.timer") == "active"
-        assert site.play(str(play)).changed
-        left = f"ls {files} /var/lib/trainwright-health/metrics.prom"
-        assert left.count(" ") == 4 and site.run("ctl1", f"{left} 2>/dev/null", check=False) == ""
-        running = site.run("ctl1", "systemctl list-timers --all", check=False)
-        assert "trainwright-health-agent" not in running
-        assert not site.play(str(play)).changed
-    finally:
-        site.run(
-            "ctl1",
-            "tar -C / -xf /root/agent.tar && rm /root/agent.tar && systemctl daemon-reload"
-            " && systemctl enable --now trainwright-health-agent.timer",
-        )
 
 
 @pytest.mark.skipif(not SOAK, reason="a program that is not ours; run by `make soak`")
