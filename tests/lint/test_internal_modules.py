@@ -25,6 +25,7 @@ INTERNAL = {
     "path_owner",
     "services",
     "shared_mounts",
+    "slurm_new_nodes",
     "slurm_proof",
     "slurmctld_config",
     "support_archive",

@@ -14,6 +14,8 @@ from tests.unit.test_empty_inventory import ROOT, play
 #: No host answers: a playbook that called one would report it as unreachable.
 HOST = {"ansible_host": "192.0.2.1", "ansible_connection": "ssh"}
 CHANGES_SLURM = ("site.yml", "remove_nodes.yml")
+# And those after which its manager would replace machines.
+REFUSES = (*CHANGES_SLURM, "reboot.yml")
 
 
 def inventory(tmp_path: Path, manager: str = "", own: bool = False) -> None:
@@ -35,7 +37,7 @@ def inventory(tmp_path: Path, manager: str = "", own: bool = False) -> None:
     path.write_text(yaml.safe_dump({"all": {"children": children}}), encoding="utf-8")
 
 
-@pytest.mark.parametrize("playbook", CHANGES_SLURM)
+@pytest.mark.parametrize("playbook", REFUSES)
 @pytest.mark.parametrize(
     ("manager", "own", "arguments", "name"),
     [
@@ -60,4 +62,4 @@ def test_every_playbook_is_one_that_uses_slurm_or_one_that_refuses() -> None:
         text = path.read_text(encoding="utf-8")
         builds = "trainwright.slurm.slurmctld" in text or "trainwright.slurm.slurmd" in text
         assert builds == (path.name in CHANGES_SLURM), path.name
-        assert ("tasks/refuse_foreign.yml" in text) == builds, path.name
+        assert ("tasks/refuse_foreign.yml" in text) == (path.name in REFUSES), path.name

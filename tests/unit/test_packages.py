@@ -104,8 +104,9 @@ def render(
     }
     for path in FILES:
         variables = {**LOADER.load_from_file(str(path), trusted_as_template=True), **variables}
-    # The result of the filter artifact_version, which has its own tests.
+    # The results of the filters artifact_version and mount_packages, which have their own tests.
     variables["__slurm_build_version"] = "24.11.7"
+    variables["__slurm_packages_of_mounts"] = []
     variables.update(more)
     templar = Templar(loader=LOADER, variables=variables)
     return templar.template(variables[f"__{role}_{name}"])
