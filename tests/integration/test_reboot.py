@@ -106,6 +106,11 @@ def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> Non
     site.run("c2", "echo 'credits of ksocklnd' >/run/trainwright/reboot-required/lustre_client")
     planned = site.play("reboot.yml", "--check", **FLAGS)
     assert "c2: lustre_client: credits of ksocklnd" in planned.output and not planned.changed
+    # Without the controller among the hosts of the run, the node is still one of Slurm's.
+    limited = site.play(
+        "reboot.yml", "--limit", "c2", rc=2, confirm=True, reboot_min_usable=2, **FLAGS
+    )
+    assert "1 nodes would stay usable" in limited.output
     assert [reboots(site, node) for node in NODES] == [0, 0]
     too_few = site.play("reboot.yml", rc=2, confirm=True, reboot_min_usable=2, **FLAGS)
     assert "1 nodes would stay usable" in too_few.output

@@ -118,8 +118,8 @@ def plan(
             why = "; ".join(f"{part}: {said}" for part, said in reasons.items())
         else:
             continue
-        if node and "NOT_RESPONDING" in node.get("flags", ()) and not done:
-            said = f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
+        said = _left(host, node, facts[host]) if not done else ""
+        if said:
             (problems if named else lines).append(said)
             continue
         through_slurm = bool(node) and host not in controllers
@@ -149,6 +149,15 @@ def plan(
         "problems": problems,
         "lines": lines or ["no host waits for a reboot"],
     }
+
+
+def _left(host: str, node: Facts | None, facts: Facts) -> str:
+    """Return why a host must not be rebooted now, or ""."""
+    if node and "NOT_RESPONDING" in node.get("flags", ()):
+        return f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
+    if not node and facts["services"].get("slurmd") == "active":
+        return f"{host}: slurmd runs there, and slurmctld does not know the node -> run site.yml with it, or stop slurmd"
+    return ""
 
 
 def _busy(node: Facts) -> int:

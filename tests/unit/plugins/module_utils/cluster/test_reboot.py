@@ -16,7 +16,7 @@ def facts(*reasons: tuple[str, str], **more: Any) -> dict[str, Any]:
         "boot_id": "a",
         "reboot": [{"part": part, "reason": reason} for part, reason in reasons],
         "mounts": [],
-        "services": {"slurmd": "active"},
+        "services": {"slurmd": "inactive", "munge": "active"},
         **more,
     }
     return {"node": node}
@@ -123,6 +123,13 @@ def test_a_node_that_does_not_answer_is_named(named: bool) -> None:
     assert plan["hosts"] == [] and "start slurmd there" in said[0]
 
 
+def test_a_node_that_only_slurmd_knows_is_not_rebooted_past_its_jobs() -> None:
+    running = facts(("system", "an upgrade"), services={"slurmd": "active"})
+    plan = reboot.plan({"c1": running}, [], False)
+    assert plan["hosts"] == [] and "slurmctld does not know the node" in plan["lines"][0]
+    assert reboot.plan({"c1": running}, [], True)["problems"]
+
+
 def test_a_named_host_without_an_answer_is_a_problem() -> None:
     answers = {"c1": facts(), "c2": {"failed": True, "msg": "gpus[0]: 9 is not\nso"}}
     plan = reboot.plan(answers, [], True, "x", now=9)
@@ -139,12 +146,12 @@ def test_a_host_that_is_back_has_what_it_had() -> None:
         "boot_id": "b",
         "reboot": [{"part": "system", "reason": "an upgrade"}],
         "mounts": [{"path": "/home"}],
-        "services": {"slurmd": "failed"},
+        "services": {"munge": "failed"},
     }
     assert reboot.still_wrong(before, after) == [
         "it still waits for a reboot (system: an upgrade)",
         "not mounted any more: /fsx",
-        "not running any more: slurmd",
+        "not running any more: munge",
     ]
 
 
