@@ -80,6 +80,7 @@ def configure(site: Site, **more: object) -> None:
     """Configure the agent of each controller."""
     for host in CONTROLLERS:
         config = json.loads(site.run(host, f"cat {AGENT}"))
+        config["nodes"] = [*dict.fromkeys([*config["nodes"], *NAMES])]
         site.cluster.local.ssh(
             host, f"cat >{AGENT}", input=json.dumps({**config, "mode": "enforce", **more})
         )

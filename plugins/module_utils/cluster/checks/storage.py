@@ -187,7 +187,7 @@ def tree(inputs: Inputs) -> Iterator[Problem]:
     """The storage policy has a mount to be on."""
     settings = inputs["settings"]
     purposes = {str(mount.get("purpose") or "") for mount in settings.get("cluster_mounts") or []}
-    if is_true(settings["shared_storage_tree"]) and not purposes & _POLICY:
+    if is_true(settings.get("shared_storage_tree")) and not purposes & _POLICY:
         yield Problem(
             CLUSTER,
             "shared_storage_tree",

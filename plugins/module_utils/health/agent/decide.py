@@ -239,7 +239,9 @@ def _first(out: Decision, node: Node, settings: Settings) -> None:
         word = load(node.extra if settings.published_in == "extra" else node.comment, node.name)
         if word is not None:
             why = word.worst.reason() if word.worst else ""
-    if settings.enforce and why:
+    # A node that has left the group is never checked.
+    checked = not settings.nodes or node.name in settings.nodes
+    if settings.enforce and checked and why:
         out.groups["held"].append(node.name)
         out.lines.append(f"{node.name}: held in the reservation {NAME}: {why}")
     else:

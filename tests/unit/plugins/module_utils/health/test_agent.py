@@ -390,6 +390,13 @@ def test_in_observe_mode_no_node_is_kept_from_the_jobs(tmp_path: Path) -> None:
     assert world.slurm.reserved == {} and not world.slurm.calls
 
 
+def test_a_node_that_left_the_group_is_not_held_for_ever(tmp_path: Path) -> None:
+    world = World(tmp_path, count=2, nodes=frozenset({"n2"}))
+    world.slurm.reserved["trainwright_first_checks"] = "n[1-2]"
+    world.look()
+    assert world.slurm.reserved == {"trainwright_first_checks": "n2"}
+
+
 def test_a_release_that_slurm_refuses_is_tried_again(world: World) -> None:
     world.slurm.reserved["trainwright_first_checks"] = "n1"
     world.publish("n1")
