@@ -156,7 +156,7 @@ def _left(host: str, node: Facts | None, facts: Facts) -> str:
     if node and "NOT_RESPONDING" in node.get("flags", ()):
         return f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
     if not node and facts["services"].get("slurmd") == "active":
-        return f"{host}: slurmd runs there, and slurmctld does not know the node -> run site.yml with it, or stop slurmd"
+        return f"{host}: slurmd runs there, and slurmctld does not know the node -> run site.yml, or stop slurmd"
     return ""
 
 
