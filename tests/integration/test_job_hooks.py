@@ -56,8 +56,8 @@ def hooked(site: Converged) -> Iterator[Converged]:
         site.play("site.yml", *TAGS, **HOOKS)
         yield site
     finally:
-        site.end_all_jobs()
         take_group(site)
+        site.end_all_jobs()
         site.play("site.yml", "--tags", "slurmctld")
         conf = site.run("ctl1", "cat /etc/slurm/slurm.conf; ls /etc/slurm")
         assert "Prolog=" not in conf and "trainwright-prolog" not in conf
