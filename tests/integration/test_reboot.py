@@ -27,13 +27,14 @@ sed -i 's/^SLURMD_OPTIONS="/&-b /' /etc/default/slurmd
 systemctl restart slurmd
 sed -i 's/^SLURMD_OPTIONS="-b /SLURMD_OPTIONS="/' /etc/default/slurmd
 """
+# slurmctld takes a boot in the second of its request for an older one.
 REBOOT = f"""#!/bin/bash
 echo reboot >>/var/tmp/reboots
 [ ! -e /var/tmp/stays-away ] || exec systemctl --no-block stop slurmd
-exec systemd-run --no-block --collect bash -c {shlex.quote(BOOTED)}
+exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOTED)}
 """
 NODES = ("c1", "c2")
-FLAGS = {"reboot_boot_check": False}
+FLAGS = {"reboot_boot_check": False, "reboot_timeout": 120}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> Non
         ({"nodes": "c1", "confirm": True, "reboot_timeout": "soon"}, "reboot_timeout"),
         ({"nodes": "c1", "reason": "new kernel"}, "add -e confirm=yes"),
     ):
-        refused = site.play("reboot.yml", rc=2, **FLAGS, **arguments)
+        refused = site.play("reboot.yml", rc=2, **{**FLAGS, **arguments})
         assert said in refused.output and not refused.changed, refused.output
     for node in NODES:
         site.run(node, "mkdir -p /run/trainwright/reboot-required")
@@ -145,7 +146,7 @@ def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
     site.run("ctl1", "scontrol update nodename=c2 state=drain reason='rack 4'")
     before = [reboots(site, node) for node in NODES]
     options = {"nodes": "c[1-2]", "reason": "firmware", "confirm": True, **FLAGS}
-    ended = site.play("reboot.yml", rc=2, reboot_timeout=15, **options)
+    ended = site.play("reboot.yml", rc=2, **{**options, "reboot_timeout": 15})
     assert "c1: is not back after 15 s, and stays drained" in ended.output, ended.output
     assert why(site, "c1").startswith("tw:reboot:node: firmware")
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1]]
