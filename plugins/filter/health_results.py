@@ -69,8 +69,9 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> list[Result]:
         found = from_json([{**item, "host": host} for item in items])
     except (ValueError, KeyError, TypeError, ResultError, RecursionError):
         said = str(answer.get("stderr") or answer.get("msg") or "no output").strip()
-        last = printable(said.splitlines()[-1])[:200].replace("\t", " ")
-        remedy = "run site.yml with this node, then trainwright-health run there"
+        last = printable(said.splitlines()[-1])[:300].replace("\t", " ")
+        last, _arrow, remedy = last.partition(" -> ")
+        remedy = remedy or "run site.yml with this node, then trainwright-health run there"
         return [Result(host, _CHECK, Verdict.INCOMPLETE, detail=last, remedy=remedy)]
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import errno
 import fcntl
 import json
@@ -109,8 +110,10 @@ def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> li
     checks = manifest.checks(host.config.get("checks") or ())
     unknown = sorted(set(only) - set(checks))
     if unknown:
+        near = [name for one in unknown for name in difflib.get_close_matches(one, checks, 1)]
+        meant = f"did you mean {', '.join(near)}? " if near else ""
         raise manifest.ManifestError(
-            f"--check {', '.join(unknown)}: not a check -> one of {', '.join(checks)}"
+            f"{', '.join(unknown)}: not a check -> {meant}trainwright-health list prints them"
         )
     if not host.config.get("enabled", True):
         note(f"{host.name} is not in slurm_node_health: nothing is checked")

@@ -92,7 +92,7 @@ def resolve_owner(name: str | None, database: str, path: str, check: bool) -> in
         if check:
             return -1
         raise FilesError(
-            "%s: %s %r does not exist on this host. Remedy: create it first (system_users), "
+            "%s: %s %r does not exist on this host. Remedy: create it first (cluster_users, cluster_groups), "
             "or correct the name" % (path, database, name)
         ) from None
 
