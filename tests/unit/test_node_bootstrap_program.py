@@ -121,7 +121,7 @@ def test_a_tree_is_on_the_disk_before_it_has_its_name(node: Node) -> None:
     node.program("sync", f'echo "$@" >{called}; ls {node.state} "$2" >>{called}')
     assert node.run()[0] == 0
     words = called.read_text(encoding="utf-8").split()
-    assert words[:2] == ["-f", f"{node.state}/work/tree"] and "run.py" in words
+    assert words[:2] == ["-f", str(Path(node.state, "work", "tree"))] and "run.py" in words
     assert node.sum not in words
     # One that cannot be written does not get it.
     (node.root / "again").mkdir()

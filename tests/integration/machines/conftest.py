@@ -111,16 +111,17 @@ def converged() -> Iterator[Node]:
         machines.down(NAME)
 
 
-def converge(node: Node) -> None:
-    """Run site.yml on the machine, and give its users homes that admit the machine's key."""
-    done = subprocess.run(
+def play(node: Node, playbook: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a playbook on the machine."""
+    return subprocess.run(
         [
             VENV_BIN / "ansible-playbook",
             "-i",
             INVENTORY,
-            ROOT / "playbooks" / "site.yml",
+            ROOT / "playbooks" / playbook,
             "-e",
             f"machine_ssh_config={node.machine.ssh_config}",
+            *arguments,
         ],
         cwd=ROOT,
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
@@ -130,6 +131,11 @@ def converge(node: Node) -> None:
         text=True,
         check=False,
     )
+
+
+def converge(node: Node) -> None:
+    """Run site.yml on the machine, and give its users homes that admit the machine's key."""
+    done = play(node, "site.yml")
     assert done.returncode == 0, f"site.yml ended with {done.returncode}:\n{tail(done.stdout, 80)}"
     # Homes are made on login nodes, and there is none here.
     node.run(f"""

@@ -4,33 +4,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
-from ..site import ROOT, VENV_BIN, tail
-from .conftest import INVENTORY, Node
-
-
-def reboot(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run reboot.yml on the machine."""
-    return subprocess.run(
-        [
-            VENV_BIN / "ansible-playbook",
-            "-i",
-            INVENTORY,
-            ROOT / "playbooks" / "reboot.yml",
-            "-e",
-            f"machine_ssh_config={node.machine.ssh_config}",
-            *arguments,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+from ..site import tail
+from .conftest import Node, play
 
 
 def test_a_machine_that_waits_for_a_reboot_gets_one_and_runs_jobs_again(converged: Node) -> None:
@@ -38,11 +13,11 @@ def test_a_machine_that_waits_for_a_reboot_gets_one_and_runs_jobs_again(converge
     before = node.run("cat /proc/sys/kernel/random/boot_id").stdout
     node.run("mkdir -p /run/trainwright/reboot-required")
     node.run("echo 'huge pages' >/run/trainwright/reboot-required/node_tuning")
-    refused = reboot(node)
+    refused = play(node, "reboot.yml")
     assert refused.returncode == 2 and "vm1: node_tuning: huge pages" in refused.stdout
     assert node.run("cat /proc/sys/kernel/random/boot_id").stdout == before
 
-    done = reboot(node, "-e", "confirm=yes")
+    done = play(node, "reboot.yml", "-e", "confirm=yes")
     assert done.returncode == 0, tail(done.stdout, 60)
     assert node.run("cat /proc/sys/kernel/random/boot_id").stdout != before
     assert node.run("ls -A /run/trainwright/reboot-required", check=False).stdout == ""
