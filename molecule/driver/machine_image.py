@@ -38,6 +38,8 @@ _PACKAGES = (
 ).split()
 _ROLE_PACKAGES = ROOT / "roles/slurm_packages/vars/main/packages_debian.yml"
 _ROLE_SETS = "slurm_cluster slurm_controller slurm_database slurm_compute mariadb time_sync".split()
+# Installed by roles on some machines only: local scratch, NFS on both sides, tuned profiles.
+_SOMETIMES = "mdadm xfsprogs nfs-common nfs-kernel-server tuned".split()
 _DPKG_OPTIONS = (
     "path-exclude=/usr/share/doc/*",
     "path-exclude=/usr/share/man/*",
@@ -45,12 +47,15 @@ _DPKG_OPTIONS = (
 )
 
 # Starting these is the roles' work.
-_DISABLED = "chrony mariadb munge slurmctld slurmd slurmdbd".split()
+_DISABLED = (
+    "chrony mariadb munge slurmctld slurmd slurmdbd nfs-blkmap nfs-server rpcbind.socket rpcbind.service tuned"
+).split()
 
 # Of no use to a machine that lives for one test run; each costs up to seconds when emulated.
 _MASKED = """
     apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service
     fstrim.timer logrotate.timer systemd-tmpfiles-clean.timer getty@.service serial-getty@.service
+    mdcheck_continue.timer mdcheck_start.timer mdmonitor-oneshot.timer mdmonitor.service xfs_scrub_all.timer
     sshd-keygen.service kmod-static-nodes.service ldconfig.service modprobe@.service
     proc-sys-fs-binfmt_misc.automount systemd-binfmt.service systemd-hostnamed.socket
     systemd-hwdb-update.service systemd-journal-catalog-update.service systemd-journal-flush.service
@@ -67,7 +72,7 @@ _IDS = {"slurm": 64030, "munge": 64031}
 def packages() -> list[str]:
     """The packages of the image: those of the system, and what the roles install on such a machine."""
     sets = yaml.safe_load(_ROLE_PACKAGES.read_text(encoding="utf-8"))["__slurm_packages_debian"]
-    return sorted({*_PACKAGES, *(name for key in _ROLE_SETS for name in sets[key])})
+    return sorted({*_PACKAGES, *_SOMETIMES, *(name for key in _ROLE_SETS for name in sets[key])})
 
 
 def digest() -> str:

@@ -5,14 +5,17 @@ up|down|ssh NAME.
 
 A machine is emulated where KVM is missing, so everything in it is about ten times slower than in a
 container; keep it for tests that need a kernel and a cgroup tree of its own. Each `up` starts from a fresh
-disk. The machine's only network access is SSH from this host (user-mode network, restricted).
+disk. The machine reaches nothing but its peer, where it has one; this host reaches it by SSH (user-mode network,
+restricted).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +23,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +33,8 @@ from driver.machine_image import ROOT, image
 
 CACHE = ROOT / ".cache" / "machines"
 ADDRESS = "10.0.2.15"  # what qemu's user-mode network gives its first guest
+# The network of two machines, over sockets between their processes.
+LAN = {"vm1": "192.168.77.1", "vm2": "192.168.77.2"}
 # 20 s on idle processors; on busy ones an emulated boot was seen to be 17 times slower.
 BOOT_TIMEOUT = 600.0
 BOOT_TRIES = 2  # an emulated machine may also stop for good in its boot
@@ -46,9 +52,14 @@ _ACCELERATORS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine by its name; its disk, console and SSH settings are files in ``directory``."""
+    """A machine by its name; its disks, console and SSH settings are files in ``directory``."""
 
     name: str
+
+    @property
+    def address(self) -> str:
+        """Its address: on the network of the machines, or else the one that qemu gives."""
+        return LAN.get(self.name, ADDRESS)
 
     @property
     def directory(self) -> Path:
@@ -110,8 +121,26 @@ def accelerator() -> str:
     return wanted
 
 
-def up(name: str, cpus: int = 2, memory_mb: int = 2048) -> Machine:
+def _clock() -> str:
+    """Return the kernel's option for the frequency of the clock, "" where this host does not show it.
+
+    An emulated machine counts with this host's counter, and measures it wrongly on busy processors: its time then
+    runs several times too fast, and all that waits in its boot ends too early. Only a virtual host shows the
+    counter's frequency as that of its processors.
+    """
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    shown = re.search(r"^cpu MHz\s*: (\d+)\.(\d{3})$", text, re.MULTILINE)
+    virtual = re.search(r"^flags\s*:.* hypervisor( |$)", text, re.MULTILINE)
+    emulated = accelerator() == "tcg"
+    return f" tsc_early_khz={shown[1]}{shown[2]}" if shown and virtual and emulated else ""
+
+
+def up(
+    name: str, cpus: int = 2, memory_mb: int = 2048, disks: Sequence[tuple[str, int]] = ()
+) -> Machine:
     """Start a machine with a fresh disk, or return the one that runs.
+
+    disks: further disks, blank, each by its serial number and its size in MiB.
 
     Raises:
         LocalError: no qemu, or no answer on SSH; the message has the end of the machine's console.
@@ -124,39 +153,98 @@ def up(name: str, cpus: int = 2, memory_mb: int = 2048) -> Machine:
     base = image(CACHE)
     for left in reversed(range(BOOT_TRIES)):
         down(name)
-        _start(machine, base, cpus, memory_mb)
+        _make(machine, base, cpus, memory_mb, disks)
+        _start(machine)
         if _answers(machine):
             break
         if not left:
             raise LocalError(_no_answer(machine))
-    # Its own name, and package lists that count as fresh: an archive is not reachable.
-    machine.run(f"echo '{ADDRESS} {name}' >> /etc/hosts; touch /var/lib/apt/lists")
+    # Its own name and its peer's, and package lists that count as fresh: an archive is not reachable.
+    known = {name: ADDRESS} if name not in LAN else LAN
+    lines = "\n".join(f"{address} {host}" for host, address in known.items())
+    machine.run(f"echo '{lines}' >> /etc/hosts; touch /var/lib/apt/lists")
     return machine
 
 
-def _start(machine: Machine, base: Path, cpus: int, memory_mb: int) -> None:
+def power_cycle(machine: Machine, blank: Iterable[str] = ()) -> None:
+    """Cut the power and start it again. blank: serial numbers of disks that come back empty, as an instance store does.
+
+    Raises:
+        LocalError: no answer on SSH.
+    """
+    machine.run("sync")
+    stop(machine)
+    for serial in blank:
+        disk = machine.directory / f"{serial}.raw"
+        size = disk.stat().st_size
+        disk.write_bytes(b"")
+        os.truncate(disk, size)
+    _start(machine)
+    if not _answers(machine):
+        raise LocalError(_no_answer(machine))
+
+
+def stop(machine: Machine) -> None:
+    """Cut the power; the disks stay as they are."""
+    pid = machine.pid()
+    if pid:
+        subprocess.run(
+            ["ssh", "-F", machine.ssh_config, "-O", "exit", machine.name],
+            check=False,
+            capture_output=True,
+        )
+        # qemu writes out what it holds of the disks, and the guest notices nothing.
+        os.kill(pid, signal.SIGTERM)
+        while machine.pid():
+            time.sleep(0.05)
+
+
+def _make(
+    machine: Machine, base: Path, cpus: int, memory_mb: int, disks: Sequence[tuple[str, int]]
+) -> None:
+    """Make the machine's files, with the command line that starts it."""
     machine.directory.mkdir(parents=True)
     port = _free_port()
     _write_ssh_files(machine, base, port)
     disk = machine.directory / "disk.qcow2"
     run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base / "disk.raw", disk])
     forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{ADDRESS}:22"
-    run(
-        [
-            *("qemu-system-x86_64", "-name", machine.name, "-machine", "pc"),
-            *_ACCELERATORS[accelerator()],
-            *("-smp", str(cpus), "-m", str(memory_mb), "-nodefaults", "-display", "none"),
-            *("-kernel", base / "vmlinux"),
-            *("-append", f"{_KERNEL_OPTIONS} systemd.hostname={machine.name}"),
-            # The disk is thrown away: nothing has to reach this host's disk.
-            *("-drive", f"file={disk},if=none,id=disk,cache=unsafe"),
-            *("-device", "nvme,drive=disk,serial=root"),
-            *("-netdev", forward, "-device", "virtio-net-pci,netdev=net,romfile="),
-            *("-device", "virtio-rng-pci"),
-            *("-serial", f"file:{machine.directory / 'console.log'}"),
-            *("-daemonize", "-pidfile", machine.directory / "pid"),
-        ]
-    )
+    lan, more = "", []
+    if machine.name in LAN:
+        (peer,) = (name for name in LAN if name != machine.name)
+        sockets = f"local.path={machine.directory}.lan,remote.path={Machine(peer).directory}.lan"
+        last = int(machine.address.rpartition(".")[2])
+        lan = f" lan={machine.address}/24"
+        more += ["-netdev", f"dgram,id=lan,local.type=unix,remote.type=unix,{sockets}"]
+        more += ["-device", f"virtio-net-pci,netdev=lan,romfile=,mac=52:54:00:77:00:{last:02x}"]
+    for serial, size_mb in disks:
+        file = machine.directory / f"{serial}.raw"
+        file.touch()
+        os.truncate(file, size_mb << 20)
+        more += ["-drive", f"file={file},if=none,id={serial},format=raw,cache=unsafe"]
+        # Not NVMe: the kernel numbers several of those in any order, and root is one.
+        more += ["-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
+    command = [
+        *("qemu-system-x86_64", "-name", machine.name, "-machine", "pc"),
+        *_ACCELERATORS[accelerator()],
+        *("-smp", str(cpus), "-m", str(memory_mb), "-nodefaults", "-display", "none"),
+        *("-kernel", base / "vmlinux"),
+        *("-append", f"{_KERNEL_OPTIONS}{_clock()} systemd.hostname={machine.name}{lan}"),
+        # The disk is thrown away: nothing has to reach this host's disk.
+        *("-drive", f"file={disk},if=none,id=disk,cache=unsafe"),
+        *("-device", "nvme,drive=disk,serial=root"),
+        *("-netdev", forward, "-device", "virtio-net-pci,netdev=net,romfile="),
+        *more,
+        *("-device", "virtio-rng-pci"),
+        *("-serial", f"file:{machine.directory / 'console.log'}"),
+        *("-daemonize", "-pidfile", machine.directory / "pid"),
+    ]
+    text = json.dumps([str(word) for word in command])
+    (machine.directory / "command.json").write_text(text, encoding="utf-8")
+
+
+def _start(machine: Machine) -> None:
+    run(json.loads((machine.directory / "command.json").read_text(encoding="utf-8")))
     # Of all that runs beside it, it has the least time to spare.
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PGRP, os.getpgid(machine.pid() or 0), -10)
@@ -172,6 +260,7 @@ def down(name: str) -> None:
             time.sleep(0.05)
     if machine.directory.exists():
         shutil.rmtree(machine.directory)
+    Path(f"{machine.directory}.lan").unlink(missing_ok=True)
 
 
 def _free_port() -> int:

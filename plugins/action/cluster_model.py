@@ -26,6 +26,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     INVENTORY,
     INVENTORY_SETTINGS,
     INVENTORY_VARIABLES,
+    SERVER_VARIABLES,
     Inputs,
     Problem,
 )
@@ -178,7 +179,8 @@ class ActionModule(ActionBase):
         in_run = set(hosts_in_run)
         facts: dict[str, dict[str, t.Any]] = {}
         host_vars: dict[str, dict[str, t.Any]] = {}
-        services = {
+        servers = {*groups.get("slurm_nfs_server", [])}
+        services = servers | {
             host
             for group in ("slurm_controller", "slurm_database", "slurm_login", "slurm_rest")
             for host in groups.get(group, [])
@@ -186,14 +188,13 @@ class ActionModule(ActionBase):
         own, *others = (self._specs(file) for file in options["argument_specs"])
         arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
         of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
-        public = {*arguments, *of_hosts, *INVENTORY_SETTINGS}
+        public = {*arguments, *of_hosts, *SERVER_VARIABLES, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
         for host in in_run | services:
             variables = task_vars["hostvars"][host]
             untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
-            host_vars[host] = {
-                name: plain(variables[name]) for name in of_hosts if name in variables
-            }
+            names = (*of_hosts, *SERVER_VARIABLES) if host in servers else of_hosts
+            host_vars[host] = {name: plain(variables[name]) for name in names if name in variables}
             if host in in_run:
                 node = (variables.get(REGISTERED) or {}).get("node")
                 if node:
@@ -217,10 +218,28 @@ class ActionModule(ActionBase):
             "remove": options["remove"],
             "supported_os": options["supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
-            "variables": sorted(name for name in known if name.startswith(("slurm_", "cluster_"))),
+            "variables": self._ours(options["argument_specs"], known, groups, task_vars),
             "command": command(),
             "arguments": arguments,
         }
+
+    def _ours(
+        self,
+        files: list[str],
+        known: t.Collection[str],
+        groups: dict[str, list[str]],
+        task_vars: dict[str, t.Any],
+    ) -> list[str]:
+        """Return the variables of the site whose names begin as those of a role do.
+
+        Those of the primary controller and of one host of each other group: a look-up costs for each host.
+        """
+        prefixes = tuple(f"{file.split('/')[-3]}_" for file in files)
+        names = set(known)
+        for host in {hosts[0] for name, hosts in groups.items() if hosts and name != "all"}:
+            variables = task_vars["hostvars"].raw_get(host)
+            names.update(variables.keys() - (variables.get("ansible_facts") or {}).keys())
+        return sorted(name for name in names if name.startswith(("slurm_", *prefixes)))
 
     def _of_primary(
         self, primary: str, task_vars: dict[str, t.Any]
@@ -254,7 +273,7 @@ class ActionModule(ActionBase):
         """Return the value of each argument: what is given, the play's variable, or the default."""
         settings: dict[str, t.Any] = {}
         for name, option in arguments.items():
-            if name in HOST_VARIABLES:
+            if name in (*HOST_VARIABLES, *SERVER_VARIABLES):
                 continue  # each host has its own
             value = option.get("default")
             if name in given:

@@ -100,6 +100,11 @@ def health_config(
         "mounts": [
             {"path": one["path"], "options": str(one.get("options") or "")}
             for one in model.get("mounts") or ()
+        ]
+        + [
+            {"path": one["path"], "options": ""}
+            for one in model.get("scratches") or ()
+            if one["host"] == host and one["kind"] != "directory"
         ],
         "spool_dir": model.get("spool_dir") or "/var/spool/slurmd",
         "units": ["slurmd", *(["munge"] if model.get("auth_type") == "munge" else [])],

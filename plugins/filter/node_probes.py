@@ -19,7 +19,9 @@ options:
     description: >-
       Variables of the cluster: C(ports) is C(slurm_ports), C(rest_port) C(slurm_rest_port), C(uid) C(slurm_user_uid),
       C(users) C(cluster_users), C(groups) C(cluster_groups), C(accounts) C(slurm_accounts), C(slurm_conf) itself,
-      C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts).
+      C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts), C(exports) C(nfs_server_exports) of the host,
+      C(sysctl) C(node_tuning_sysctl) on compute nodes, C(paths) directories of every host,
+      C(tree_group) C(shared_storage_tree_group).
     type: dict
     required: true
   group_names:
@@ -54,7 +56,7 @@ RETURN = r"""
 _value:
   description: >-
     C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids) and C(gids), numbers;
-    C(files), paths. They are the options of M(trainwright.slurm.node_facts) with these names.
+    C(paths) and C(files), paths. They are the options of M(trainwright.slurm.node_facts) with these names.
   type: dict
 """
 
@@ -65,6 +67,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_f
     needed_files,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks.plan import group_of
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.sysctl import (
+    KEY,
+    proc_path,
+)
 
 # Group, and the key of slurm_ports that its daemon listens on.
 _DAEMONS = {
@@ -104,11 +110,32 @@ def _files(settings: t.Mapping[str, t.Any], group_names: t.Collection[str]) -> l
     found += [path for _index, _key, path in mount_files(settings.get("mounts"))]
     if settings.get("health_agent") and "slurm_controller" in group_names:
         found.append(str(settings["health_agent"]))
+    wanted = settings.get("sysctl")
+    if isinstance(wanted, t.Mapping):
+        found += [proc_path(key) for key in wanted if isinstance(key, str) and KEY.fullmatch(key)]
     for part in _mappings(settings.get("hook_parts")):
         path = str(part.get("path") or "")
         if path.startswith("/") and group_of(part.get("kind")) in group_names:
             found.append(path)
     return list(dict.fromkeys(found))
+
+
+def _paths(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the directories whose file systems to read: those of every host, and what the host exports."""
+    exported = (str(one.get("path") or "") for one in _mappings(settings.get("exports")))
+    own = [str(path) for path in settings.get("paths") or []]
+    found = [*own, *(path.rstrip("/") or "/" for path in exported if path.startswith("/"))]
+    return list(dict.fromkeys(found))
+
+
+def _owners(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names of the owners and groups of directories; numbers need no look-up."""
+    places = [*_mappings(settings.get("exports"))]
+    for mount in _mappings(settings.get("mounts")):
+        places += _mappings(mount.get("directories"))
+    names = [str(place.get(key) or "") for place in places for key in ("owner", "group")]
+    names.append(str(settings.get("tree_group") or ""))
+    return [name for name in names if name and not name.isdigit()]
 
 
 def _account_users(accounts: t.Any) -> list[str]:
@@ -152,6 +179,7 @@ def node_probes(
     names = [str(item["name"]) for item in (*users, *user_groups) if item.get("name")]
     others = [user["groups"] for user in users if isinstance(user.get("groups"), list)]
     names += [str(name) for listed in others for name in listed]
+    names += _owners(settings)
     if users and "slurm_controller" in group_names:
         names += _account_users(settings.get("accounts"))
     gids = [_number(item.get("gid")) for item in (*users, *user_groups)]
@@ -164,6 +192,7 @@ def node_probes(
         "users": list(dict.fromkeys([*_USERS, *names])),
         "uids": [uid for uid in uids if uid],
         "gids": list(dict.fromkeys(gid for gid in gids if gid)),
+        "paths": _paths(settings),
         "files": _files(settings, group_names),
     }
 

@@ -44,8 +44,9 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ ({'c1': {'node': facts}} | trainwright.slurm.reboot_plan([])).lines }}"
   vars:
-    facts: {boot_id: 5fec, mounts: [], services: {}, reboot: [{part: system, reason: upgrade of linux-image-6.12}]}
-  # ["c1: system: upgrade of linux-image-6.12"]
+    facts:
+      {boot_id: 5fec, mounts: [], unmounted: [], services: {}, reboot: [{part: system, reason: upgrade of linux-6.12}]}
+  # ["c1: system: upgrade of linux-6.12"]
 """
 
 RETURN = r"""
@@ -56,7 +57,8 @@ _value:
     hosts:
       description: >-
         In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (Slurm knows it),
-        C(through_slurm) (Slurm reboots it), and of its facts, those to compare afterwards (C(before)).
+        C(through_slurm) (Slurm reboots it), C(uses) (the paths to use before it is judged, since an automount mounts
+        nothing that nobody uses), and of its facts, those to compare afterwards (C(before)).
       type: list
       elements: dict
     through_slurm: {description: Hosts that Slurm reboots., type: list, elements: str}

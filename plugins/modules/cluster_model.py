@@ -102,9 +102,7 @@ version:
   description: Major version of Slurm after this run.
   type: list
   elements: int
-  sample:
-    - 24
-    - 11
+  sample: [24, 11]
   returned: success
 version_string: {description: The same as text., type: str, sample: '24.11', returned: success}
 installed_version:
@@ -441,12 +439,7 @@ slurmdbd_conf:
     - - DbdHost
       - ctl
   returned: success
-plugstack:
-  description: Lines of plugstack.conf.
-  type: list
-  elements: str
-  sample: []
-  returned: success
+plugstack: {description: Lines of plugstack.conf., type: list, elements: str, returned: success}
 plugstack_waits:
   description: >-
     Hosts that already run jobs and that get their own part of plugstack.conf in this run. C(plugstack) is written once
@@ -475,10 +468,8 @@ job_hooks:
   description: Parts and mode of the job hooks, and their lines in slurm.conf (C(before) until C(waits) are ready).
   type: dict
   returned: success
-health_agents_left:
-  description: Controllers with an agent of node_health whose group is empty.
-  type: list
-  returned: success
+tuning: {description: C(hosts) that role node_tuning visits and their C(packages)., type: dict, returned: success}
+health_agents_left: {description: Controllers whose agent of node_health has to go., type: list, returned: success}
 slurmd_digest:
   description: SHA-256 of the settings whose change restarts every slurmd.
   type: str
@@ -497,6 +488,8 @@ record:
     format: 1
     nodes: {}
   returned: success
+nfs_exports: {description: 'C(exports), C(directories), C(names) of NFS servers.', type: dict, returned: success}
+nfs_homes: {description: NFS servers that make homes., type: list, elements: str, returned: success}
 mounts:
   description: C(cluster_mounts) with every key present, parents first.
   type: list
@@ -508,6 +501,11 @@ mounts:
       options: defaults
       purpose: home
       directories: []
+  returned: success
+scratches:
+  description: The scratch of each host with its C(path), and its C(kind) as scratch_disks returns it.
+  type: list
+  elements: dict
   returned: success
 users:
   description: C(cluster_users) with every key present.

@@ -73,6 +73,23 @@ options:
     type: str
     default: ""
     version_added: "1.1.0"
+  scratch_path:
+    description: Path of the local scratch, for which C(scratch) is returned.
+    type: str
+    default: ""
+    version_added: "1.1.0"
+  scratch_devices:
+    description: Disks that the inventory names for it, by path or pattern; without any, the instance stores of EC2.
+    type: list
+    elements: str
+    default: []
+    version_added: "1.1.0"
+  scratch_wipe:
+    description: Disks of it that may be wiped.
+    type: list
+    elements: str
+    default: []
+    version_added: "1.1.0"
 attributes:
   check_mode:
     description: Changes nothing, so it does the same in check mode.
@@ -183,6 +200,11 @@ ansible_facts:
           type: list
           elements: dict
           returned: always
+        unmounted:
+          description: Paths of network file systems that fstab has, except with C(noauto), and that are not mounted.
+          type: list
+          elements: str
+          returned: always
         file_systems:
           description:
             - Whether the kernel can mount each type of file system that C(cluster_mounts) may have; null where modules
@@ -193,6 +215,16 @@ ansible_facts:
           description: NVMe namespaces with C(device), C(size_gb) (10^9 bytes) and C(model).
           type: list
           elements: dict
+          returned: always
+        scratch:
+          description:
+            - C(disks) for a local scratch on C(path), with what each carries (C(state) is C(blank), C(ours) or C(data),
+              and C(why)), whether the inventory has C(named) them, names that are C(missing) or that are C(others)
+              than those, the C(source) that is mounted on the path, C(elsewhere) for another path that the scratch is
+              mounted on, how many disks it C(had) when it was made, and whether the path has files C(below) it, which a
+              mount would hide.
+            - Empty without O(scratch_path).
+          type: dict
           returned: always
         cgroup:
           description: Keys C(mode) (C(v2), C(hybrid), C(v1)) and C(controllers).
@@ -231,7 +263,9 @@ ansible_facts:
         uids: {description: User of each uid that is taken., type: dict, returned: always}
         gids: {description: Group of each gid that is taken., type: dict, returned: always}
         files:
-          description: By path whether it is there, null for a plugin where Slurm is not installed.
+          description:
+            - By path whether it is there, null for a plugin where Slurm is not installed, and for a file system that
+              does not answer within 5 seconds.
           type: dict
           returned: always
         ports:
@@ -243,7 +277,9 @@ ansible_facts:
           type: dict
           returned: always
         disks:
-          description: By path C(free_mb) (MiB), C(fstype) and C(mount).
+          description:
+            - By path C(free_mb) (MiB), C(fstype) and C(mount), and C(answers), whether its file system has answered
+              within 5 seconds.
           type: dict
           returned: always
         ssh_host_key: {description: Public Ed25519 host key., type: str, returned: always}
@@ -303,6 +339,9 @@ def main() -> None:
             "files": {"type": "list", "elements": "str", "default": []},
             "connected_as": {"type": "str", "default": ""},
             "slurm_prefix": {"type": "str", "default": ""},
+            "scratch_path": {"type": "str", "default": ""},
+            "scratch_devices": {"type": "list", "elements": "str", "default": []},
+            "scratch_wipe": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

@@ -16,6 +16,7 @@ description:
     delays neither boot nor the run beyond these limits, and nothing is written below its empty mount point.
   - Nothing is unmounted or mounted again, since jobs may use it. Options that have changed apply from the next mount,
     and another source of NFS gives a warning.
+  - A bind mount of a directory over itself is not made, only its directories are.
   - Directories are made after mountinfo shows the mount and its server has answered, else none at all.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
@@ -46,13 +47,18 @@ options:
                 do not have. Links, special files, other file systems, and files with several names are left alone.
             type: bool
             default: false
-          remove_after_days: {description: Not used here., type: int, default: 0}
-  directories:
-    description: Whether this host makes the directories on what it shares with others; those on its own disks it makes.
-    type: bool
-    default: true
+          remove_after_days:
+            description:
+              - Days after which systemd-tmpfiles removes what is in it. It follows links on the way, so a directory is
+                refused if others than root can change one above it.
+            type: int
+            default: 0
   tuning:
     description: Add the options that are recommended for the type of each mount and that it does not decide.
+    type: bool
+    default: true
+  lustre_tuning:
+    description: If Lustre is mounted, set the parameters of its client that are recommended, and read them back.
     type: bool
     default: true
   timeout:
@@ -92,7 +98,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_paths:
-  description: The file fstab, mount points and directories that were changed, or would be in check mode.
+  description: >-
+    The file fstab, mount points, directories and parameters of Lustre that were changed, or would be in check mode.
   returned: always
   type: list
   elements: str
@@ -103,6 +110,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     files,
     fstab,
+    lustre,
+    machine,
     mounting,
 )
 
@@ -128,16 +137,23 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": MOUNT},
-            "directories": {"type": "bool", "default": True},
             "tuning": {"type": "bool", "default": True},
+            "lustre_tuning": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 30},
             "deadline": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    params, mounts, changed = module.params, module.params["mounts"], []
+    params, changed = module.params, []
+    # A server of NFS has the directory that it exports where the others mount it.
+    here = [one for one in params["mounts"] if one["source"] == one["path"]]
+    mounts = [one for one in params["mounts"] if one not in here]
     try:
         plan = mounting.plan(mounts, params["timeout"], params["tuning"])
+        # First: a mount point may be in one of them, and whatever touches one that hangs, hangs too.
+        answered = mounting.may_hang(mounts)
+        mounting.ask(answered, params["deadline"])
+        mounting.refuse_links(plan)
         changed = plan.changed
         told = list(plan.warnings)
         if module.check_mode:
@@ -151,22 +167,19 @@ def main() -> None:
                 waits = ", ".join(one["path"] for one in plan.pending)
                 module.log(f"waiting at most {params['deadline']} s for {waits}")
                 told += mounting.mount_all(plan.pending, params["deadline"])
+        new = [path for path in mounting.may_hang(mounts) if path not in answered]
+        mounting.ask(new, params["deadline"])
         there = [mount for mount in mounts if mounting.is_mounted(mount["path"])]
-        served = [
-            mount["path"]
-            for mount in there
-            if fstab.is_network(mount["fstype"], mount["options"].split(","))
-        ]
-        mounting.ask(served, params["deadline"])
-        wanted = [
-            one
-            for mount in there
-            if params["directories"] or mounting.is_own(mount["fstype"])
-            for one in mount["directories"]
-        ]
+        if params["lustre_tuning"] and any(mount["fstype"] == "lustre" for mount in there):
+            cpus = machine.cpu_layout()["cpus"]
+            tuned, words = lustre.tune(cpus, machine.memory_mb(), module.check_mode)
+            changed, told = changed + tuned, told + words
+            lacking = lustre.ask_for_reboot(cpus, module.check_mode)
+            changed += [f"reason for a reboot: {one}" for one in lacking]
+        wanted = [one for mount in [*here, *there] for one in mount["directories"]]
         if wanted:
             changed += mounting.directories(wanted, module.check_mode)
-    except (mounting.MountingError, files.FilesError) as error:
+    except (mounting.MountingError, files.FilesError, OSError) as error:
         module.fail_json(msg=str(error), changed_paths=changed, changed=bool(changed))
     for line in told:
         module.warn(line)

@@ -17,7 +17,7 @@ import yaml
 from tests.fixtures.aws.instances import instance, pages_of, replay
 from tests.fixtures.aws.server import Aws
 
-from .site import ROOT, Nodes, Site, poll
+from .site import ROOT, SOAK, Nodes, Site, poll
 
 FIXTURE = ROOT / "tests" / "fixtures" / "parallelcluster"
 STATIC, DYNAMIC = "gpu-st-cr-1", "gpu-dy-cr-1"
@@ -71,7 +71,7 @@ class ParallelCluster(Site):
         (shared / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (shared / "started").mkdir(mode=0o777, exist_ok=True)
         (shared / "started").chmod(0o777)
-        for name in ("relocate", "host", "accounting"):
+        for name in ("relocate", "compile", "host", "accounting"):
             shutil.copy2(FIXTURE / name, shared / name)
         shutil.copytree(FIXTURE / "etc", shared / "etc", dirs_exist_ok=True)
         conf = shared / "etc" / "slurm_parallelcluster.conf"
@@ -79,7 +79,8 @@ class ParallelCluster(Site):
         text = text.replace("HEAD", self.head).replace("ADDRESS", self.addresses["head"])
         conf.write_text(text, encoding="utf-8")
         cache = ROOT / ".cache" / "parallelcluster"
-        made_by = hashlib.sha256((FIXTURE / "relocate").read_bytes()).hexdigest()[:8]
+        maker = "compile" if SOAK else "relocate"
+        made_by = hashlib.sha256((FIXTURE / maker).read_bytes()).hexdigest()[:8]
         kept = cache / f"slurm-{local.spec.os}-{made_by}.tar"
         if kept.is_file():
             self.on("head", "mkdir -p /srv/cluster/opt")
@@ -87,7 +88,8 @@ class ParallelCluster(Site):
             self.on("head", "tar -C /srv/cluster/opt -xf /srv/cluster/slurm.tar")
         else:
             self.on("head", "apt-get update -q >/dev/null; mkdir -p /srv/cluster/opt/slurm")
-            self.on("head", "/srv/cluster/relocate /srv/cluster/opt/slurm")
+            # Longer than run waits.
+            local.ssh("bare1", f"/srv/cluster/{maker} /srv/cluster/opt/slurm", timeout=3600)
             self.on("head", "tar -C /srv/cluster/opt -cf /srv/cluster/slurm.tar slurm")
             cache.mkdir(parents=True, exist_ok=True)
             shutil.copy2(shared / "slurm.tar", kept)

@@ -71,6 +71,7 @@ HOSTS = {
 _BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
 CHECKED = {
     ("services", "Run the controller"): _BY_ROLE,
+    ("scratch_disks", "Make a scratch of the instance's own disks"): "it would leave a directory",
     (
         "shared_mounts",
         "Mount what the cluster shares",
@@ -132,6 +133,7 @@ done
 for n in 5 6 7 8; do echo 127.0.0.$n gpu0$n >>/etc/hosts; done
 """
 AFTER = f"""
+rm -r /etc/exports.d
 rm -rf {REGISTRY} /shared/images/pytorch.sqsh /shared/images/train.sqsh
 rm -f /var/lib/trainwright/secrets/host_certs/node1*
 scontrol delete reservation=workshop; scontrol delete reservation=maintenance

@@ -97,7 +97,8 @@ def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> Non
             {"nodes": "c1", "confirm": True, "reboot_at_once": 0},
             "neither a number nor a percentage",
         ),
-        ({"nodes": "c1", "confirm": True, "reboot_timeout": "soon"}, "reboot_timeout"),
+        ({"nodes": "c1", "confirm": True, "reboot_timeout": "soon"}, "unable to convert to int"),
+        ({"nodes": "c1", "confirm": True, "reboot_timeout": 0}, "reboot_timeout: is too small"),
         ({"nodes": "c1", "reason": "new kernel"}, "add -e confirm=yes"),
     ):
         refused = site.play("reboot.yml", rc=2, **{**FLAGS, **arguments})
@@ -151,13 +152,21 @@ def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
     assert why(site, "c1").startswith("tw:reboot:node: firmware")
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1]]
 
-    # A person repairs it: it has booted, so the next run only verifies it, and then reboots the other one.
-    site.run("c1", f"rm /var/tmp/stays-away; {BOOTED}")
+    # A person repairs slurmd alone. It has booted, so the next run only verifies it: it lacks a mount of its fstab, and
+    # the other node of the wave is rebooted and verified nevertheless.
+    mount = "server:/late /late latefs _netdev 0 0"
+    site.run("c1", f"rm /var/tmp/stays-away; {BOOTED}echo '{mount}' >>/etc/fstab")
     site.wait_node("c1", "drained")
-    second = site.play("reboot.yml", **options)
+    second = site.play("reboot.yml", rc=2, reboot_at_once=2, **options)
+    assert "c1: is back, but in fstab, and not mounted: /late" in second.output, second.output
+    assert "c2: given back; the run ends, since c1 failed" in second.output
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1] + 1]
-    assert not why(site, "c1")
-    assert "c2: rebooted, and stays drained: rack 4" in second.output and why(
-        site, "c2"
-    ).startswith("rack 4")
+    assert why(site, "c1").startswith("tw:reboot:node: firmware")
+    assert "c2: rebooted, and stays drained: rack 4" in second.output
+    assert why(site, "c2").startswith("rack 4")
+
+    site.run("c1", "sed -i '/ latefs /d' /etc/fstab")
+    site.play("reboot.yml", **options)
+    assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1] + 1]
+    assert not why(site, "c1") and why(site, "c2").startswith("rack 4")
     site.run("ctl1", "scontrol update nodename=c2 state=resume")

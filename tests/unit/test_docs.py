@@ -40,7 +40,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GUIDES = [page for page in PAGES if page.parent.name == "docs"]
 GROUPS = {
     f"slurm_{name}"
-    for name in "cluster controller database login compute rest build pyxis oci job_hooks node_health".split()
+    for name in (
+        "cluster controller database login compute rest build pyxis oci job_hooks node_health nfs_server"
+    ).split()
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}

@@ -99,7 +99,9 @@ def render(
             "version_string": "24.11",
             "sackd": True,
             "database": {"external": False},
+            "tuning": {"hosts": ["tuned"], "packages": ["tuned"]},
         },
+        "inventory_hostname": "c1",
         "slurm_version": "24.11",
     }
     for path in FILES:
@@ -230,6 +232,15 @@ def test_what_rpmbuild_is_asked_for_has_its_libraries() -> None:
     assert "libjwt-devel" not in render(
         "rpm_packages", "rocky", "9.4", role="slurm_build", slurm_build_rpm_with=["slurmrestd"]
     )
+
+
+@pytest.mark.parametrize(("system", "version"), SYSTEMS)
+def test_a_node_that_is_tuned_gets_tuned_where_the_system_has_it(system: str, version: str) -> None:
+    given = (system, version, ["slurm_compute"], "distribution")
+    added = set(render("of_host", *given, inventory_hostname="tuned")) - set(
+        render("of_host", *given)
+    )
+    assert added == (set() if system == "amzn" else {"tuned"})
 
 
 @pytest.mark.parametrize("method", METHODS)

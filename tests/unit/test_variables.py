@@ -193,6 +193,12 @@ def with_oci(given: t.Any) -> None:
     given["groups"]["slurm_oci"] = ["c1"]
 
 
+def with_server(given: t.Any) -> None:
+    """Let c1 be an NFS server with one export."""
+    given["groups"]["slurm_nfs_server"] = ["c1"]
+    given["host_vars"]["c1"] = {"nfs_server_exports": [{"path": "/srv/data"}]}
+
+
 def with_hooks(given: t.Any) -> None:
     given["groups"]["slurm_job_hooks"] = ["c1"]
 
@@ -259,6 +265,10 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
     "slurm_topology": (
         host_variable("slurm_network_path", ["spine", "leaf1"]),
         setting("slurm_topology", {"plugin": "tree"}),
+    ),
+    "nfs_server_exports": (
+        with_server,
+        host_variable("nfs_server_exports", [{"path": "/srv/data", "read_only": True}]),
     ),
     "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
     **{

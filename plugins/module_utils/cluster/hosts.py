@@ -99,7 +99,7 @@ def add_hosts(model: Model, inputs: Inputs) -> None:
     """Add the names and addresses of all known hosts, for /etc/hosts and the host certificates."""
     # The nodes first, which the record completes with those that this run does not see.
     entries = {node["host"] or node["name"]: node for node in model["nodes"]}
-    for host in members(inputs, *SERVICE_GROUPS):
+    for host in members(inputs, *SERVICE_GROUPS, "slurm_nfs_server"):
         entries.setdefault(host, dict(host_entry(inputs, host)))
     daemons = {entry["host"]: entry["name"] for entry in model["controllers"]}
     trusted: list[str] = []

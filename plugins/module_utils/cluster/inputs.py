@@ -34,6 +34,8 @@ SERVICE_GROUPS = (
 )
 # All that is read of another host's variables: each look-up costs, a thousand hosts times.
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block")
+# The same, read of the hosts of slurm_nfs_server only.
+SERVER_VARIABLES = ("nfs_server_exports",)
 # Those that no role declares: Ansible's own, and what the AWS inventory knows of the machine.
 INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces")
 # The types that the AWS inventory read from EC2, of the whole inventory.
@@ -60,6 +62,9 @@ FROM_OTHER_ROLES = (
     "mariadb_database",
     "mariadb_external",
     "mariadb_user",
+    "nfs_server_threads",
+    "nfs_server_versions",
+    "node_base_sysctl",
     "node_health_agent_interval",
     "node_health_cap_percent",
     "node_health_checks",
@@ -68,12 +73,19 @@ FROM_OTHER_ROLES = (
     "node_health_interval",
     "node_health_replace_command",
     "node_health_versions",
+    "node_tuning_cpu_governor",
+    "node_tuning_hugepages",
+    "node_tuning_kernel_arguments",
+    "node_tuning_profile",
+    "node_tuning_sysctl",
+    "node_tuning_transparent_hugepages",
     "oci_conf",
     "pam_slurm_adopt_allow_groups",
     "pam_slurm_adopt_allow_users",
     "pyxis_options",
     "pyxis_version",
     "shared_storage_tree",
+    "shared_storage_tree_group",
     "slurm_auth_certificate_days",
     "slurm_auth_secrets_directory",
     "slurm_extra_packages",
@@ -92,7 +104,7 @@ class Inputs(t.TypedDict):
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
     facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
-    host_vars: dict[str, dict[str, t.Any]]  # HOST_, INVENTORY_VARIABLES of slurm_cluster's hosts
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, INVENTORY_VARIABLES of hosts
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm

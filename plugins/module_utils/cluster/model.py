@@ -20,11 +20,14 @@ from .hosts import add_hosts, daemon_hosts, host_entry, revoke
 from .inputs import Inputs, choose_version, is_true, parse_version
 from .machines import drains, findings, kept_out, machine_messages, untested
 from .mounts import normalise_mounts
+from .nfs import add_exports, add_homes
 from .nodes import gres_lines, merge_nodes, node_lines
 from .partitions import node_set_lines, partition_lines, partitions_of
 from .plugstack import plugstack
 from .record import record_of
 from .schema import Model
+from .scratch import scratches
+from .tuning import tuned
 from .users import normalise_users
 
 
@@ -179,10 +182,14 @@ def build_model(inputs: Inputs) -> Model:
         else [],
         "job_hooks": hooks,
         "health_agents_left": agents_left(inputs, controller_hosts, messages),
+        "tuning": tuned(inputs),
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},
         "mounts": normalise_mounts(settings.get("cluster_mounts") or []),
+        "nfs_exports": {},
+        "nfs_homes": [],
+        "scratches": scratches(inputs, messages),
         "users": users,
         "groups": user_groups,
         "messages": messages,
@@ -192,6 +199,8 @@ def build_model(inputs: Inputs) -> Model:
     model["cgroup_conf"] = cgroup_conf(model, settings)
     model["slurmdbd_conf"] = slurmdbd_conf(model, inputs)
     add_hosts(model, inputs)
+    add_exports(model, inputs)
+    add_homes(model)
     revoke(model, inputs)
     add_digests(model)
     model["record"] = record_of(model, inputs, pmix)

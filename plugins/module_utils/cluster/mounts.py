@@ -18,7 +18,7 @@ if t.TYPE_CHECKING:
 #: Directories of one pattern.
 MOST = 4096
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d{1,6})\.\.(\d{1,6})")
+_RANGE = re.compile(r"([0-9]{1,18})\.\.([0-9]{1,18})")
 
 
 def expand(pattern: str) -> list[str]:

@@ -21,7 +21,7 @@ OWNER = "reboot"
 PERSON = "person"
 _ASKED = re.compile(r"(.*) \(asked (\d+)\)")
 #: Facts that are the same before and after a reboot, or must not be.
-_COMPARED = ("boot_id", "reboot", "mounts", "services")
+_COMPARED = ("boot_id", "reboot", "mounts", "unmounted", "services")
 _IDLE_FIRST = ("IDLE", "MIXED", "ALLOCATED")
 
 Facts = t.Mapping[str, t.Any]
@@ -131,6 +131,7 @@ def plan(
                 "node": bool(node),
                 "through_slurm": through_slurm,
                 "before": {key: facts[host][key] for key in _COMPARED},
+                "uses": _used(facts[host], done),
             }
         )
     if named:
@@ -160,6 +161,12 @@ def _left(host: str, node: Facts | None, facts: Facts) -> str:
     return ""
 
 
+def _used(facts: Facts, done: bool) -> list[str]:
+    """Return the paths to use before a host is judged: an automount mounts nothing that nobody has used."""
+    more = facts["unmounted"] if done else ()
+    return sorted({one["path"] for one in facts["mounts"]} | {*more})
+
+
 def _busy(node: Facts) -> int:
     state = str(node.get("state", ""))
     return _IDLE_FIRST.index(state) if state in _IDLE_FIRST else len(_IDLE_FIRST)
@@ -168,18 +175,22 @@ def _busy(node: Facts) -> int:
 def still_wrong(
     before: Facts, after: Facts, boot_check: bool = True, done: bool = False
 ) -> list[str]:
-    """Return why a host that was rebooted must not work yet. Facts of node_facts; done: rebooted by an earlier run."""
+    """Return why a host that was rebooted must not work yet. Facts of node_facts.
+
+    done: rebooted by an earlier run, so that `before` is after the reboot, too. Its mounts have to be those of fstab.
+    """
     found = []
     if boot_check and not done and before["boot_id"] == after["boot_id"]:
         found.append("its kernel was not restarted")
     waits = [f"{one['part']}: {one['reason']}" for one in after["reboot"]]
     if waits:
         found.append(f"it still waits for a reboot ({'; '.join(waits)})")
-    lost = sorted(
-        {one["path"] for one in before["mounts"]} - {one["path"] for one in after["mounts"]}
-    )
+    lost = {one["path"] for one in before["mounts"]} - {one["path"] for one in after["mounts"]}
     if lost:
-        found.append(f"not mounted any more: {', '.join(lost)}")
+        found.append(f"not mounted any more: {', '.join(sorted(lost))}")
+    missing = sorted({*after["unmounted"]} - lost) if done else []
+    if missing:
+        found.append(f"in fstab, and not mounted: {', '.join(missing)}")
     stopped = sorted(
         name
         for name, state in before["services"].items()

@@ -68,10 +68,14 @@ class Model(t.TypedDict):
     oci_conf: Pairs
     job_hooks: dict[str, t.Any]
     health_agents_left: list[str]
+    tuning: dict[str, list[str]]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]
     mounts: list[dict[str, t.Any]]
+    nfs_exports: dict[str, dict[str, t.Any]]
+    nfs_homes: list[str]
+    scratches: list[dict[str, str]]
     users: list[dict[str, t.Any]]
     groups: list[dict[str, t.Any]]
     messages: list[str]

@@ -22,7 +22,7 @@ import typing as t
 from ..checks import result as results
 from ..checks.result import Verdict
 from ..node import safe_path
-from . import manifest, metrics, publication, runner
+from . import machine, manifest, metrics, publication, runner
 from .finding import Finding
 from .host import Host, roots_json, this_host
 from .manifest import Check
@@ -198,7 +198,10 @@ def _publish(
         hooks,
         sum(one.verdict is Verdict.PASS for one in findings),
         kernel=host.read("/proc/sys/kernel/osrelease") or "",
-        versions={name: text for name in _DRIVERS if (text := host.read(_DRIVER.format(name)))},
+        versions={
+            **machine.fleet_packages(host),
+            **{name: text for name in _DRIVERS if (text := host.read(_DRIVER.format(name)))},
+        },
     )
     why = _send(host, word)
     if why:

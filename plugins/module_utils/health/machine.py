@@ -5,10 +5,23 @@
 from __future__ import annotations
 
 import re
+import typing as t
 
 from . import storage
 from .finding import Finding, failed, incomplete, not_declared, passed, warned
 from .host import Host
+
+#: As the version of a package: that of most nodes.
+OF_THE_FLEET = "fleet"
+#: Packages whose versions the agent compares wherever they are installed: those that jobs on several nodes share.
+_COMPARED = (
+    "efa",
+    "enroot",
+    "libnccl2",
+    "nvidia-container-toolkit",
+    "nvidia-fabricmanager",
+    "rdma-core",
+)
 
 
 def check(host: Host) -> list[Finding]:
@@ -97,23 +110,39 @@ def _users(host: Host) -> Finding:
 
 
 def _packages(host: Host) -> Finding:
-    name, wanted = "package_versions", (host.config.get("versions") or {}).get("packages") or {}
+    name, given = "package_versions", (host.config.get("versions") or {}).get("packages") or {}
+    wanted = {key: version for key, version in given.items() if version != OF_THE_FLEET}
     if not wanted:
         return not_declared(name, "a version of a package")
-    if host.tool("dpkg-query"):
-        output = host.run("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *wanted, timeout=8)
-    else:
-        output = host.run(
-            "rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n", *wanted, timeout=8
-        )
-    if output.problem:
-        return incomplete(name, output.problem, "ask the package manager on the node")
-    found = dict(text.split(" ", 1) for text in output.text.splitlines() if text.count(" ") == 1)
+    found, problem = _installed(host, wanted)
+    if problem:
+        return incomplete(name, problem, "ask the package manager on the node")
     other = [f"{key} {found.get(key, 'missing')} instead of {version}" for key, version in wanted.items()
              if found.get(key) != version]  # fmt: skip
     if other:
         return warned(name, "; ".join(other[:3]), "install the versions of the fleet")
     return passed(name, value=len(wanted), unit="packages")
+
+
+def fleet_packages(host: Host) -> dict[str, str]:
+    """Return the versions of the packages that the agent compares between nodes, without those that are missing."""
+    given = (host.config.get("versions") or {}).get("packages") or {}
+    named = [name for name, version in given.items() if version == OF_THE_FLEET]
+    return _installed(host, [*_COMPARED, *named])[0]
+
+
+def _installed(host: Host, names: t.Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return the versions of packages by name, and why the package manager gave no answer, or ""."""
+    if host.tool("dpkg-query"):
+        show = ("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
+    else:
+        show = ("rpm", "-q", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\n")
+    output = host.run(*show, *names, timeout=8)
+    lines = [text.split() for text in output.text.splitlines()]
+    # Others are messages about packages that are missing, or removed but for their configuration.
+    return {
+        one[1]: one[2] for one in lines if len(one) == 3 and one[0] == "installed"
+    }, output.problem
 
 
 # -- services --------------------------------------------------------------------------------------

@@ -18,8 +18,10 @@ from .finding import Finding
 from .manifest import ACTIONS, NAME, Check
 
 FORMAT = 1
-#: Characters of the whole text, and how many failures it has at most.
-LONGEST, _MOST = 1500, 6
+#: Characters of the whole text, and how many failures and versions it has at most.
+LONGEST, _MOST, _MOST_VERSIONS = 1500, 6, 20
+#: The name of a driver or a package.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,59}")
 _TEXT = re.compile(r"[ -~]{0,120}")
 #: How bad an action is; the worst failure of a node decides.
 ORDER = ("none", "drain", "reset", "reboot", "replace")
@@ -57,7 +59,7 @@ class Publication:
     passed: int = 0
     did: str = ""
     kernel: str = field(default="", compare=False)
-    #: of drivers, by name
+    #: of drivers and packages, by name
     versions: t.Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -110,9 +112,9 @@ def hook_failures(drain: object, node: str) -> tuple[Failure, ...]:
 
 
 def dump(word: Publication) -> str:
-    """Return the text that is published; failures that do not fit are left out, the least bad first."""
+    """Return the text that is published. Left out if it does not fit: versions, then failures, the least bad first."""
 
-    def text(kept: int) -> str:
+    def text(kept: int, versions: bool = False) -> str:
         data: dict[str, t.Any] = {
             "tw": FORMAT,
             "node": word.node,
@@ -131,11 +133,14 @@ def dump(word: Publication) -> str:
             data["did"] = word.did
         if word.kernel:
             data["kernel"] = plain(word.kernel)[:60]
-        if word.versions:
-            shown = sorted(word.versions.items())[:_MOST]
+        if versions and word.versions:
+            shown = sorted(word.versions.items())[:_MOST_VERSIONS]
             data["versions"] = {name: plain(version)[:40] for name, version in shown}
         return json.dumps(data, separators=(",", ":"))
 
+    whole = text(len(word.failures), versions=True)
+    if len(whole) <= LONGEST:
+        return whole
     for kept in range(len(word.failures), 0, -1):
         if len(text(kept)) <= LONGEST:
             return text(kept)
@@ -177,7 +182,7 @@ def load(text: str, node: str) -> Publication | None:
         raise PublicationError(f"{node}: unsure in its publication is wrong")
     versions = data.get("versions") or {}
     if not isinstance(versions, dict) or not all(
-        NAME.fullmatch(name) and isinstance(one, str) and _TEXT.fullmatch(one)
+        _NAME.fullmatch(name) and isinstance(one, str) and _TEXT.fullmatch(one)
         for name, one in versions.items()
     ):
         raise PublicationError(f"{node}: versions in its publication are wrong")

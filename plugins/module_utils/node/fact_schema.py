@@ -190,8 +190,32 @@ FACTS: dict[str, Judge] = {
         }
     ),
     "mounts": list_of(record({"path": _path, "source": _line, "fstype": _word}), 256),
+    "unmounted": list_of(_path, 256),
     "file_systems": mapping(_filled, or_null(flag), 64),
     "nvme": list_of(record({"device": _device, "size_gb": _count, "model": _line})),
+    "scratch": record(
+        {
+            "path": _path,
+            **dict.fromkeys(("named", "below"), flag),
+            "disks": list_of(
+                record(
+                    {
+                        **dict.fromkeys(("device", "model", "why", "top"), _line),
+                        **dict.fromkeys(("busy", "made", "wipe", "unfinished"), flag),
+                        "size_gb": _count,
+                        "state": text("blank|ours|data", "a state of a disk"),
+                        "array": text("[0-9a-f]*", "a UUID", 32),
+                        "members": number(0, 2**16),
+                    }
+                ),
+                256,
+            ),
+            **dict.fromkeys(("missing", "others"), list_of(_line, 256)),
+            **dict.fromkeys(("source", "elsewhere"), _line),
+            "had": number(0, 2**16),
+        },
+        some=True,
+    ),
     "cgroup": record(
         {"mode": text("v1|v2|hybrid", "v1, v2 or hybrid"), "controllers": list_of(_filled, 64)}
     ),
@@ -239,7 +263,9 @@ FACTS: dict[str, Judge] = {
     "files": mapping(_path, or_null(flag)),
     "ports": mapping(_digits, _line),
     "reach": mapping(_bare, text(rf"open|refused|unresolved|filtered[^{CONTROL}]*", "an answer")),
-    "disks": mapping(_path, record({"free_mb": _count, "fstype": _bare, "mount": _path})),
+    "disks": mapping(
+        _path, record({"free_mb": _count, "fstype": _bare, "mount": _path, "answers": flag})
+    ),
     "ssh_host_key": key_of_host,
     "packages_interrupted": flag,
     "boot_id": text(r"[0-9a-f-]*", "a boot ID", 64),

@@ -18,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-from . import file_systems, logins, reboots, slurm_places, spank
+from . import deadline, file_systems, fstab, logins, reboots, scratch, slurm_places, spank
 from .machine import (
     cgroup,
     cpu_layout,
@@ -28,6 +28,7 @@ from .machine import (
     gpu_minors,
     infiniband_ports,
     memory_mb,
+    mount_of,
     network_mounts,
     nvme_disks,
     on_bus,
@@ -170,16 +171,28 @@ def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
     return sorted(os.path.basename(path)[4:-3] for path in glob.glob(pattern))
 
 
+def disks(paths: list[str], mountinfo: str) -> dict[str, dict[str, object]]:
+    """Space and file system of each path; answers is false where the file system does not answer."""
+    found = deadline.answers(lambda path: disk(path, mountinfo), paths)
+    silent = {"free_mb": 0, "answers": False}
+    return {
+        path: found.get(path) or {**silent, **mount_of(os.path.abspath(path), mountinfo)}
+        for path in paths
+    }
+
+
 def present(paths: list[str], plugin_dir: str, root: str = "/") -> dict[str, bool | None]:
-    """Whether each file is there; None for one in a plugin directory that is not there yet."""
-    found: dict[str, bool | None] = {}
+    """Whether each file is there; None for one in a plugin directory that is not there yet, and without an answer."""
+    places: dict[str, str] = {}
     for path in paths:
         absolute = path.startswith("/")
         place = path if absolute else os.path.join(plugin_dir, path)
-        full = os.path.join(root, place.lstrip("/"))
-        known = absolute or bool(plugin_dir)
-        found[path] = (os.path.exists(full) or bool(glob.glob(full))) if known else None
-    return found
+        if absolute or plugin_dir:
+            places[path] = os.path.join(root, place.lstrip("/"))
+    found = deadline.answers(
+        lambda full: os.path.exists(full) or bool(glob.glob(full)), places.values()
+    )
+    return {path: found.get(places.get(path, "")) for path in paths}
 
 
 class Commands:
@@ -321,12 +334,18 @@ def gather(
     files: list[str] | None = None,
     connected_as: str = "",
     slurm_prefix: str = "",
+    scratch_path: str = "",
+    scratch_devices: list[str] | None = None,
+    scratch_wipe: list[str] | None = None,
 ) -> dict[str, object]:
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
+    places = slurm_places.slurm_places(root, slurm_prefix)
+    mountinfo = read("/proc/self/mountinfo")
+    # First, since they fork, and the probes are threads.
+    space, there = disks(paths, mountinfo), present(files or [], places["plugin_dir"])
     probes = Probes(reach)
     commands = Commands()
-    places = slurm_places.slurm_places(root, slurm_prefix)
     release = os_release(root)
     commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
@@ -340,7 +359,6 @@ def gather(
     pairs = interface_addresses()
     first = default_interface(root)
     pairs.sort(key=lambda pair: pair[0] != first)
-    mountinfo = read("/proc/self/mountinfo")
     own_conf = slurm_places.conf_text(os.path.join(places["config_dir"], "slurm.conf"))
     conf = own_conf or slurm_places.slurm_conf(places["config_dir"])
     tmp = os.statvfs("/tmp")
@@ -360,13 +378,19 @@ def gather(
         "infiniband": infiniband_ports(root),
         "on_bus": on_bus(root),
         "nvme": nvme_disks(root),
+        "scratch": scratch.as_facts(
+            scratch.look(scratch_path, scratch_devices or [], scratch_wipe or [])
+        )
+        if scratch_path
+        else {},
         "cgroup": cgroup(root),
         **accounts(list(dict.fromkeys([*KNOWN_USERS, *users])), uids, gids or []),
         "ports": listeners(root, ports),
-        "disks": {path: disk(path, mountinfo) for path in paths},
+        "disks": space,
         "mounts": network_mounts(mountinfo),
+        "unmounted": fstab.unmounted(read(os.path.join(root, "etc/fstab")), mountinfo)[:256],
         "file_systems": mountable(root, uname.release),
-        "files": present(files or [], places["plugin_dir"]),
+        "files": there,
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
         "reboot": reboots.reboot_reasons(root),

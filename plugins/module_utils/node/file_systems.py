@@ -106,8 +106,8 @@ TABLE: dict[str, Row] = {
     },
     **{name: Row(network=False) for name in ("none", "overlay", "tmpfs", "zfs")},
 }
-#: Names that node_facts looks for in the kernel of a host.
-KERNEL_NAMES = tuple(sorted({row.kernel for row in TABLE.values() if row.kernel}))
+#: Names that node_facts looks for in the kernel of a host: those of the types, and the server of NFS.
+KERNEL_NAMES = tuple(sorted({"nfsd", *(row.kernel for row in TABLE.values() if row.kernel)}))
 #: For NFS from EFS: the version that it has, and a new port for each connection, so that one that was lost can be
 #: made again. Source: EFS user guide, mount settings used by the EFS mount helper.
 EFS_OPTIONS = ("nfsvers=4.1", "noresvport")

@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from .file_systems import EFS_OPTIONS, TABLE
-from .machine import unescape_mount
+from .machine import is_plain_path, unescape_mount
 
 #: Options that take the place of one another.
 _FAMILIES = (
@@ -74,22 +74,51 @@ def line_of(path: str, source: str, fstype: str, options: str) -> str:
 def edit(text: str, wanted: t.Mapping[str, str]) -> str:
     """Return fstab with one line for each path, by :func:`line_of`; all other lines stay as they are."""
     left, lines = dict(wanted), []
-    for line in text.splitlines():
+    for line in lines_of(text):
         fields = line.split()
-        path = (
-            unescape_mount(fields[1])
-            if len(fields) > 1 and not line.lstrip().startswith("#")
-            else ""
-        )
-        path = path.rstrip("/") or path
+        path = _plain(fields[1]) if len(fields) > 1 and not fields[0].startswith("#") else ""
         if path not in wanted:
             lines.append(line)
         elif path in left:
             # Whether dump and fsck look at it is the site's.
             line_wanted = f"{left.pop(path)} {' '.join([*fields[4:6], '0', '0'][:2])}"
-            lines.append(line if line.split()[:6] == line_wanted.split() else line_wanted)
+            # mount(8) does not read a line that ends as on Windows.
+            same = line.split()[:6] == line_wanted.split() and not line.endswith("\r")
+            lines.append(line if same else line_wanted)
     lines += [f"{line} 0 0" for line in left.values()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of fstab without their ends. A form feed, or U+2028 in a comment, does not end a line."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def entries(text: str) -> list[tuple[str, str, list[str]]]:
+    """Return path, type and options of each line of fstab that is not a comment."""
+    found = []
+    for line in lines_of(text):
+        fields = line.split()
+        if len(fields) > 3 and not fields[0].startswith("#"):
+            found.append((_plain(fields[1]), fields[2], fields[3].split(",")))
+    return found
+
+
+def _plain(field: str) -> str:
+    path = unescape_mount(field)
+    return path.rstrip("/") or path
+
+
+def unmounted(text: str, mountinfo: str) -> list[str]:
+    """Return the paths with a server that fstab mounts at boot or when they are used, and that are not mounted."""
+    there = {path for path, mount in mounted(mountinfo).items() if mount.fstype != "autofs"}
+    wanted = {
+        path
+        for path, fstype, options in entries(text)
+        if is_network(fstype, options) and "noauto" not in options and is_plain_path(path)
+    }
+    return sorted(wanted - there)
 
 
 def mounted(mountinfo: str) -> dict[str, Mount]:

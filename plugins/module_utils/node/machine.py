@@ -275,6 +275,11 @@ def unescape_mount(text: str) -> str:
     return re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
+def is_plain_path(path: str) -> bool:
+    """Whether a mount point is one that cluster_mounts can have."""
+    return re.fullmatch(r"/[\w.+@/-]+", path) is not None
+
+
 #: File systems that several hosts mount.
 _NETWORK = (
     "nfs nfs4 lustre gpfs beegfs beegfs_nodev ceph wekafs glusterfs fuse.glusterfs panfs orangefs"
@@ -293,19 +298,25 @@ def network_mounts(mountinfo: str) -> list[dict[str, str]]:
         path = unescape_mount(fields[4])
         # The last of several mounts on one point is the one in use.
         found.pop(path, None)
-        if of_type[0] in _NETWORK and re.fullmatch(r"/[\w.+@/-]+", path):
+        if of_type[0] in _NETWORK and is_plain_path(path):
             source = unescape_mount(of_type[1])
             found[path] = {"path": path, "source": source, "fstype": of_type[0]}
     return [found[path] for path in sorted(found)][:_MOUNTS]
 
 
 def disk(path: str, mountinfo: str) -> dict[str, object]:
-    """Free space (MiB), file system type and mount point of a path or its nearest parent."""
+    """Free space (MiB), file system type and mount point of a path or its nearest parent. May hang: see deadline.py."""
     where = os.path.abspath(path)
     while not os.path.exists(where):
         where = os.path.dirname(where)
     where = os.path.realpath(where)
     space = os.statvfs(where)
+    free_mb = space.f_bavail * space.f_frsize // 2**20
+    return {"free_mb": free_mb, "answers": True, **mount_of(where, mountinfo)}
+
+
+def mount_of(where: str, mountinfo: str) -> dict[str, str]:
+    """Type and mount point of the file system of a path, by the path alone."""
     best, fstype = "", ""
     for line in mountinfo.splitlines():
         left, dash, right = line.partition(" - ")
@@ -317,8 +328,4 @@ def disk(path: str, mountinfo: str) -> dict[str, object]:
         # The last of several mounts on one point is the one in use.
         if inside and len(mount) >= len(best):
             best, fstype = mount, right.split()[0]
-    return {
-        "free_mb": space.f_bavail * space.f_frsize // 2**20,
-        "fstype": fstype,
-        "mount": best,
-    }
+    return {"fstype": fstype, "mount": best}

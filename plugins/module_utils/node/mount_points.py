@@ -94,6 +94,18 @@ def shape_problem(path: t.Any) -> Wrong | None:
     return None
 
 
+def system_directory(path: str, *, tagged: bool = False) -> Row | None:
+    """Return the row of the system's directory that a path is, or is in. Arguments are those of :func:`problem_of`."""
+    plain = path.rstrip("/") or "/"
+    if any(plain.startswith(f"{own}/") for own in _EXCEPT):
+        return None
+    for row in TABLE:
+        below = row.below == ALL or (tagged and row.below == TAGGED)
+        if (row.reason and plain == row.path) or (below and plain.startswith(f"{row.path}/")):
+            return row
+    return None
+
+
 def problem_of(path: t.Any, *, tagged: bool = False) -> Wrong | None:
     """Return what is wrong with a mount point, None when nothing is.
 
@@ -103,19 +115,15 @@ def problem_of(path: t.Any, *, tagged: bool = False) -> Wrong | None:
     wrong = shape_problem(path)
     if wrong:
         return wrong
-    plain = path.rstrip("/") or "/"
-    if any(plain.startswith(f"{own}/") for own in _EXCEPT):
+    row = system_directory(path, tagged=tagged)
+    if row is None:
         return None
-    for row in TABLE:
-        below = row.below == ALL or (tagged and row.below == TAGGED)
-        if (row.reason and plain == row.path) or (below and plain.startswith(f"{row.path}/")):
-            return Wrong(
-                f"is in the system's directory {row.path}, which {row.reason}"
-                if plain != row.path
-                else f"{row.reason}, so nothing may be mounted over it",
-                "choose a directory of your own, such as /data",
-            )
-    return None
+    return Wrong(
+        f"is in the system's directory {row.path}, which {row.reason}"
+        if (path.rstrip("/") or "/") != row.path
+        else f"{row.reason}, so nothing may be mounted over it",
+        "choose a directory of your own, such as /data",
+    )
 
 
 def purpose_problem(purpose: str) -> Wrong | None:

@@ -28,7 +28,7 @@ from .unit_properties import parse_show
 
 FSTAB = "/etc/fstab"
 MOUNTINFO = "/proc/self/mountinfo"
-_PROPERTIES = "--property=ActiveState,NeedDaemonReload"
+_PROPERTIES = "--property=ActiveState,LoadState,NeedDaemonReload"
 _POLL_S, _RETRY_S = 0.2, 3.0
 #: An answer that takes longer than this is worth a line.
 _LATE_S = 5.0
@@ -77,7 +77,7 @@ def is_own(fstype: str) -> bool:
 def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) -> Plan:
     """Compare fstab and what is mounted with the mounts: path, source, fstype, options. Changes nothing."""
     try:
-        with open(FSTAB, encoding="utf-8", errors="surrogateescape") as handle:
+        with open(FSTAB, encoding="utf-8", errors="surrogateescape", newline="") as handle:
             before = handle.read()
     except FileNotFoundError:
         before = ""
@@ -98,7 +98,7 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
                 f"may use it -> drain the host, umount {path}, and run again"
             )
     text = fstab.edit(before, wanted) if wanted else before
-    changed = [FSTAB] if {*text.splitlines()} != {*before.splitlines()} else []
+    changed = [FSTAB] if {*fstab.lines_of(text)} != {*fstab.lines_of(before)} else []
     paths = [one["path"] for one in pending]
     waiting = [path for path in paths if path in there]
     changed += [path for path in paths if path not in there]
@@ -107,6 +107,28 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
 
 def _other_source(found: fstab.Mount, source: str) -> bool:
     return found.source.rstrip("/") != source.rstrip("/") and found.fstype in ("nfs", "nfs4")
+
+
+def may_hang(mounts: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the paths of those that are mounted now, and that are not the host's own: nobody else has to answer."""
+    there = _now_mounted()
+    return [
+        one["path"]
+        for one in mounts
+        if not is_own(one["fstype"])
+        and there.get(one["path"], fstab.Mount("autofs", "")).fstype != "autofs"
+    ]
+
+
+def refuse_links(planned: Plan) -> None:
+    """Raise MountingError for a new mount whose path leads through a link: systemd mounts on real paths only."""
+    for path in [one["path"] for one in planned.pending if one["path"] not in planned.waiting]:
+        real = os.path.realpath(path)
+        if real != path:
+            raise MountingError(
+                f"{path}: leads through a symbolic link to {real}, and systemd does not mount there. Nothing was"
+                f" changed. Remedy: write {real} as the path of the mount, or replace the link by a directory"
+            )
 
 
 # --- mounting -----------------------------------------------------------------------------------------------------
@@ -139,10 +161,18 @@ def mount_point(path: str) -> str:
 
 
 def write_fstab(text: str) -> None:
-    """Replace fstab as a whole."""
-    mode = stat.S_IMODE(os.stat(FSTAB).st_mode) if os.path.exists(FSTAB) else 0o644
-    with safe_path.replacing(FSTAB, mode) as stream:
-        stream.write(text.encode("utf-8", errors="surrogateescape"))
+    """Replace fstab as a whole. Raises MountingError."""
+    try:
+        mode = stat.S_IMODE(os.stat(FSTAB).st_mode) if os.path.exists(FSTAB) else 0o644
+        with safe_path.replacing(FSTAB, mode) as stream:
+            stream.write(text.encode("utf-8", errors="surrogateescape"))
+    except safe_path.UnsafePathError as error:
+        raise MountingError(str(error)) from error
+    except OSError as error:
+        raise MountingError(
+            f"{FSTAB}: cannot be written, and is as it was: {error.strerror}. Nothing was mounted. Remedy: look whether"
+            " its file system is full or read-only, and whether it is immutable (lsattr) or a mount of its own"
+        ) from error
 
 
 def _states(units: t.Sequence[str]) -> dict[str, dict[str, str]]:
@@ -151,8 +181,14 @@ def _states(units: t.Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def read_again(units: t.Sequence[str], changed: bool) -> None:
-    """Have systemd read fstab, if it changed now or in a run that ended before this step."""
-    if changed or any(one.get("NeedDaemonReload") == "yes" for one in _states(units).values()):
+    """Have systemd read fstab, if it changed now or in a run that ended before this step.
+
+    systemd sees that a line has changed; of a new one it does not know.
+    """
+    if changed or any(
+        one.get("NeedDaemonReload") == "yes" or one.get("LoadState") == "not-found"
+        for one in _states(units).values()
+    ):
         run(["systemctl", "daemon-reload"])
 
 
@@ -164,7 +200,14 @@ def _reason(unit: str) -> str:
     return next((line for line in reversed(words) if not line.startswith(own)), "no answer")
 
 
-def mount_all(pending: t.Sequence[t.Mapping[str, t.Any]], deadline: float) -> list[str]:
+_SERVER_REMEDY = (
+    "check the server, the network and the export, or allow more time with shared_storage_deadline"
+)
+
+
+def mount_all(
+    pending: t.Sequence[t.Mapping[str, t.Any]], deadline: float, remedy: str = _SERVER_REMEDY
+) -> list[str]:
     """Start the mounts and wait for all of them; return lines about those that were late.
 
     Raises MountingError with all that are not there when the time is over.
@@ -205,8 +248,7 @@ def mount_all(pending: t.Sequence[t.Mapping[str, t.Any]], deadline: float) -> li
         time.sleep(_POLL_S)
     lines = "; ".join(f"{path} ({_reason(fstab.unit_of(path))})" for path in left)
     raise MountingError(
-        f"not mounted within {deadline:.0f} s: {lines}. No directory was made there. Remedy: check the server, the "
-        "network and the export, or allow more time with shared_storage_deadline"
+        f"not mounted within {deadline:.0f} s: {lines}. No directory was made there. Remedy: {remedy}"
     )
 
 
@@ -259,10 +301,25 @@ def directories(wanted: t.Sequence[t.Mapping[str, t.Any]], check: bool) -> list[
         for change in todo.changes:
             files.apply(change)
     for one in wanted:
+        if one["remove_after_days"]:
+            _refuse_to_age(str(one["path"]))
         if one["recursive"] and (not check or os.path.isdir(one["path"])):
             count = below(one, check)
             changed += [f"{one['path']} ({count} below it)"] if count else []
     return changed
+
+
+def _refuse_to_age(path: str) -> None:
+    """Raise MountingError where others can change the way to a directory: systemd-tmpfiles follows links on it."""
+    with contextlib.suppress(FileNotFoundError), safe_path.directory(path) as place:
+        above, loose = place.above, ""
+        while above is not None:
+            loose, above = (loose if above.firm else above.path), above.above
+        if loose:
+            raise MountingError(
+                f"{path}: others than root can change {loose}, so a link there could have remove_after_days remove"
+                " other files. Remedy: name a directory in one that only root can change, such as the mount itself"
+            )
 
 
 def below(one: t.Mapping[str, t.Any], check: bool) -> int:
@@ -277,17 +334,105 @@ def below(one: t.Mapping[str, t.Any], check: bool) -> int:
     mode = files.parse_mode(one["mode"], path) or 0
     if uid is None or gid is None or -1 in (uid, gid):
         return 0
-    count = 0
-    with safe_path.directory(path) as top:
-        device = os.fstat(top.fd).st_dev
-        for _where, names, others, fd in os.fwalk(".", dir_fd=top.fd, follow_symlinks=False):
-            names[:] = [
-                name for name in names
-                if (info := _lstat(name, fd)) and stat.S_ISDIR(info.st_mode) and info.st_dev == device
-            ]  # fmt: skip
-            for name in [*names, *others]:
-                count += _settle(name, fd, (uid, gid, mode), check)
+    count, faults = 0, list[str]()
+    try:
+        with safe_path.directory(path) as top:
+            for name, fd, info in _tree(top.fd):
+                try:
+                    count += _settle(name, fd, info, (uid, gid, mode), check)
+                except OSError as error:
+                    faults.append(f"{name!a} ({error.strerror})")
+    except (safe_path.UnsafePathError, OSError) as error:
+        raise MountingError(f"{path}: what is below it cannot be read: {error}") from error
+    if faults:
+        raise MountingError(
+            f"{path}: {len(faults)} files or directories below it kept their owner and mode, such as {faults[0]}, and"
+            f" {count} were changed. Remedy: look for immutable files (lsattr -R) and an export with root_squash, or"
+            " write recursive: false"
+        )
     return count
+
+
+#: No path leads deeper (PATH_MAX). A user who makes directories all the time does not keep root walking.
+_DEEPEST = 2048
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
+
+
+def _tree(top: int) -> t.Iterator[tuple[str, int, os.stat_result]]:
+    """Yield what is below a directory, those above first: name, open directory that it is in, attributes.
+
+    Other file systems are left out. One directory is open at a time, however deep a user has made the tree.
+    """
+    device = os.fstat(top).st_dev
+    fd = _enter(".", top)
+    # By level: the name, device and inode of the directory, and those in it that are still to be walked.
+    levels: list[tuple[str, tuple[int, int], list[str]]] = []
+    name = "."
+    try:
+        while True:
+            below: list[str] = []
+            for entry in os.listdir(fd):
+                info = _lstat(entry, fd)
+                if info is None or (stat.S_ISDIR(info.st_mode) and info.st_dev != device):
+                    continue
+                yield entry, fd, info
+                if stat.S_ISDIR(info.st_mode) and len(levels) < _DEEPEST:
+                    below.append(entry)
+            levels.append((name, _identity(fd), below))
+            while True:
+                if not levels[-1][2]:
+                    levels.pop()
+                    if not levels:
+                        return
+                    above = _above(fd, top, levels)
+                    os.close(fd)
+                    fd = above
+                    continue
+                name = levels[-1][2].pop()
+                try:
+                    child = _enter(name, fd)
+                except OSError as error:
+                    if error.errno not in _GONE:
+                        raise
+                    continue
+                if os.fstat(child).st_dev == device:
+                    os.close(fd)
+                    fd = child
+                    break
+                os.close(child)
+    finally:
+        os.close(fd)
+
+
+def _enter(name: str, fd: int) -> int:
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    info = os.fstat(fd)
+    return info.st_dev, info.st_ino
+
+
+def _above(fd: int, top: int, levels: list[tuple[str, tuple[int, int], list[str]]]) -> int:
+    """Open the last of the levels again, from the directory below it. One that somebody has moved is left out."""
+    above = _enter("..", fd)
+    if _identity(above) == levels[-1][1]:
+        return above
+    os.close(above)
+    found = _enter(".", top)
+    for index, (name, identity, _below) in enumerate(levels[1:], 1):
+        try:
+            child = _enter(name, found)
+        except OSError:
+            child = -1
+        if child < 0 or _identity(child) != identity:
+            if child >= 0:
+                os.close(child)
+            del levels[index:]
+            break
+        os.close(found)
+        found = child
+    return found
 
 
 def _lstat(name: str, fd: int) -> os.stat_result | None:
@@ -296,34 +441,44 @@ def _lstat(name: str, fd: int) -> os.stat_result | None:
     return None
 
 
-def _settle(name: str, fd: int, wanted: tuple[int, int, int], check: bool) -> bool:
+def _settle(
+    name: str, fd: int, info: os.stat_result, wanted: tuple[int, int, int], check: bool
+) -> bool:
     """Give one file or directory its owner and mode, by an open descriptor: its name may be another file's by then."""
-    uid, gid, mode = wanted
-    info = _lstat(name, fd)
-    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+    if not _differs(info, wanted):
         return False
     try:
         handle = os.open(
             name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd
         )
-    except FileNotFoundError:
-        return False
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno in _GONE:
             return False
         raise
     try:
         info = os.fstat(handle)
-        if stat.S_ISREG(info.st_mode):
-            if info.st_nlink > 1:
-                return False
-            mode = mode & 0o666 | (mode & 0o111 if info.st_mode & 0o111 else 0)
-        if (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == (uid, gid, mode):
+        if not _differs(info, wanted):
             return False
         if not check:
             # Owner first: chown clears the set-id bits that a mode may have.
-            os.fchown(handle, uid, gid)
-            os.fchmod(handle, mode)
+            os.fchown(handle, *wanted[:2])
+            os.fchmod(handle, _mode_of(info, wanted[2]))
         return True
     finally:
         os.close(handle)
+
+
+def _mode_of(info: os.stat_result, mode: int) -> int:
+    if stat.S_ISDIR(info.st_mode):
+        return mode
+    return mode & 0o666 | (mode & 0o111 if info.st_mode & 0o111 else 0)
+
+
+def _differs(info: os.stat_result, wanted: tuple[int, int, int]) -> bool:
+    """Whether something is to be changed: not a link, a special file, or a file with several names."""
+    if not stat.S_ISDIR(info.st_mode) and (not stat.S_ISREG(info.st_mode) or info.st_nlink > 1):
+        return False
+    return (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) != (
+        *wanted[:2],
+        _mode_of(info, wanted[2]),
+    )

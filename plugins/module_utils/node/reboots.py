@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 DIRECTORY = "/run/trainwright/reboot-required"
 #: Where Debian and Ubuntu say that an upgrade wants one; with .pkgs, the packages.
@@ -28,22 +29,32 @@ def plain(text: str) -> str:
 
 
 def _read(path: str) -> str | None:
+    """Return the beginning of a regular file. A pipe would wait for its writer, and a link could lead to a secret."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, encoding="utf-8", errors="replace") as file:
+            return file.read(4096) if stat.S_ISREG(os.fstat(handle).st_mode) else None
     except OSError:
         return None
+
+
+def part_of(name: str) -> str:
+    """Return the name of a file as PART wants it: a site writes my-kernel or Driver, too. "" for a hidden file."""
+    if name.startswith("."):
+        return ""
+    plain_name = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    return (plain_name if plain_name[0].isalpha() else f"part_{plain_name}")[:32]
 
 
 def reboot_reasons(root: str = "/") -> list[dict[str, str]]:
     """Return the reasons, each C(part) and C(reason): those that roles wrote, then that of the system."""
     directory = os.path.join(root, DIRECTORY.lstrip("/"))
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    found = []
-    for part in [name for name in names if re.fullmatch(PART, name)][:_MOST]:
-        text = _read(os.path.join(directory, part))
-        if text is not None:
-            found.append({"part": part, "reason": plain(text) or "no reason given"})
+    found: list[dict[str, str]] = []
+    for name in names:
+        text = _read(os.path.join(directory, name)) if part_of(name) else None
+        if text is not None and len(found) < _MOST:
+            found.append({"part": part_of(name), "reason": plain(text) or "no reason given"})
     system = os.path.join(root, OF_SYSTEM.lstrip("/"))
     if _read(system) is not None:
         packages = sorted(set((_read(system + ".pkgs") or "").split()))

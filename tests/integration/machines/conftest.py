@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""One emulated machine with a kernel of its own, converged by site.yml, for what containers cannot show.
+"""Two emulated machines with kernels of their own, converged by site.yml, for what containers cannot show.
 
-Set TRAINWRIGHT_KEEP=1 to keep the machine after the run, and to use it again unchanged.
+vm1 is everything at once, vm2 a second compute node with disks. Set TRAINWRIGHT_KEEP=1 to keep the machines after the
+run, and to use them again unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,11 @@ from ..site import ROOT, VENV_BIN, poll, tail
 sys.path.insert(0, str(ROOT))
 from driver import machines
 
-NAME = "vm1"
+NAME, OTHER = "vm1", "vm2"
+#: Disks of vm2, by serial number: two for its scratch, and one with somebody's file system, which is labelled.
+SCRATCH, KEPT = ("scratch0", "scratch1"), "kept"
+KEPT_LABEL = "precious"
+_DISK_MB = 320  # xfs takes 300 at least
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 INVENTORY = Path(__file__).with_name("inventory.yml")
 USERS = ("alice", "bob", "carol")
@@ -32,9 +38,10 @@ USERS = ("alice", "bob", "carol")
 
 @dataclass
 class Node:
-    """The machine as the tests use it: jobs of alice, logins of anybody."""
+    """The machine as the tests use it: jobs of alice, logins of anybody. Jobs run on it, and vm1 submits them."""
 
     machine: machines.Machine
+    controller: machines.Machine
 
     def run(
         self, command: str, check: bool = True, timeout: float = 120
@@ -45,8 +52,9 @@ class Node:
     def srun(self, options: str, program: str) -> subprocess.CompletedProcess[str]:
         """Run a Python program as a job of alice and wait for its end."""
         # Loading pmix, which these programs do not use, takes seconds when emulated.
-        task = f"srun --mpi=none --immediate=60 {options} python3 -c {shlex.quote(program)}"
-        return self.run(as_alice(task), check=False)
+        where = f"--nodelist={self.machine.name} {options}"
+        task = f"srun --mpi=none --immediate=60 {where} python3 -c {shlex.quote(program)}"
+        return self.controller.run(as_alice(task), check=False)
 
     def report(self, options: str, program: str) -> Any:
         """The JSON output of a job's Python program; the job must succeed."""
@@ -58,14 +66,43 @@ class Node:
 
     def start_job(self, options: str = "") -> str:
         """Start a job of alice that waits to be cancelled; returns its id once it runs."""
-        submit = f"sbatch --parsable --output=/dev/null {options} --wrap='exec sleep 900'"
-        job = self.run(as_alice(submit)).stdout.strip()
+        where = f"--nodelist={self.machine.name} {options}"
+        submit = f"sbatch --parsable --output=/dev/null {where} --wrap='exec sleep 900'"
+        job = self.controller.run(as_alice(submit)).stdout.strip()
         poll(f"job {job} to run", lambda: self.state(job) == "RUNNING", every=1)
         return job
 
     def state(self, job: str) -> str:
         """The state of a job as squeue prints it; "" when it is gone."""
-        return self.run(f"squeue -h -t all -o %T -j {job}", check=False).stdout.strip()
+        return self.controller.run(f"squeue -h -t all -o %T -j {job}", check=False).stdout.strip()
+
+    def slurm_state(self) -> str:
+        """The state of the node in Slurm."""
+        return self.controller.run(f"sinfo -hN -n {self.machine.name} -o %T").stdout.strip()
+
+    def power_cycle(self, blank: Iterable[str] = ()) -> str:
+        """Cut the machine's power and start it again; returns the start of its slurmd before. blank: see machines."""
+        before = self.slurmd_start()
+        machines.power_cycle(self.machine, blank)
+        return before
+
+    def wait_for_slurmd(self, before: str) -> None:
+        """Wait until Slurm knows the slurmd of this boot and gives it jobs: it may not have missed the one before."""
+        poll(
+            "the node to be back",
+            lambda: self.slurmd_start() != before and self.slurm_state() == "idle",
+            timeout=400,
+            every=1,
+        )
+
+    def slurmd_start(self) -> str:
+        """The time at which the slurmd that Slurm knows had started."""
+        shown = self.controller.run(f"scontrol show node {self.machine.name}").stdout
+        return shown.partition("SlurmdStartTime=")[2].split()[0]
+
+    def boot_id(self) -> str:
+        """The kernel's name of this boot."""
+        return self.run("cat /proc/sys/kernel/random/boot_id").stdout.strip()
 
     def cancel_jobs(self) -> None:
         """End every job of alice."""
@@ -98,33 +135,57 @@ def as_alice(command: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def converged() -> Iterator[Node]:
-    """The machine after site.yml."""
-    standing = KEEP and machines.Machine(NAME).pid()
+def both() -> Iterator[dict[str, Node]]:
+    """The machines after site.yml, by name."""
+    standing = KEEP and machines.Machine(NAME).pid() and machines.Machine(OTHER).pid()
     if not standing:
         machines.down(NAME)
-    node = Node(machines.up(NAME))
+        machines.down(OTHER)
+    with ThreadPoolExecutor(2) as pool:
+        disks = [(serial, _DISK_MB) for serial in (*SCRATCH, KEPT)]
+        starting = pool.submit(machines.up, NAME), pool.submit(machines.up, OTHER, 1, 1024, disks)
+        first, second = (one.result() for one in starting)
+    nodes = {one.name: Node(one, first) for one in (first, second)}
     if not standing:
-        converge(node)
-    yield node
+        disk = f"/dev/disk/by-id/virtio-{KEPT}"
+        second.run(f"udevadm settle --exit-if-exists={disk}; mkfs.xfs -q -K -L {KEPT_LABEL} {disk}")
+        converge(nodes)
+    yield nodes
     if not KEEP:
         machines.down(NAME)
+        machines.down(OTHER)
 
 
-def play(node: Node, playbook: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a playbook on the machine."""
+@pytest.fixture(scope="session")
+def converged(both: dict[str, Node]) -> Node:
+    """The machine that is everything at once."""
+    return both[NAME]
+
+
+@pytest.fixture(scope="session")
+def other(both: dict[str, Node]) -> Node:
+    """The machine that only computes."""
+    return both[OTHER]
+
+
+def playbook(name: str, *arguments: str | Path) -> tuple[list[str | Path], dict[str, str]]:
+    """Return the command that runs a playbook on the machines, and its environment."""
+    run = machines.CACHE / "run"
+    inventory = ("-i", INVENTORY, "-e", f"machine_directory={run}")
+    command = [VENV_BIN / "ansible-playbook", *inventory, ROOT / "playbooks" / name, *arguments]
+    # Ansible's own sockets have the name of the host, which another clone's machines have too.
+    sockets = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(run / NAME / "ansible")}
+    settings = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    return command, {**os.environ, **settings, **sockets}
+
+
+def play(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a playbook on the machines."""
+    command, environment = playbook(name, *arguments)
     return subprocess.run(
-        [
-            VENV_BIN / "ansible-playbook",
-            "-i",
-            INVENTORY,
-            ROOT / "playbooks" / playbook,
-            "-e",
-            f"machine_ssh_config={node.machine.ssh_config}",
-            *arguments,
-        ],
+        command,
         cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -133,16 +194,17 @@ def play(node: Node, playbook: str, *arguments: str | Path) -> subprocess.Comple
     )
 
 
-def converge(node: Node) -> None:
-    """Run site.yml on the machine, and give its users homes that admit the machine's key."""
-    done = play(node, "site.yml")
+def converge(nodes: dict[str, Node]) -> None:
+    """Run site.yml on the machines, and give their users homes that admit the machines' key."""
+    done = play("site.yml")
     assert done.returncode == 0, f"site.yml ended with {done.returncode}:\n{tail(done.stdout, 80)}"
     # Homes are made on login nodes, and there is none here.
-    node.run(f"""
-      for user in {" ".join(USERS)}; do
-        install -d -m 700 -o $user -g $user /home/$user /home/$user/.ssh
-        echo '{node.machine.public_key}' > /home/$user/.ssh/authorized_keys
-      done""")
+    for node in nodes.values():
+        node.run(f"""
+          for user in {" ".join(USERS)}; do
+            install -d -m 700 -o $user -g $user /home/$user /home/$user/.ssh
+            echo '{node.machine.public_key}' > /home/$user/.ssh/authorized_keys
+          done""")
 
 
 @pytest.fixture

@@ -1,25 +1,63 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""reboot.yml on a real kernel: the machine is controller and compute node at once, so Ansible reboots it."""
+"""reboot.yml on real kernels: Slurm reboots vm2; vm1 is controller and compute node at once, so Ansible reboots it."""
 
 from __future__ import annotations
 
-from ..site import tail
-from .conftest import Node, play
+import contextlib
+import os
+import signal
+import subprocess
+
+from driver.layout import LocalError
+
+from ..site import ROOT, poll, tail
+from .conftest import NAME, OTHER, Node, play, playbook
 
 
-def test_a_machine_that_waits_for_a_reboot_gets_one_and_runs_jobs_again(converged: Node) -> None:
-    node = converged
-    before = node.run("cat /proc/sys/kernel/random/boot_id").stdout
-    node.run("mkdir -p /run/trainwright/reboot-required")
-    node.run("echo 'huge pages' >/run/trainwright/reboot-required/node_tuning")
-    refused = play(node, "reboot.yml")
-    assert refused.returncode == 2 and "vm1: node_tuning: huge pages" in refused.stdout
-    assert node.run("cat /proc/sys/kernel/random/boot_id").stdout == before
+def boot_id(node: Node, before: str = "") -> str:
+    """The boot of a machine, the one before while it does not answer."""
+    with contextlib.suppress(LocalError, subprocess.TimeoutExpired):
+        return node.machine.run("cat /proc/sys/kernel/random/boot_id", timeout=20).stdout.strip()
+    return before
 
-    done = play(node, "reboot.yml", "-e", "confirm=yes")
+
+def test_machines_reboot_in_turn_also_when_a_run_is_ended_in_the_middle(
+    both: dict[str, Node],
+) -> None:
+    before = {name: node.boot_id() for name, node in both.items()}
+    for node in both.values():
+        node.run("mkdir -p /run/trainwright/reboot-required")
+        node.run("echo 'huge pages' >/run/trainwright/reboot-required/node_tuning")
+    refused = play("reboot.yml")
+    assert refused.returncode == 2 and "node_tuning: huge pages" in refused.stdout
+    assert {name: node.boot_id() for name, node in both.items()} == before
+
+    command, environment = playbook("reboot.yml", "-e", "confirm=yes")
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as run:
+        try:
+            poll("vm2 to be rebooted", lambda: both[OTHER].slurm_state()[-1] in "@^", 300, 0.5)
+        finally:
+            os.killpg(run.pid, signal.SIGKILL)
+    poll("vm2 to be up again", lambda: boot_id(both[OTHER], before[OTHER]) != before[OTHER], 600, 1)
+    rebooted = boot_id(both[OTHER])
+    assert both[NAME].boot_id() == before[NAME]
+
+    done = play("reboot.yml", "-e", "confirm=yes")
     assert done.returncode == 0, tail(done.stdout, 60)
-    assert node.run("cat /proc/sys/kernel/random/boot_id").stdout != before
-    assert node.run("ls -A /run/trainwright/reboot-required", check=False).stdout == ""
-    assert "drain" not in node.run("sinfo -hN -o %T").stdout
-    assert node.srun("", "print('runs')").stdout.strip() == "runs"
+    assert both[OTHER].boot_id() == rebooted  # not a second time
+    assert both[NAME].boot_id() != before[NAME]
+    for node in both.values():
+        assert node.run("ls -A /run/trainwright/reboot-required", check=False).stdout == ""
+        # The new kernel begins with its own 65530.
+        assert node.run("sysctl -n vm.max_map_count").stdout.strip() == "1048576"
+        poll("the node to be idle", lambda node=node: node.slurm_state() == "idle", 300, 1)  # type: ignore[misc]
+        assert node.srun("", "print('runs')").stdout.strip() == "runs"

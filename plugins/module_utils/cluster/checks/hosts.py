@@ -39,12 +39,36 @@ def disks(inputs: Inputs) -> Iterator[Problem]:
             wanted[settings["slurm_spool_dir"]] = "slurm_spool_dir"
         for path, variable in wanted.items():
             disk = (facts.get("disks") or {}).get(path)
+            if disk and not disk.get("answers", True):
+                continue  # silent has it
             if disk and int(disk.get("free_mb") or 0) < least:
                 yield Problem(
                     host,
                     variable if variable != "logs" else "/var/log",
                     f"has {disk.get('free_mb')} MB free at {path}, less than {least}",
                     "free some space, or lower slurm_min_disk_mb",
+                )
+
+
+def silent(inputs: Inputs) -> Iterator[Problem]:
+    """The file systems of the cluster's directories, and of files that settings name, answer."""
+    for host, facts in seen(inputs):
+        for path, disk in (facts.get("disks") or {}).items():
+            if not disk.get("answers", True):
+                mount, kind = disk.get("mount"), disk.get("fstype")
+                yield Problem(
+                    host,
+                    str(mount),
+                    f"the file system of {path} ({kind}) does not answer",
+                    f"start its server or restore the network to it; if it is gone, umount -l {mount} on the host",
+                )
+        for path, there in (facts.get("files") or {}).items():
+            if there is None and path.startswith("/"):
+                yield Problem(
+                    host,
+                    path,
+                    "its file system does not answer",
+                    "start its server or restore the network to it, or name a path elsewhere",
                 )
 
 
@@ -135,6 +159,7 @@ def ways(inputs: Inputs) -> Iterator[Problem]:
 CHECKS: tuple[Check, ...] = (
     memory,
     disks,
+    silent,
     clocks,
     listeners,
     ways,

@@ -32,7 +32,10 @@ if t.TYPE_CHECKING:
 
 
 # Groups that decide what a host becomes.
-GROUPS = (*SERVICE_GROUPS, "slurm_pyxis", "slurm_oci", "slurm_job_hooks", "slurm_node_health")
+GROUPS = (
+    *SERVICE_GROUPS,
+    *("slurm_pyxis", "slurm_oci", "slurm_job_hooks", "slurm_node_health", "slurm_nfs_server"),
+)
 
 
 def controllers(inputs: Inputs) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ def may_be_packaged(inputs: Inputs, facts: Mapping[str, t.Any], path: str) -> bo
 
 def is_missing(inputs: Inputs, facts: Mapping[str, t.Any], path: str) -> bool:
     """Tell whether a program of a host is not there, and does not come with the run."""
-    there = (facts.get("files") or {}).get(path, True)
+    there = (facts.get("files") or {}).get(path) is not False
     return not (there or comes_with_the_run(inputs, path) or may_be_packaged(inputs, facts, path))
 
 

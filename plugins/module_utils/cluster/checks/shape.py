@@ -14,7 +14,7 @@ import typing as t
 
 from ansible.module_utils.common.parameters import DEFAULT_TYPE_VALIDATORS
 
-from ..inputs import CLUSTER, HOST_VARIABLES, Problem, label_of, nearest
+from ..inputs import CLUSTER, HOST_VARIABLES, SERVER_VARIABLES, Problem, label_of, nearest
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -129,13 +129,15 @@ def _element_faults(
 def variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the cluster-wide variables."""
     for name, option in inputs["arguments"].items():
-        if name not in HOST_VARIABLES and name in inputs["settings"]:
+        if name not in (*HOST_VARIABLES, *SERVER_VARIABLES) and name in inputs["settings"]:
             yield from faults(CLUSTER, name, inputs["settings"][name], option)
 
 
 def host_variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the variables that each host has for itself."""
-    known = {name: inputs["arguments"][name] for name in HOST_VARIABLES}
+    arguments = inputs["arguments"]
+    known = {name: arguments[name] for name in HOST_VARIABLES}
+    known.update({name: arguments[name] for name in SERVER_VARIABLES if name in arguments})
     for host in inputs["hosts_in_run"]:
         declared = inputs["host_vars"].get(host) or {}
         for name, option in known.items():
@@ -150,7 +152,10 @@ def misspelt_variables(inputs: Inputs) -> Iterator[Problem]:
         close = [] if name in known else difflib.get_close_matches(name, known, 1, 0.93)
         if close:
             yield Problem(
-                CLUSTER, name, "is not a variable of this collection", f"write {close[0]}"
+                CLUSTER,
+                name,
+                "is not a variable of this collection",
+                f"write {close[0]}, or give a variable of your own another name",
             )
 
 

@@ -22,6 +22,8 @@ from ..inputs import (
 )
 from ..mounts import expand
 from ..needed_files import mount_files
+from ..nfs import exports_of
+from ..users import normalise_users
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,6 +110,13 @@ def words(inputs: Inputs) -> Iterator[Problem]:
     """Source, type and options of a mount are each one word of fstab, and modes are octal."""
     for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
         label = label_of("cluster_mounts", index, mount, "path")
+        if str(mount.get("source")).startswith("#"):
+            yield Problem(
+                CLUSTER,
+                f"{label}.source",
+                f"{mount['source']!r} would make its line of fstab a comment",
+                "write a source that does not begin with #",
+            )
         for key in ("source", "fstype", "options"):
             value = mount.get(key)
             for text in value if isinstance(value, (list, tuple)) else [value]:
@@ -119,13 +128,14 @@ def words(inputs: Inputs) -> Iterator[Problem]:
                         "write it without blanks and line ends: options with commas, a blank of a name as \\040",
                     )
         for directory in mount.get("directories") or []:
-            mode = directory.get("mode")
-            if isinstance(mode, str) and not re.fullmatch(r"0?[0-7]{3,4}", mode):
+            mode = directory.get("mode", "0755")
+            # YAML reads 0777 as 511, which is a mode, too, and not the one that was meant.
+            if not isinstance(mode, str) or not re.fullmatch(r"0?[0-7]{3,4}", mode):
                 yield Problem(
                     CLUSTER,
                     f"{label}.directories",
                     f"{mode!r} is not a mode of {directory['path']}",
-                    'write it in octal, such as "0755"',
+                    'write it in octal and with quotes, such as "0755"',
                 )
 
 
@@ -145,7 +155,7 @@ def sources(inputs: Inputs) -> Iterator[Problem]:
     for index, key, path in mount_files(given):
         label = f"{label_of('cluster_mounts', index, given[index], 'path')}.{key}"
         for host, facts in seen(inputs):
-            there = (facts.get("files") or {}).get(path, True)
+            there = (facts.get("files") or {}).get(path) is not False
             others = [str(mount["path"]) for at, mount in enumerate(given) if at != index]
             if there or any(is_under(path, other.rstrip("/")) for other in others):
                 continue
@@ -194,6 +204,47 @@ def tree(inputs: Inputs) -> Iterator[Problem]:
             "no mount in cluster_mounts has a purpose of the policy",
             f"write purpose: shared, or {', '.join(sorted(_POLICY - {'shared'}))}, for one of them",
         )
+
+
+def owners(inputs: Inputs) -> Iterator[Problem]:
+    """Owners and groups of directories are declared, or on the hosts."""
+    settings = inputs["settings"]
+    users, groups = normalise_users(
+        settings.get("cluster_users") or [], settings.get("cluster_groups") or []
+    )
+    local = settings.get("cluster_users_source", "local") == "local"
+    # The run makes these.
+    services = {"slurm", "munge", "slurmrestd"}
+    declared = {
+        "owner": services
+        | ({user["name"] for user in users if user["state"] == "present"} if local else set()),
+        "group": services | ({group["name"] for group in groups} if local else set()),
+    }
+
+    def unknown(host: str, label: str, key: str, name: t.Any) -> Iterator[Problem]:
+        facts = inputs["facts"][host].get(f"{'user' if key == 'owner' else key}s") or {}
+        if name and str(name) not in declared[key] and facts.get(str(name), True) is None:
+            kind = "user" if key == "owner" else "group"
+            yield Problem(
+                host,
+                label,
+                f"there is no {kind} {str(name)!r}",
+                f"add it to cluster_{kind}s, make it on every host, or correct {key}",
+            )
+
+    for host, _facts in seen(inputs):
+        for index, mount in enumerate(settings.get("cluster_mounts") or []):
+            label = f"{label_of('cluster_mounts', index, mount, 'path')}.directories"
+            for directory in mount.get("directories") or []:
+                for key in ("owner", "group"):
+                    yield from unknown(host, label, key, directory.get(key))
+        for index, export in enumerate(exports_of(inputs, host)):
+            label = label_of("nfs_server_exports", index, export, "path")
+            for key in ("owner", "group"):
+                yield from unknown(host, f"{label}.{key}", key, export.get(key))
+        if is_true(settings.get("shared_storage_tree")):
+            group = settings.get("shared_storage_tree_group")
+            yield from unknown(host, "shared_storage_tree_group", "group", group)
 
 
 def shared_state(inputs: Inputs) -> Iterator[Problem]:
@@ -310,6 +361,7 @@ CHECKS: tuple[Check, ...] = (
     sources,
     clients,
     tree,
+    owners,
     shared_state,
     mounts_over_live_data,
     moves_of_a_live_cluster,

@@ -49,6 +49,11 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "is not the name of a group",
         "write the name of one group, such as adm",
     ),
+    "node_scratch_timeout": (
+        lambda text: not text.isdigit() or 1 <= int(text) <= 600,
+        "is not a number of seconds",
+        "write a number from 1 to 600",
+    ),
     "shared_storage_deadline": (
         lambda text: not text.isdigit() or 1 <= int(text) <= 3600,
         "is not a number of seconds",

@@ -135,9 +135,13 @@ class Agent:
 
     # -- one run ---------------------------------------------------------------------------------
     def is_active(self) -> bool:
-        """Whether this controller is the active one: the first that answers. Raises SlurmError."""
+        """Whether this controller is the active one: the first that answers. Raises AgentError, SlurmError."""
         up = [one.host for one in self.slurm.controllers() if one.up]
-        return bool(up) and up[0] == self.controller
+        if not up:
+            raise AgentError(
+                "no slurmctld answers, so nothing was looked at -> systemctl status slurmctld on the controllers"
+            )
+        return up[0] == self.controller
 
     def run(self) -> Decision | None:
         """Look once and act; None on a controller that is not active, or while another agent works."""
@@ -203,6 +207,9 @@ class Agent:
             made = getattr(self, f"_{action.kind}")(node, action, record, state)
         except SlurmError as error:
             self.lines.append(f"{action.line()}: {error}")
+            if action.kind == "reboot" and not (error.passing or error.kind == "timeout"):
+                # It was refused for certain: nothing to wait for, nothing to count.
+                record["steps"] = [one for one in record.get("steps", []) if one["id"] != action.id]
             return False
         if made:
             self.lines.append(action.line())

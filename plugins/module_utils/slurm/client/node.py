@@ -118,10 +118,12 @@ def _drained(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
         flags = ("DRAIN", *node.flags)
         reason = _reason(node, params)
         _set_state(out, node, "DRAIN", dataclasses.replace(node, flags=flags, reason=reason))
-    elif params.get("reason") and not params.get("owner") and not may_end(node, "", False):
-        # The part would give the node back while the person works on it.
-        own = objects.one_line("reason", params["reason"])
-        if owner_of(node.reason) and own != node.reason:
+    elif params.get("reason") and not may_end(node, "", False):
+        # The part would give the node back while a person works on it, or another part removes it.
+        owner = params.get("owner") or ""
+        own = owned(objects.one_line("reason", params["reason"]), owner)
+        taken = not owner or (params.get("force") and owner != owner_of(node.reason))
+        if taken and owner_of(node.reason) and own != node.reason:
             reason = f"{own}; before: {node.reason}"
             out.steps.append(Step({"Reason": reason}))
             _note(out, "reason", node.reason, reason)

@@ -109,6 +109,23 @@ def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) 
     assert memory == pytest.approx(facts()["c1"]["memory_mb"] * 0.44, rel=0.01)
 
 
+@pytest.mark.parametrize("host", ["ctl1", "c1"])
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [("shared_storage_tre", "shared_storage_tree"), ("node_health_mod", "node_health_mode")],
+)
+def test_a_misspelt_variable_of_any_role_is_refused(
+    process: Process, tmp_path: Path, host: str, written: str, right: str
+) -> None:
+    case = Case("misspelt", "", "", "", "", host_variables={host: {written: "x", "shared_x": 1}})
+    done = play(process, case, tmp_path)
+    assert done["failed"]
+    assert done["msg"].splitlines()[1:] == [
+        f"cluster: {written}: is not a variable of this collection -> write {right}, or give a variable of your own"
+        " another name"
+    ]
+
+
 def recorded_with(key: str) -> str:
     """The record with another host key of c2."""
     record = json.loads(RECORD)

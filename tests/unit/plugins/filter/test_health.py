@@ -35,6 +35,19 @@ def test_a_node_gets_what_its_machine_type_declares() -> None:
     assert (found["interval"], found["dcgm"], found["users"]) == (15, True, ["ops", "ada"])
 
 
+def test_a_local_scratch_has_to_be_mounted_like_any_other_file_system() -> None:
+    scratches = [
+        {"host": host, "path": path, "kind": kind}
+        for host, path, kind in (
+            ("c1", "/scratch", "local"),
+            ("c1", "/plain", "directory"),
+            ("c2", "/other", "site"),
+        )
+    ]
+    found = health_config({**MODEL, "scratches": scratches}, "c1", GROUPS)
+    assert [one["path"] for one in found["mounts"]] == ["/fsx", "/scratch"]
+
+
 def test_a_node_outside_the_group_is_off() -> None:
     found = health_config(MODEL, "c2", GROUPS)
     assert (found["enabled"], found["declared"], found["pyxis"]) == (False, {}, False)

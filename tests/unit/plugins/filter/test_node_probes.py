@@ -114,3 +114,16 @@ def test_programs_of_job_hooks_are_looked_for_where_they_run() -> None:
     nodes = node_probes(given, ["slurm_compute"], GROUPS, HOSTVARS, ["c1"])
     controllers = node_probes(given, ["slurm_controller"], GROUPS, HOSTVARS, ["ctl"])
     assert nodes["files"] == ["/opt/a"] and controllers["files"] == ["/opt/b"]
+
+
+def test_owners_of_directories_and_paths_of_exports_are_looked_up() -> None:
+    directories = [{"path": "/x", "owner": "ada", "group": 3001}, "wrong", {"path": "/y", "group": "lab"}]  # fmt: skip
+    found = probes(
+        mounts=[{"path": "/shared", "source": "nas:/x", "directories": directories}],
+        exports=[{"path": "/srv/data/", "group": "staff"}, {"path": "relative"}],
+        paths=["/var/log"],
+        tree_group="research",
+    )
+    assert {"ada", "lab", "staff", "research"} <= set(found["users"])
+    assert "3001" not in found["users"]
+    assert found["paths"] == ["/var/log", "/srv/data"]

@@ -16,6 +16,7 @@ def facts(*reasons: tuple[str, str], **more: Any) -> dict[str, Any]:
         "boot_id": "a",
         "reboot": [{"part": part, "reason": reason} for part, reason in reasons],
         "mounts": [],
+        "unmounted": [],
         "services": {"slurmd": "inactive", "munge": "active"},
         **more,
     }
@@ -153,6 +154,20 @@ def test_a_host_that_is_back_has_what_it_had() -> None:
         "not mounted any more: /fsx",
         "not running any more: munge",
     ]
+
+
+def test_a_node_that_an_earlier_run_rebooted_needs_the_mounts_of_fstab() -> None:
+    """A second run without a repair must not give a node back that the first one has refused."""
+    asked = reboot.slurm_reason("kernel (asked 50)")
+    bare = facts(mounts=[{"path": "/home"}], unmounted=["/fsx"])
+    for drain, uses in ((asked, ["/fsx", "/home"]), ("", ["/home"])):
+        (one,) = reboot.plan({"c1": bare}, [node("c1", "IDLE", drain)], True, "x", now=9)["hosts"]
+        assert one["done"] == bool(drain) and one["uses"] == uses
+    before = bare["node"]
+    assert reboot.still_wrong(before, before, done=True) == ["in fstab, and not mounted: /fsx"]
+    assert reboot.still_wrong(before, {**before, "unmounted": []}, done=True) == []
+    # One that was away before the reboot, too, is not the reboot's fault.
+    assert reboot.still_wrong(before, before, boot_check=False) == []
 
 
 def test_a_run_says_who_waits() -> None:

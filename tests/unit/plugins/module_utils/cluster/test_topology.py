@@ -555,6 +555,6 @@ def test_names_one_letter_off_are_found() -> None:
     given = inputs()
     given["variables"] = ["slurm_topolgy", "slurm_network_paths"]
     assert [problem.remedy for problem in problems(given)] == [
-        "write slurm_topology",
-        "write slurm_network_path",
+        "write slurm_topology, or give a variable of your own another name",
+        "write slurm_network_path, or give a variable of your own another name",
     ]

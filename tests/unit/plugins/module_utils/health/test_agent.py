@@ -344,7 +344,7 @@ def test_a_node_with_another_kernel_or_driver_than_most_is_named_and_not_drained
     world = World(tmp_path, count=4)
     for number in range(1, 4):
         world.publish(f"n{number}", kernel="6.1.0-25", versions={"nvidia": "550.54"})
-    world.publish("n4", kernel="6.1.0-20", versions={"nvidia": "535.1"})
+    world.publish("n4", kernel="6.1.0-20", versions={"nvidia": "535.1", "libnccl2": "2.23.4-1+c"})
     decision = world.look()
     assert decision.groups["differs"] == ["n4", "n4"] and not world.slurm.calls
     assert world.report()["nodes"]["differs"] == ["n4"]
@@ -704,6 +704,36 @@ def test_a_refusal_of_slurm_is_a_line_and_is_tried_again(world: World) -> None:
     world.slurm.update_nodes = made  # type: ignore[method-assign]
     world.look()
     assert world.slurm.kinds() == [("DRAIN", "n1")]
+
+
+@pytest.mark.parametrize(("kind", "reboots"), [("invalid", 3), ("down", 0), ("timeout", 0)])
+def test_a_reboot_that_slurm_refused_is_tried_again_and_does_not_count(
+    world: World, kind: t.Any, reboots: int
+) -> None:
+    """After one that may have reached slurmctld, the agent waits for the boot."""
+    asked = []
+
+    def refused(names: t.Sequence[str], *_more: t.Any) -> None:
+        asked.extend(names)
+        raise SlurmError(kind, "not rebooted")
+
+    world.slurm.reboot_nodes = refused  # type: ignore[method-assign]
+    world.publish("n1", GPU)
+    world.look()
+    world.look()
+    before = len(asked)
+    for _turn in range(3):
+        world.look()
+    assert (before, len(asked) - before) == (1, reboots)
+    assert "a person has to look" not in world.slurm.known["n1"].reason
+
+
+def test_it_fails_where_no_controller_answers(world: World) -> None:
+    world.publish("n1", GPU)
+    world.slurm.up = []
+    with pytest.raises(AgentError, match="no slurmctld answers.* -> systemctl status slurmctld"):
+        world.look()
+    assert not world.slurm.calls
 
 
 def test_an_event_that_slurm_interrupts_is_written_by_the_next_run(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 from pathlib import Path
@@ -17,7 +18,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.health import (
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import cli
 
-from .test_corpus import FAULTS
+from .test_corpus import FAULTS, config, tool
 from .world import World
 
 SHOWN = (
@@ -31,6 +32,7 @@ class Place:
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = World(directory)
+        self.monkeypatch = monkeypatch
         self.directory = directory
         self.calls: list[list[str]] = []
         self.extra, self.answers = "", True
@@ -111,6 +113,51 @@ def test_it_publishes_changes_recoveries_and_a_heartbeat(place: Place) -> None:
         place.run()
     assert len(place.updates) == 5
     assert [one.seq for one in place.updates] == [4, 5, 6, 7, 8]
+
+
+DPKG = """
+case " $* " in *" libnccl2 "*) ;; *) exit 9 ;; esac
+case " $* " in *" my-lib+x "*) echo 'installed my-lib+x 4' ;; esac
+echo 'installed libnccl2 2.23.4-1+cuda12.6'; echo 'config-files efa 1.38.0'
+echo 'dpkg-query: no packages found matching enroot' >&2; exit 1
+"""
+RPM = """
+echo 'installed libnccl2 2.23.4-1'; echo 'package enroot is not installed'; exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "answer", "found"),
+    [
+        ("dpkg-query", DPKG, {"libnccl2": "2.23.4-1+cuda12.6", "my-lib+x": "4"}),
+        ("rpm", RPM, {"libnccl2": "2.23.4-1"}),
+        ("dpkg-query", "kill -9 $$", {}),
+    ],
+)
+def test_versions_of_packages_are_published(
+    place: Place, tool_name: str, answer: str, found: dict[str, str]
+) -> None:
+    """Those that are there; a version of a removed package's configuration is none."""
+    config(versions={"packages": {"my-lib+x": "fleet"}})(place.world)
+    tool("dpkg-query", "")(place.world)
+    tool(tool_name, answer)(place.world)
+    made = place.world.build()
+    place.monkeypatch.setattr(
+        place.world, "build", lambda: dataclasses.replace(made, tools=made.tools[:1])
+    )
+    place.run()
+    assert place.updates[0].versions == {"efa": "2.13.0g", **found}
+
+
+def test_versions_leave_room_for_failures(place: Place) -> None:
+    """The whole text is limited, and a failure says more."""
+    place.run()
+    bad = tuple(publication.Failure(f"check{n}", "x" * 90, "y" * 90) for n in range(6))
+    many = {f"package-{number}": "1" * 40 for number in range(30)}
+    word = dataclasses.replace(place.updates[0], versions=many)
+    assert len(publication.load(publication.dump(word), "gpu1").versions) == 20
+    full = publication.load(publication.dump(dataclasses.replace(word, failures=bad)), "gpu1")
+    assert len(full.failures) == 6 and not full.versions
 
 
 def test_a_text_of_the_site_stays(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

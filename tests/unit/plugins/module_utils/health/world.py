@@ -116,6 +116,7 @@ class World:
             "nvme": 'echo \'{"critical_warning":0,"temperature":310}\'',
             "chronyc": "echo 'A9FEA97B,169.254.169.123,4,1732.1,0.000001,0.000001,0,-1,0,0.01,0,0.0001,16,Normal'",
             "enroot": "exit 0",
+            "dpkg-query": "exit 1",
         }
         self.files: dict[str, str] = {
             "/proc/uptime": "86400.00 1000.00",

@@ -47,6 +47,29 @@ OPTIONS: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
+def test_lines_of_others_are_left_as_they_are() -> None:
+    """A form feed and U+2028 in a comment do not make a line of what follows them."""
+    others = (
+        "# old\x0cnas:/x /x nfs ro 0 0\n# old\u2028nas:/y /y nfs ro 0 0\nnas:/z /z nfs ro 0 0\r\n"
+    )
+    assert fstab.edit(others, {"/a": "nas:/a /a nfs ro"}) == f"{others}nas:/a /a nfs ro 0 0\n"
+    assert [path for path, _type, _options in fstab.entries(others)] == ["/z"]
+
+
+def test_a_line_of_ours_that_ends_as_on_windows_is_written_again() -> None:
+    line = "nas:/a /a nfs ro 0 0"
+    assert fstab.edit(f"{line}\r\n", {"/a": "nas:/a /a nfs ro"}) == f"{line}\n"
+
+
+def test_what_fstab_has_and_is_not_mounted() -> None:
+    text = (
+        "nas:/late /late nfs defaults 0 0\nnas:/home /home/ nfs4 ro 0 0\nx@tcp:/a /fsx lustre _netdev 0 0\n"
+        "nas:/no /no nfs noauto 0 0\n#nas:/old /old nfs ro 0 0\n/dev/sdb /disk xfs defaults 0 0\n/x /y\n"
+        "nas:/b /with\\040blank nfs ro 0 0\n"
+    )
+    assert fstab.unmounted(text, MOUNTINFO) == ["/fsx", "/late"]
+
+
 @pytest.mark.parametrize(("fstype", "source", "given", "wanted"), OPTIONS)
 def test_a_mount_decides_before_its_type(fstype: str, source: str, given: str, wanted: str) -> None:
     assert fstab.options_of(fstype, source, given, 30) == wanted

@@ -7,6 +7,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import resource
 import stat
 import subprocess
 import time
@@ -157,6 +158,67 @@ def test_a_server_that_hangs_does_not_hang_the_run(
     assert str(tmp_path) not in message
 
 
+# --- before anything is changed ----
+
+
+@pytest.mark.parametrize(
+    ("shown", "reloads"),
+    [
+        ("LoadState=loaded\nNeedDaemonReload=no", 0),
+        ("LoadState=loaded\nNeedDaemonReload=yes", 1),
+        # A run was killed after it had written a new line.
+        ("LoadState=not-found\nNeedDaemonReload=no", 1),
+    ],
+)
+def test_systemd_reads_what_an_ended_run_has_written(
+    monkeypatch: pytest.MonkeyPatch, shown: str, reloads: int
+) -> None:
+    calls: list[str] = []
+
+    def run(argv: list[str], timeout: float | None = None) -> t.Any:
+        calls.append(argv[1])
+        return subprocess.CompletedProcess(argv, 0, shown, "")
+
+    monkeypatch.setattr(mounting, "run", run)
+    mounting.read_again(["home.mount"], False)
+    assert calls.count("daemon-reload") == reloads
+
+
+def test_an_fstab_that_cannot_be_written_is_an_error_with_a_remedy(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host / "file").write_text("")
+    monkeypatch.setattr(mounting, "FSTAB", str(host / "file/fstab"))
+    with pytest.raises(
+        mounting.MountingError, match="cannot be written, and is as it was: Not a dir"
+    ):
+        mounting.write_fstab(LINE)
+
+
+def test_a_mount_point_behind_a_link_is_refused(host: Path) -> None:
+    (host / "real").mkdir()
+    (host / "link").symlink_to(host / "real")
+    new = {**HOME, "path": str(host / "link/home")}
+    with pytest.raises(mounting.MountingError) as raised:
+        mounting.refuse_links(mounting.plan([new], 30, True))
+    assert f"write {host}/real/home as the path of the mount" in str(raised.value)
+    mounting.refuse_links(mounting.plan([{**HOME, "path": str(host / "real/home")}], 30, True))
+
+
+def test_whatever_another_host_has_to_answer_for_is_asked(host: Path) -> None:
+    """A bind may be of shared storage, and a type that is not in the table may have a server."""
+    mounts = [
+        {**HOME, "path": path, "fstype": fstype}
+        for path, fstype in (("/home", "nfs4"), ("/b", "none"), ("/f", "fuse.x"), ("/d", "xfs"))
+    ]
+    assert mounting.may_hang(mounts) == []
+    (host / "mountinfo").write_text(
+        WAITS
+        + "1 1 0:1 / /b rw - ext4 x rw\n1 1 0:1 / /f rw - fuse.x x rw\n1 1 0:1 / /d rw - xfs x rw\n"
+    )
+    assert mounting.may_hang(mounts) == ["/b", "/f"]
+
+
 # --- directories --------------------------------------------------------------------------------------------------
 
 
@@ -168,9 +230,16 @@ def me() -> dict[str, str]:
 
 
 def wanted(
-    path: Path, mode: str = "0750", recursive: bool = False, **more: str
+    path: Path, mode: str = "0750", recursive: bool = False, **more: t.Any
 ) -> dict[str, t.Any]:
-    return {"path": str(path), **me(), "mode": mode, "recursive": recursive, **more}
+    given = {
+        "path": str(path),
+        **me(),
+        "mode": mode,
+        "recursive": recursive,
+        "remove_after_days": 0,
+    }
+    return {**given, **more}
 
 
 def test_directories_are_made_once(tmp_path: Path) -> None:
@@ -214,6 +283,56 @@ def test_what_is_below_changes_only_when_asked(tmp_path: Path) -> None:
     assert mounting.directories([asked], check=False) == []
 
 
+def test_a_deep_tree_does_not_use_up_open_files(tmp_path: Path) -> None:
+    depth, limit = 150, resource.getrlimit(resource.RLIMIT_NOFILE)
+    path = tmp_path
+    for _level in range(depth):
+        path /= "d"
+        path.mkdir(mode=0o700)
+    (path / "end").write_text("")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, limit[1]))
+    try:
+        asked = wanted(tmp_path, "0750", recursive=True)
+        assert mounting.below(asked, check=False) == depth + 1
+        assert mounting.below(asked, check=False) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+
+
+def test_a_directory_that_its_owner_moves_does_not_lead_elsewhere(tmp_path: Path) -> None:
+    """What is beside its new place is not walked, and what is left of the tree is."""
+    for name in ("top/a/b/c", "top/z", "elsewhere/secret"):
+        (tmp_path / name).mkdir(parents=True)
+    seen = []
+    with mounting.safe_path.directory(str(tmp_path / "top")) as top:
+        for name, _fd, _info in mounting._tree(top.fd):
+            seen.append(name)
+            if name == "c":
+                (tmp_path / "top/a/b").rename(tmp_path / "elsewhere/b")
+    assert sorted(seen) == ["a", "b", "c", "z"]
+
+
+def test_what_cannot_be_changed_is_named_and_the_rest_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "immutable", "z"):
+        (tmp_path / name).touch(0o600)
+    fixed, change = (tmp_path / "immutable").stat().st_ino, os.fchmod
+
+    def fchmod(handle: int, mode: int) -> None:
+        if os.fstat(handle).st_ino == fixed:
+            raise PermissionError(1, "Operation not permitted")
+        change(handle, mode)
+
+    monkeypatch.setattr(os, "fchmod", fchmod)
+    with pytest.raises(mounting.MountingError) as raised:
+        mounting.below(wanted(tmp_path, "0640", recursive=True), check=False)
+    message = str(raised.value)
+    assert "1 files or directories below it kept" in message and "lsattr -R" in message
+    assert "'immutable' (Operation not permitted), and 2 were changed" in message
+
+
 @ROOT_ONLY
 def test_root_gives_nothing_away_below_a_link(tmp_path: Path) -> None:
     """Alice replaces a directory of hers by a link to a directory of root's."""
@@ -228,6 +347,21 @@ def test_root_gives_nothing_away_below_a_link(tmp_path: Path) -> None:
     with pytest.raises(files.FilesError, match="is a symbolic link of"):
         mounting.directories([asked], check=False)
     assert list(roots.iterdir()) == [] and roots.stat().st_uid == 0
+
+
+@ROOT_ONLY
+def test_old_files_are_removed_only_where_no_user_can_lead_elsewhere(tmp_path: Path) -> None:
+    """systemd-tmpfiles follows a link on the way to a directory, and its owner can make one at any time."""
+    tmp_path.chmod(0o755)
+    top = tmp_path / "top"
+    top.mkdir(mode=0o755)
+    aged = {"remove_after_days": 7, "owner": "12345", "mode": "0755"}
+    assert mounting.directories([wanted(top / "tmp", **aged)], check=False)
+    hers = [wanted(top / "hers", owner="12345"), wanted(top / "hers/work/tmp", **aged)]
+    assert len(mounting.directories(hers, check=True)) == 2
+    with pytest.raises(mounting.MountingError) as raised:
+        mounting.directories(hers, check=False)
+    assert f"others than root can change {top}/hers, so a link" in str(raised.value)
 
 
 @ROOT_ONLY

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,34 @@ def test_the_reasons_of_roles_and_of_the_system(tmp_path: Path) -> None:
     ours.mkdir(parents=True)
     (ours / "lustre_client").write_text("\ncredits of ksocklnd\nmore\n")
     (ours / "empty").write_text("")
-    (ours / "Not-A-Part").write_text("x")
+    (ours / "My-Driver.new").write_text("x")
+    (ours / "535\n").write_text("y")
+    (ours / ".hidden").write_text("being written")
     (tmp_path / "run" / "reboot-required").write_text("*** System restart required ***\n")
     (tmp_path / "run" / "reboot-required.pkgs").write_text(
         "linux-base\nlinux-image-6.12\nlinux-base\n"
     )
-    assert reboot_reasons(str(tmp_path)) == [
+    found = reboot_reasons(str(tmp_path))
+    assert fact_schema.FACTS["reboot"](found, "reboot") == ""
+    assert found == [
+        {"part": "part_535_", "reason": "y"},
+        {"part": "my_driver_new", "reason": "x"},
         {"part": "empty", "reason": "no reason given"},
         {"part": "lustre_client", "reason": "credits of ksocklnd"},
         {"part": "system", "reason": "upgrade of linux-base, linux-image-6.12"},
     ]
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe without a writer would hang every run, and a link could show a secret in sinfo."""
+    ours = tmp_path / "run" / "trainwright" / "reboot-required"
+    ours.mkdir(parents=True)
+    (tmp_path / "secret").write_text("root:$y$j9T$")
+    (ours / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(ours / "pipe")
+    (ours / "directory").mkdir()
+    (ours / "driver").write_text("x" * 10_000_000)
+    assert reboot_reasons(str(tmp_path)) == [{"part": "driver", "reason": "x" * 120}]
 
 
 @pytest.mark.parametrize("text", ['a "b"', "x\x1b[31my", "ü" * 300, "a=b|c\\d'"])

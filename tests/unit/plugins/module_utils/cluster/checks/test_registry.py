@@ -99,7 +99,7 @@ def test_a_good_cluster_has_none(compute: int) -> None:
         setting("slurm_accounts", [{"name": "lab", "fairshare": "parent", "users": [{"name": "ada"}]}]),
         setting("cluster_users", [{"name": "ada", "uid": "2001", "shell": None}]),
         setting("cluster_mounts", [{**MOUNT, "purpose": "", "options": ["ro"],
-                                    "directories": [{"path": "/shared/a", "mode": 493, "owner": 0}]}]),
+                                    "directories": [{"path": "/shared/a", "mode": "0755", "owner": 0}]}]),
         unanswered("c2"),
         recorded(),
         [every(slurm=OLD, os=DEBIAN_12)],

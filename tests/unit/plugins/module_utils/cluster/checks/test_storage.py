@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
 )
+
+from tests.unit.cluster import inputs
 
 from .cases import MOUNT, Case, assert_refused, changed, each, live, setting, two_controllers
 
@@ -27,7 +30,29 @@ def without_kernel(kind: str) -> t.Any:
     return given
 
 
+def nobody_has(kind: str, name: str, **settings: t.Any) -> t.Any:
+    """Return the inputs with a user or a group that c1 does not have."""
+    given = inputs(**settings)
+    given["facts"]["c1"][kind][name] = None
+    return given
+
+
+def owned(**owner: str) -> list[dict[str, t.Any]]:
+    return [{**MOUNT, "directories": [{"path": "/shared/x", **owner}]}]
+
+
 CASES: list[Case] = [
+    ("group that nobody declares", nobody_has("groups", "lab", cluster_mounts=owned(group="lab")), "c1",
+     "cluster_mounts[/shared].directories", "there is no group 'lab'", "add it to cluster_groups"),
+    ("owner that nobody declares", nobody_has("users", "ada", cluster_mounts=owned(owner="ada")), "c1",
+     "cluster_mounts[/shared].directories", "there is no user 'ada'", "add it to cluster_users"),
+    ("group of the tree", nobody_has("groups", "lab", cluster_mounts=[{**MOUNT, "purpose": "shared"}],
+                                     shared_storage_tree=True, shared_storage_tree_group="lab"),
+     "c1", "shared_storage_tree_group", "there is no group 'lab'", "add it to cluster_groups"),
+    ("user of a directory service", nobody_has("users", "ada", cluster_mounts=owned(owner="ada"),
+                                               cluster_users=[{"name": "ada", "uid": 2001}],
+                                               cluster_users_source="directory"),
+     "c1", "cluster_mounts[/shared].directories", "there is no user 'ada'", "make it on every host"),
     ("relative mount", setting("cluster_mounts", [{**MOUNT, "path": "shared"}]), "cluster",
      "cluster_mounts[shared].path", "not an absolute path", "begin it with /"),
     ("mount over the system", setting("cluster_mounts", [{**MOUNT, "path": "/usr/"}]), "cluster",
@@ -44,6 +69,13 @@ CASES: list[Case] = [
      "cluster_mounts[/shared].directories", "/x is not under /shared", "on this mount"),
     ("pattern that is not one", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/m{7..1}"}]}]),
      "cluster", "cluster_mounts[/shared].directories", "{7..1} counts down", "write {1..7}"),
+    ("pattern of too many", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/m{1..1000000}"}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "more than 4096 directories", "one by one"),
+    # YAML reads 0777 as 511, and mode 0511 would be another one.
+    ("mode without quotes", setting("cluster_mounts", [{**MOUNT, "directories": [{"path": "/shared/a", "mode": 511}]}]),
+     "cluster", "cluster_mounts[/shared].directories", "511 is not a mode of /shared/a", "with quotes"),
+    ("source that is a comment", setting("cluster_mounts", [{**MOUNT, "source": "#nas:/x"}]),
+     "cluster", "cluster_mounts[/shared].source", "line of fstab a comment", "does not begin with #"),
     ("ageing of a whole mount", setting("cluster_mounts", [
         {**MOUNT, "directories": [{"path": "/shared/", "remove_after_days": 3}]}]),
      "cluster", "cluster_mounts[/shared].directories", "all that is old on the whole mount", "a directory below it"),
@@ -88,3 +120,16 @@ def test_a_type_whose_client_can_be_installed_is_not_refused() -> None:
     given = lacking("lustre", "/sbin/mount.lustre")
     given["settings"]["slurm_extra_packages"] = ["site-lustre-client"]
     assert problems(given) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        nobody_has("groups", "lab", cluster_mounts=owned(group="lab"), cluster_groups=[{"name": "lab", "gid": 3001}]),
+        nobody_has("users", "ada", cluster_mounts=owned(owner="ada"), cluster_users=[{"name": "ada", "uid": 2001}]),
+        nobody_has("groups", "ada", cluster_mounts=owned(group="ada"), cluster_users=[{"name": "ada", "uid": 2001}]),
+        nobody_has("users", "slurm", cluster_mounts=owned(owner="slurm", group="3001")),
+    ],
+)  # fmt: skip
+def test_owners_that_the_run_makes_are_accepted(given: t.Any) -> None:
+    assert [str(problem) for problem in problems(given)] == []

@@ -78,6 +78,18 @@ def test_a_person_takes_a_node_over_from_a_part_that_would_resume_it() -> None:
     assert not run(again, names=["c1"], state="drained", reason="rack 4")["changed"]
 
 
+def test_a_part_that_removes_a_node_takes_it_over_by_force() -> None:
+    """Else node health would resume it while its jobs are waited for."""
+    wish: dict[str, t.Any] = {"names": ["c1"], "state": "drained", "owner": "remove", "force": True}
+    fake = control(Node("c1", "IDLE", ("DRAIN",), HEALTH))
+    assert run(fake, reason="it leaves", **wish)["changed"]
+    written = f"tw:remove:it leaves; before: {HEALTH}"
+    assert fake.calls[0][2] == {"Reason": written}
+    for reason in (written, "tw:remove:it leaves", "a person's"):
+        again = control(Node("c1", "IDLE", ("DRAIN",), reason))
+        assert not run(again, reason="it leaves", **wish)["changed"]
+
+
 @pytest.mark.parametrize(
     ("reason", "owner", "force", "written"),
     [

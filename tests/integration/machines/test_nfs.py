@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""NFS 4.2 from vm1 to vm2: its server stops under a job that writes, and is away while a client boots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ..site import poll
+from .conftest import Node, as_alice, play
+
+#: Numbered lines, each of them on the server's disk before the next.
+LINES = 60
+WRITES = f"for n in $(seq {LINES}); do echo $n >>/data/lines; sync /data/lines || exit 1; sleep 0.5; done"
+#: Clients wait so long for the locks of others after a restart of the server; the kernel has 90 s.
+GRACE = "mkdir -p /etc/nfs.conf.d; printf '[nfsd]\\nlease-time=10\\ngrace-time=10\\n' >/etc/nfs.conf.d/test.conf"
+
+
+@pytest.fixture
+def server(converged: Node) -> Iterator[Node]:
+    """The machine with the server, which runs after the test as before."""
+    converged.run(f"{GRACE}; systemctl restart nfs-server", timeout=300)
+    yield converged
+    converged.run("systemctl start nfs-server; rm -f /etc/nfs.conf.d/test.conf", timeout=300)
+    converged.cancel_jobs()
+
+
+def test_the_client_has_nfs_4_2_and_the_server_its_own_directory(server: Node, other: Node) -> None:
+    assert (
+        "vers=4.2" in other.run("findmnt --noheadings --output=OPTIONS --types=nfs4 /data").stdout
+    )
+    assert server.run("findmnt --noheadings --output=FSTYPE /data").stdout.strip() == "ext4"
+    # Root of a client is nobody, and users are themselves.
+    other.run("touch /data/of-root")
+    other.run(as_alice("touch /data/of-alice"))
+    owners = server.run("stat -c %U /srv/data/of-root /srv/data/of-alice").stdout.split()
+    assert owners == ["nobody", "alice"]
+
+
+def test_a_job_that_writes_waits_for_the_server_and_loses_nothing(
+    server: Node, other: Node
+) -> None:
+    job = server.run(
+        as_alice(f"sbatch --parsable --nodelist=vm2 --output=/tmp/out --wrap='{WRITES}'")
+    ).stdout.strip()
+    poll(
+        "the job to write",
+        lambda: server.run("wc -l </srv/data/lines", check=False).stdout.strip() not in ("", "0"),
+    )
+    server.run("systemctl stop nfs-server", timeout=300)
+    written = server.run("wc -l </srv/data/lines").stdout
+    health = other.run("trainwright-health run --context on_demand", check=False, timeout=300)
+    assert "no answer from one of /data" in health.stdout + health.stderr, health
+    # The node is not hung: it takes logins, and Slurm sees it.
+    assert other.run("echo here", timeout=30).stdout == "here\n"
+    assert server.run("wc -l </srv/data/lines").stdout == written
+    assert server.state(job) == "RUNNING" and "*" not in other.slurm_state()
+    server.run("systemctl start nfs-server", timeout=300)
+    poll("the job to end", lambda: server.state(job) in ("", "COMPLETED"), timeout=300, every=1)
+    lines = server.run("cat /srv/data/lines").stdout.split()
+    assert lines == [str(number) for number in range(1, LINES + 1)]
+    state = server.run(f"sacct -nPX -j {job} --format=State").stdout.strip()
+    assert state == "COMPLETED"
+
+
+def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, other: Node) -> None:
+    server.run("systemctl stop nfs-server", timeout=300)
+    started = time.monotonic()
+    other.wait_for_slurmd(other.power_cycle())
+    assert time.monotonic() - started < 400
+    # Nobody writes below the mount point meanwhile.
+    refused = other.run("timeout -k 1 100 touch /data/lost", check=False, timeout=200)
+    assert refused.returncode != 0
+    server.run("systemctl start nfs-server", timeout=300)
+    poll(
+        "the mount to come",
+        lambda: other.run("ls /data/of-alice", check=False).returncode == 0,
+        timeout=300,
+        every=2,
+    )
+    assert not server.run("ls /srv/data/lost", check=False).stdout
+
+
+def test_an_export_that_everybody_may_write_is_refused(server: Node) -> None:
+    before = server.run("exportfs -v").stdout
+    wrong = '{"nfs_server_exports": [{"path": "/srv/data", "mount": "/", "clients": ["*"]}]}'
+    done = play("site.yml", "-e", wrong)
+    assert (
+        done.returncode == 2
+        and "lets everybody who reaches this host write to /srv/data" in done.stdout
+    )
+    assert server.run("exportfs -v").stdout == before
