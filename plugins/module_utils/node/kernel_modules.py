@@ -58,6 +58,20 @@ def has_headers(release: str, root: str = "/") -> bool:
     return os.path.isfile(os.path.join(root, "lib/modules", release, "build/Makefile"))
 
 
+def headers_package(family: str, release: str) -> str:
+    """Return the package with the headers of a kernel."""
+    return f"linux-headers-{release}" if family == "debian" else f"kernel-devel-{release}"
+
+
+def offered(family: str, package: str) -> bool:
+    """Return whether the repositories have a package, by the lists that this host has."""
+    if family == "debian":
+        said = _output(["apt-cache", "--no-all-versions", "show", package])
+    else:
+        said = _output(["dnf", "--quiet", "--cacheonly", "repoquery", package])
+    return bool(re.search(rf"^(Package: )?{re.escape(package)}", said or "", re.MULTILINE))
+
+
 def build_faults(
     family: str, release: str | None = None, root: str = "/"
 ) -> t.Iterator[tuple[str, str]]:
@@ -72,11 +86,13 @@ def build_faults(
             " refuse the module",
             "turn Secure Boot off, or enrol /var/lib/dkms/mok.pub (mokutil --import) and reboot",
         )
-    if not has_headers(release, root):
-        package = f"linux-headers-{release}" if family == "debian" else f"kernel-devel-{release}"
+    package = headers_package(family, release)
+    if not has_headers(release, root) and not offered(family, package):
         yield (
-            f"the headers of the running kernel {release} are missing, so dkms could not build the module",
-            f"install {package}; if the repositories no longer have it, boot a kernel that they have",
+            f"the headers of the running kernel {release} are missing, and the repositories do not have"
+            f" {package}, so dkms"
+            " could not build the module",
+            f"install {package}, or boot a kernel whose headers the repositories have",
         )
 
 
