@@ -191,8 +191,7 @@ def install(params: dict, in_the_way: list[str], lock: int) -> tuple[list[str], 
         top = efa_installer.unpack(params["archive"], directory)
         if params["family"] == "debian":
             efa_installer.wait_for_dpkg(params["lock_timeout"])
-            if os.path.exists(efa.UNFINISHED):
-                efa_installer.repair_dpkg(params["timeout"])
+            efa_installer.repair(params["timeout"], os.path.exists(efa.UNFINISHED))
         if in_the_way:
             removed = efa_installer.remove_packages(
                 params["family"], in_the_way, params["conflicts"]

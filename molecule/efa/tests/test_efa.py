@@ -9,7 +9,7 @@ from testinfra.host import Host
 
 def test_the_installer_ran_to_its_end(host: Host) -> None:
     manifest = host.file("/opt/amazon/efa_installed_packages").content_string
-    assert "# EFA installer version: 1.47.0" in manifest
+    assert "# EFA installer version: 1.90.0" in manifest
     assert "libfabric1-aws_" in manifest and "efa_3." not in manifest, (
         "no kernel module in a container"
     )

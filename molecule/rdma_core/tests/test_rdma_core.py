@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The tools of InfiniBand run, the modules are named for the next boot, and the distribution's Open MPI runs a program."""
+"""The tools of InfiniBand are there, the modules load at the next boot, and Open MPI is the distribution's."""
 
 from __future__ import annotations
 

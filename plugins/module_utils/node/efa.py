@@ -35,6 +35,11 @@ PLUGIN_PLACES = (
 )
 PLUGIN = "libnccl-net.so"
 OPEN_MPI_PLACES = {"openmpi40-aws": "/opt/amazon/openmpi", "openmpi50-aws": "/opt/amazon/openmpi5"}
+#: Packages that the installer brings, as patterns.
+OWN_PACKAGES = (
+    "efa", "efa-*", "libfabric*-aws*", "libnccl-ofi*", "openmpi*-aws", "rdma-core*", "ibacm", "ibverbs-*", "libib*",
+    "librdmacm*", "rdmacm-utils", "infiniband-diags", "python3-pyverbs", "srptools",
+)  # fmt: skip
 #: Options of the installer that a site may not give, and why.
 FORBIDDEN = {
     "-u": "it uninstalls EFA",

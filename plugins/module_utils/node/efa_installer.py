@@ -234,13 +234,37 @@ def call(
     return "\n".join(lines)
 
 
-def repair_dpkg(seconds: float) -> None:
-    """Finish what a killed run has left half configured."""
-    done = run(["dpkg", "--configure", "-a", "--force-confold"], seconds)
-    if done.returncode:
-        text = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+def _last(done: subprocess.CompletedProcess) -> str:
+    """Return the last lines of a program on one line."""
+    return " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+
+
+def repair(seconds: float, unfinished: bool) -> None:
+    """Bring apt back to where it installs packages, after a run that was killed, or packages that were removed by hand.
+
+    Removes packages of EFA whose dependencies are missing: the installer brings them again. Raises EfaError where other
+    packages would be removed.
+    """
+    fix = ["apt-get", "--yes", "--no-install-recommends", "--fix-broken"]
+    if unfinished:
+        # Those whose dependencies are missing come next.
+        run(["dpkg", "--configure", "-a", "--force-confold"], seconds)
+    if run(["apt-get", "check"], 120).returncode == 0:
+        return
+    plan = run([*fix, "--simulate", "install"], 120)
+    going = [line.split()[1] for line in plan.stdout.splitlines() if line.startswith("Remv ")]
+    others = sorted(set(going) - set(efa.conflicts(going, efa.OWN_PACKAGES)))
+    if plan.returncode or others:
         raise efa.EfaError(
-            f"dpkg --configure -a: exit {done.returncode}: {text}. Remedy: repair the packages that it names"
+            f"apt-get check fails, and its repair would remove {', '.join(others) or 'something'}:"
+            f" {_last(plan)}. Remedy:"
+            " repair the packages by hand (apt-get --fix-broken install)"
+        )
+    done = run([*fix, "install"], seconds)
+    if done.returncode:
+        raise efa.EfaError(
+            f"apt-get --fix-broken install: exit {done.returncode}: {_last(done)}. Remedy: correct that and run"
+            " this again"
         )
 
 
@@ -267,8 +291,7 @@ def remove_packages(family: str, names: t.Sequence[str], patterns: t.Sequence[st
         )
     done = run(["apt-get", "--yes", "-oDPkg::Lock::Timeout=300", "remove", *names], 600)
     if done.returncode:
-        text = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
         raise efa.EfaError(
-            f"apt-get remove: exit {done.returncode}: {text}. Remedy: correct that and run this again"
+            f"apt-get remove: exit {done.returncode}: {_last(done)}. Remedy: correct that and run this again"
         )
     return going
