@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What AWS' installer of EFA has brought to a host: versions, devices, NCCL's plugin, Open MPI."""
+"""EFA on a host: versions, devices, NCCL's plugin, Open MPI."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class EfaError(Exception):
 
 
 class Manifest(t.NamedTuple):
-    """What the installer has written: its version, and packages by their names with versions."""
+    """The installer's version, and its packages by their names with versions."""
 
     version: str = ""
     packages: tuple[str, ...] = ()
@@ -295,7 +295,7 @@ def missing_parts(found: t.Mapping[str, t.Any], parts: t.Iterable[str]) -> t.Ite
             yield (
                 f"{PLUGIN} is not in {', '.join(PLUGIN_PLACES)}: {what} did not bring it. Remedy: install an"
                 " EFA that has it"
-                " (1.30 or later, without --skip-plugin), or set aws_ofi_nccl_source to build"
+                " (a recent one, without --minimal and --skip-plugin), or set aws_ofi_nccl_source to build"
             )
         if part == "open_mpi" and not found["open_mpi"]:
             yield (
