@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import subprocess
 import sys
@@ -97,7 +96,7 @@ def deb(directory: Path, name: str, package: Package) -> None:
 
 
 def build(directory: Path, version: str) -> Path:
-    """Write the archive of a version into a directory, with the same bytes each time."""
+    """Write the archive of a version into a directory."""
     archive = directory / f"aws-efa-installer-{version}.tar.gz"
     with tempfile.TemporaryDirectory() as made:
         tree = Path(made) / "aws-efa-installer"
@@ -128,24 +127,32 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def evil(directory: Path) -> Path:
-    """An archive with a file that would be written outside of its directory."""
-    archive = directory / "evil.tar.gz"
+def plugin_source(directory: Path, version: str) -> Path:
+    """Write the source of a stand-in for NCCL's plugin, with the same bytes each time."""
+    archive = directory / f"aws-ofi-nccl-{version}.tar.gz"
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = "root"
+        return member
+
     with tarfile.open(archive, "w:gz") as packed:
-        member = tarfile.TarInfo("aws-efa-installer/../../outside")
-        packed.addfile(member, io.BytesIO(b""))
+        packed.add(SCRIPT.parent / "ofi-nccl", f"aws-ofi-nccl-{version}", filter=plain)
     return archive
 
 
 def main() -> None:
-    """Make the archives that a Molecule scenario needs: DIRECTORY VERSION; print the fingerprint of the key."""
-    directory = Path(sys.argv[1])
+    """Make the archives that a Molecule scenario needs, once: DIRECTORY efa|plugin VERSION.
+
+    Prints the fingerprint of the key of the installer, or the checksum of the plugin's source.
+    """
+    directory, kind, version = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     directory.mkdir(parents=True, exist_ok=True)
-    fingerprint = directory / "fingerprint"
-    archive = directory / f"aws-efa-installer-{sys.argv[2]}.tar.gz"
-    if not fingerprint.exists() or not archive.exists():
-        fingerprint.write_text(sign(build(directory, sys.argv[2]), directory))
-    print(fingerprint.read_text(), end="")
+    answer = directory / f"answer-{kind}-{version}"
+    if not answer.exists():
+        made = plugin_source(directory, version) if kind == "plugin" else build(directory, version)
+        answer.write_text(sha256(made) if kind == "plugin" else sign(made, directory))
+    print(answer.read_text(), end="")
 
 
 if __name__ == "__main__":

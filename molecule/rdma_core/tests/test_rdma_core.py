@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The tools of InfiniBand are there, the modules load at the next boot, and Open MPI is the distribution's."""
+"""The tools of InfiniBand, Open MPI of the distribution, and a plugin of NCCL that was built here."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ def test_open_mpi_takes_the_sites_parameters(host: Host) -> None:
 
 def test_open_mpi_was_built_with_pmix(host: Host) -> None:
     assert "pmix" in host.check_output("ompi_info --config").lower()
+
+
+def test_the_loader_has_the_plugin_that_was_built(host: Host) -> None:
+    assert host.package("trainwright-ofi-nccl").version.startswith("1.19.0+")
+    assert "/opt/trainwright/ofi-nccl/lib/libnccl-net.so" in host.check_output("ldconfig -p")
+    assert not host.file("/var/lib/trainwright/build/ofi-nccl").exists
