@@ -20,6 +20,7 @@ INTERNAL = {
     "cluster_secrets",
     "config_files",
     "deb_packages",
+    "efa_installer",
     "nfs_exports",
     "node_bundle",
     "node_tuning",
@@ -34,6 +35,7 @@ INTERNAL = {
     "support_archive",
     "support_bundle",
     "system_users",
+    "verified_file",
 }
 
 
