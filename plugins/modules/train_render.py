@@ -79,6 +79,9 @@ jobs:
   contains:
     name: {description: Name of the job., type: str, returned: always, sample: llama}
     nodes: {description: "Number of nodes, as C(sbatch) takes it.", type: str, returned: always, sample: "2"}
+    nodelist: {description: Nodes that it names; empty for none., type: str, returned: always}
+    partition: {description: Partitions that it names; empty for the default one., type: str, returned: always}
+    image: {description: "Image that is a file, by its name or absolute path; else empty.", type: str, returned: always}
     workdir: {description: Working directory; empty for the user's home., type: str, returned: always}
     checkpoints: {description: Directory of its checkpoints; empty for none., type: str, returned: always}
     logs: {description: Directory of its logs; empty for none., type: str, returned: always}
@@ -200,10 +203,22 @@ def shown(job: jobs.Job) -> dict[str, t.Any]:
     """Return what the module returns of a job."""
     plain = {
         name: getattr(job, name)
-        for name in ("name", "nodes", "workdir", "checkpoints", "logs", "array")
+        for name in (
+            "name",
+            "nodes",
+            "nodelist",
+            "partition",
+            "workdir",
+            "checkpoints",
+            "logs",
+            "array",
+        )
     }
+    image = job.container.image if job.container else ""
     return {
         **plain,
+        # Others are in a registry, or a container that is there already.
+        "image": image if image.endswith(".sqsh") and (image[0] == "/" or "/" not in image) else "",
         "secrets": [{"name": name, "file": file} for name, file in job.secrets],
     }
 

@@ -117,6 +117,9 @@ class _Reader:
             user = pwd.getpwnam(owner or "nobody")
             groups = os.getgrouplist(user.pw_name, user.pw_gid) if owner else []
             self._rights = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
+        elif os.getuid() != os.geteuid():
+            # Root acts as this user here, and a program would find root's rights in its real user.
+            self._rights = {"user": os.geteuid(), "group": os.getegid()}
 
     def close(self) -> None:
         self._file.close()

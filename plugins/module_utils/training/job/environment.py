@@ -130,6 +130,12 @@ def unwanted(name: str, value: str, mpi: bool = False) -> Unwanted | None:
     return None
 
 
+def unwanted_in(variables: t.Mapping[str, str]) -> list[tuple[str, Unwanted]]:
+    """Return which of these variables, set for all programs of a job, should not be set, each with its row."""
+    found = [(name, unwanted(name, value)) for name, value in variables.items()]
+    return [(name, row) for name, row in found if row]
+
+
 def settings(machine_type: str = "", *, efa: bool = False, mpi: bool = False) -> list[Setting]:
     """Return the variables for a job over several nodes of a machine type, none that is obsolete.
 

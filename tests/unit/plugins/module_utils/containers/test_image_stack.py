@@ -16,7 +16,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers impor
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image_errors import (
     ImageError,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa_manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import acting
 
 from tests.unit.gpu_images import DLC, NGC, PIP, UBUNTU, make
 from tests.unit.images import needs_mksquashfs, needs_root
@@ -204,30 +204,20 @@ def test_an_image_that_only_root_may_read_is_told(open_directory: Path) -> None:
     assert raised.value.kind == "denied"
 
 
-def test_the_list_of_the_efa_installer() -> None:
-    """As posted: on one line, by dpkg and by rpm."""
-    deb = (
-        "# EFA installer version: 1.17.2\n# Debug packages installed: no\n# Packages installed:\n"
-        "efa-config_1.10_all libfabric-aws-bin_1.16.0~amzn3.0_amd64 libfabric1-aws_1.16.0~amzn3.0_amd64"
-        " openmpi40-aws_4.1.4-1_amd64 rdma-core_41.0-1_amd64 efa_1.16.0-1.amzn1_amd64\n"
-    )
-    assert efa_manifest.parse(deb) == {
-        "efa": "1.17.2",
-        "libfabric": "1.16.0~amzn3.0",
-        "openmpi": "4.1.4",
-        "rdma_core": "41.0",
-    }
-    rpm = (
-        "# EFA installer version: 1.22.0\n# Packages installed:\n"
-        "efa-config-1.13-1.el8.noarch libfabric-aws-1.17.0-1.el8.x86_64 libfabric-aws-devel-1.17.0-1.el8.x86_64"
-        " openmpi40-aws-4.1.5-1.x86_64 libnccl-ofi-1.15.0-1.el9.x86_64 rdma-core-devel-43.0-1.el8.x86_64"
-        " rdma-core-43.0-1.el8.x86_64\n"
-    )
-    assert efa_manifest.parse(rpm) == {
-        "efa": "1.22.0",
-        "libfabric": "1.17.0",
-        "ofi_nccl": "1.15.0",
-        "openmpi": "4.1.5",
-        "rdma_core": "43.0",
-    }
-    assert efa_manifest.parse("") == {}
+@needs_root
+def test_a_root_that_acts_as_a_user_keeps_no_way_back(open_directory: Path) -> None:
+    """acting.as_user leaves root as the real user; a program must not have that."""
+    path = make(UBUNTU, open_directory / "x.sqsh")
+    real = subprocess.Popen
+
+    def popen(command, **options):  # type: ignore[no-untyped-def]
+        return real(
+            ["/bin/sh", "-c", 'grep ^Uid: /proc/$$/status; exec "$@"', "sh", *command], **options
+        )
+
+    with pytest.MonkeyPatch.context() as patch, acting.as_ids(1, 1, [1]):
+        patch.setattr(image_stack.subprocess, "Popen", popen)
+        reader = image_stack._Reader(path, time.monotonic() + 20)
+        said = reader.text("etc/environment").splitlines()[0].split()
+        reader.close()
+    assert said == ["Uid:", "1", "1", "1", "1"]
