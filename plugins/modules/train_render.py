@@ -113,13 +113,16 @@ import pwd
 import stat
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import (
     parse as script_of,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
+    plan,
+    profile,
+    render,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import context, rules
 
@@ -129,15 +132,6 @@ SPEC: dict[str, t.Any] = {
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
 }
-
-
-def has_efa(machine_type: str) -> bool:
-    """Return whether machines of a type, or of a family such as p5, have EFA."""
-    names = (machine_type, machine_type + ".")
-    rows = machine_types.table().items()
-    return bool(machine_type) and any(
-        row.efa_interfaces for name, row in rows if name == names[0] or name.startswith(names[1])
-    )
 
 
 def directories(job: jobs.Job) -> dict[str, str]:
@@ -252,14 +246,15 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
             for job in planned:
-                faults += unmounted(job, render.render(job, efa=has_efa(job.machine_type)))
+                faults += unmounted(job, render.render(job, efa=profile.has_efa(job.machine_type)))
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {
             "changed": False,
             "jobs": [shown(job) for job in planned],
             "scripts": {
-                job.name: render.render(job, efa=has_efa(job.machine_type)) for job in planned
+                job.name: render.render(job, efa=profile.has_efa(job.machine_type))
+                for job in planned
             },
             "directories": sorted({path for job in planned for path in directories(job).values()}),
             "images": images(planned),

@@ -262,3 +262,22 @@ def test_an_image_that_does_not_fit() -> None:
     assert set(asked) == {
         (name, "gpu", "gpu[1-2]") for name in ("good.sqsh", "old.sqsh", "./x.sqsh")
     }
+
+
+def test_obsolete_places() -> None:
+    for line in (
+        "export LD_LIBRARY_PATH=/opt/aws-ofi-nccl/lib:$LD_LIBRARY_PATH",
+        "srun --container-mounts=/opt/aws-ofi-nccl:/opt/aws-ofi-nccl a",
+    ):
+        said = [one for one in lint(HEAD + line + "\n") if one.rule == "obsolete-path"]
+        assert [(one.line, one.severity) for one in said] == [(7, "warning")], line
+        assert said[0].what.startswith("/opt/aws-ofi-nccl: the EFA installer brings the plugin")
+    for line in (
+        "# once in /opt/aws-ofi-nccl",
+        "export A=/opt/amazon/aws-ofi-nccl/lib",
+        "export A=/x/opt/aws-ofi-nccl",
+        "export A=/opt/aws-ofi-nccl-2",
+    ):
+        assert "obsolete-path" not in body(line + "\nsrun a\n"), line
+    # The variable on the line says more.
+    assert body("export NCCL_TOPO_FILE=/opt/aws-ofi-nccl/a.xml\nsrun a\n") == {"obsolete-variable"}
