@@ -255,8 +255,8 @@ ansible_facts:
         stack:
           description:
             - The GPU and EFA software that is installed, each component with its version, such as C(driver),
-              C(fabric_manager), C(cuda), C(nccl), C(efa), C(libfabric) and C(ofi_nccl). Those that are not there are left
-              out.
+              C(fabric_manager), C(cuda), C(nccl), C(efa), C(libfabric) and C(ofi_nccl). Those that are not there are
+              left out.
           type: dict
           returned: always
         kernel_build:
