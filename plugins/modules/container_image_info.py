@@ -54,13 +54,13 @@ notes:
 EXAMPLES = r"""
 - name: Stop before a job if its image cannot work on the nodes
   trainwright.slurm.container_image_info:
-    image: train.sqsh
-    partition: gpu-queue
+    image: /shared/images/base.sqsh
+    partition: gpu
     fail: true
 
 - name: Read the versions inside a file
   trainwright.slurm.container_image_info:
-    image: /shared/images/pytorch.sqsh
+    image: /shared/images/base.sqsh
   register: image
 """
 

@@ -139,7 +139,7 @@ def file_of(image: str, workdir: str = "") -> str:
     """Return the file that a value of --container-image means here; "" where it is none, or none that is known.
 
     workdir: where sbatch or srun runs; "" where that is not known.
-    Raises ImageError: unknown or damaged, for a name; missing, where this host has no images by name.
+    Raises ImageError: unknown or damaged, for a name; missing, without a store on this host.
     """
     if image.startswith("/"):
         return image

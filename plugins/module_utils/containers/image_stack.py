@@ -3,8 +3,8 @@
 """The GPU and EFA software inside an image, read without starting or unpacking it.
 
 An image is a user's file, and its content is whatever a registry had. So unsquashfs writes no file and runs with the
-rights of the image's owner, never with root's, within limits of time, memory and output. Of its answer, only the names
-of known libraries and versions of a known form are used. Runs on nodes: Python 3.9.
+rights of the image's owner, never with root's, within limits of time, memory and output. Only the names of known
+libraries and versions of a known form are taken from its answer. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _SITE = re.compile(r"(.+/python3[\w.]*/(?:site|dist)-packages)/")
 
 
 class ImageStack(t.TypedDict):
-    """What an image has inside.
+    """The contents of an image.
 
     stack: components and versions. pytorch: its version. net, tuner: paths of NCCL's plugins. mpi: directories that
     have one. environment: the image's own variables of NCCL, EFA, MPI and PyTorch. sources: where each version was
@@ -323,7 +323,7 @@ def _to_read(files: t.Mapping[str, tuple[int, str]]) -> list[str]:
 
 
 class Found:
-    """What is in the files, their texts and the environment of an image; pure."""
+    """Reads the files, their texts and the environment of an image; pure."""
 
     def __init__(
         self,
@@ -336,7 +336,7 @@ class Found:
         self.sources: dict[str, str] = {}
         self.notes: list[str] = []
         self.pytorch = ""
-        # What PyTorch loads comes first: a wheel of it brings its own CUDA and NCCL, whatever the image has besides.
+        # PyTorch loads the CUDA and NCCL of its own wheels, whatever the image has besides.
         self._of_python()
         self._of_toolkit()
         self._of_libraries()
