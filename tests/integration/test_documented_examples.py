@@ -33,8 +33,9 @@ pytestmark = pytest.mark.systems("debian13", only="a slurmrestd that is new enou
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
-# train_status speak of a training that goes on: test_training.py runs it beside one.
-ELSEWHERE = ("dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
+# train_status speak of a training that goes on: test_training.py runs it beside one. That of container_image_build takes
+# Podman: tests/unit/test_image_build.py.
+ELSEWHERE = ("container_image_build", "dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
     GUIDE,
