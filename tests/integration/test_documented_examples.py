@@ -33,7 +33,7 @@ pytestmark = pytest.mark.systems("debian13", only="a slurmrestd that is new enou
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
-# train_status speak of a training that goes on: test_training.py runs it beside one. That of container_image_build takes
+# train_status speak of a training that goes on: test_training.py runs it beside one. container_image_build needs
 # Podman: tests/unit/test_image_build.py.
 ELSEWHERE = ("container_image_build", "dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
 SOURCES = [
