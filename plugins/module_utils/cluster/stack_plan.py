@@ -13,6 +13,8 @@ from ..node.reboots import DIRECTORY, plain
 Json = dict[str, t.Any]
 #: What the role itself writes and runs, for any part.
 OWN = "gpu_stack"
+#: Words about a unit that module services does not have.
+_OURS = ("when", "start")
 #: Packages that the next boot installs.
 PENDING = "/var/lib/trainwright/gpu_stack/packages"
 
@@ -73,9 +75,10 @@ def plan(
     for unit in of("units"):
         if not unit.get("when", True):
             continue
-        entry: Json = {"name": unit["name"], "enabled": True}
+        # A part that says more about its unit than our daemons' few words keeps what it says.
+        entry: Json = {"enabled": True, **{key: unit[key] for key in unit if key not in _OURS}}
         # The daemons of another driver would fail; they start with the next boot.
-        if unit.get("start", True) and not reason:
+        if "state" not in unit and unit.get("start", True) and not reason:
             entry["state"] = "started"
         units.append(entry)
     return {

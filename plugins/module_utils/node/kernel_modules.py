@@ -33,8 +33,11 @@ def secure_boot(root: str = "/") -> bool:
     mokutil is asked first; it prints C(SecureBoot enabled), and an error on a machine without EFI.
     """
     said = _output(["mokutil", "--sb-state"])
-    if said is not None:
-        return "SecureBoot enabled" in said
+    return signed_only(root) if said is None else "SecureBoot enabled" in said
+
+
+def signed_only(root: str = "/") -> bool:
+    """Return the same by the firmware's variable alone, without a program."""
     try:
         with open(os.path.join(root, EFI_VARIABLE), "rb") as handle:
             return handle.read(5)[4:] == b"\x01"

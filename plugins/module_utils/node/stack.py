@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from . import efa, kernel_modules
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -27,17 +28,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
     "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
 }
-#: What the EFA installer leaves behind: a comment with its version, then the packages that it installed.
-EFA_MANIFEST = "opt/amazon/efa_installed_packages"
-_EFA_PARTS = {
-    "libfabric": r"libfabric1?-aws(?:-bin)?",
-    "ofi_nccl": r"libnccl-ofi(?:-ngc)?",
-    "rdma_core": r"rdma-core",
-    "openmpi": r"openmpi[45]0-aws",
-}
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
-#: The variable in which firmware says that it boots signed code only: 4 bytes of attributes, then 0 or 1.
-_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
 def package_names() -> list[str]:
@@ -45,18 +36,18 @@ def package_names() -> list[str]:
     return [name for names in PACKAGES.values() for name in names]
 
 
-def parse_efa_manifest(text: str) -> dict[str, str]:
+def of_efa(have: efa.Manifest) -> dict[str, str]:
     """Return components and versions from the list that the EFA installer leaves."""
-    found: dict[str, str] = {}
-    version = re.search(r"^#\s*EFA installer version:\s*(\S+)", text, re.M)
-    if version:
-        found["efa"] = version.group(1)
-    for name, pattern in _EFA_PARTS.items():
-        # Debian: libfabric1-aws_2.1.0amzn3.0_amd64.deb or libfabric1-aws=2.1.0; RHEL: libfabric-aws-2.1.0-1.el9.x86_64
-        line = re.search(rf"^{pattern}[_=\s-](\d[\w.+~]*?)(?:_\w+\.deb|-\d[\w.]*)?\s*$", text, re.M)
-        if line:
-            found[name] = line.group(1)
-    return found
+    parts = efa.components(have)
+    versions = {efa.name_of(package): efa.version_of(package) for package in have.packages}
+    found = {
+        "efa": have.version,
+        "libfabric": parts.get("libfabric", ""),
+        "ofi_nccl": parts.get("aws_ofi_nccl", ""),
+        "rdma_core": parts.get("rdma_core", ""),
+        "openmpi": versions.get("openmpi40-aws", "") or versions.get("openmpi50-aws", ""),
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 def _driver(root: str) -> str:
@@ -107,7 +98,7 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
         "lustre_client": read(os.path.join(root, "sys/module/lustre/version")),
         "nccl": _library(root, "usr/lib*/*/libnccl.so.*")
         or _library(root, "usr/lib64/libnccl.so.*"),
-        **parse_efa_manifest(read(os.path.join(root, EFA_MANIFEST))),
+        **of_efa(efa.manifest(root)),
     }
     for component, names in PACKAGES.items():
         versions = [_of_package(name, packages) for name in names]
@@ -121,15 +112,10 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
 def kernel_build(root: str = "/", release: str = "") -> dict[str, bool]:
     """Return what decides whether a kernel module can be built and loaded here.
 
-    headers: of the running kernel. secure_boot: only signed modules load. nouveau: it has the GPUs.
+    headers: of the running kernel. secure_boot: modules that are built here do not load. nouveau: it has the GPUs.
     """
-    try:
-        with open(os.path.join(root, _SECURE_BOOT), "rb") as file:
-            secure = file.read(5)[4:] == b"\x01"
-    except OSError:
-        secure = False
     return {
-        "headers": os.path.isdir(os.path.join(root, "lib/modules", release, "build")),
-        "secure_boot": secure,
+        "headers": kernel_modules.has_headers(release, root),
+        "secure_boot": kernel_modules.signed_only(root) and not kernel_modules.signs_modules(root),
         "nouveau": os.path.isdir(os.path.join(root, "sys/module/nouveau")),
     }

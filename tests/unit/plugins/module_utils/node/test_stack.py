@@ -8,7 +8,12 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack_data import (
     COMPONENTS,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema, stack
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    efa,
+    fact_schema,
+    kernel_modules,
+    stack,
+)
 
 OPEN = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  Release Build  (dvs-builder@U22)\n"
@@ -92,7 +97,7 @@ def test_both_kinds_of_the_driver(tmp_path: Path, text: str, version: str) -> No
 
 
 def test_the_list_of_efa_on_rpm_systems() -> None:
-    assert stack.parse_efa_manifest(MANIFEST_RPM) == {
+    assert stack.of_efa(efa.read_manifest(MANIFEST_RPM)) == {
         "efa": "1.38.0",
         "libfabric": "1.22.0amzn4.0",
         "rdma_core": "54.0",
@@ -110,7 +115,8 @@ def test_a_cuda_without_its_version_file_and_an_nccl_without_a_package(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "text", ["# EFA installer version: 1.2;reboot", "# EFA installer version: $(id)", "\0\xff", ""]
+    "text",
+    ["# EFA installer version: 1.2;reboot\n", "# EFA installer version: $(id)", "\0\xff", ""],
 )
 def test_a_list_that_somebody_wrote_is_not_believed(tmp_path: Path, text: str) -> None:
     root = tree(
@@ -125,8 +131,9 @@ def test_what_a_kernel_module_needs(tmp_path: Path) -> None:
         "headers": False, "secure_boot": False, "nouveau": False,
     }  # fmt: skip
     (tmp_path / "lib/modules/6.8.0/build").mkdir(parents=True)
+    (tmp_path / "lib/modules/6.8.0/build/Makefile").touch()
     (tmp_path / "sys/module/nouveau").mkdir(parents=True)
-    variable = tmp_path / stack._SECURE_BOOT
+    variable = tmp_path / kernel_modules.EFI_VARIABLE
     variable.parent.mkdir(parents=True)
     for state in (0, 1):
         variable.write_bytes(b"\x06\0\0\0" + bytes([state]))
