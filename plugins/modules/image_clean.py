@@ -63,7 +63,7 @@ def main() -> None:
     try:
         found = imaging.find(given["authorized_keys"], given["spool_dir"], given["config_dir"])
         if not module.check_mode:
-            # journald would go on in a directory that is named by the machine-id. It is back on the disk at the next boot.
+            # journald would go on in a directory named by the machine-id. It is back on the disk after the next boot.
             module.run_command(["journalctl", "--relinquish-var"], handle_exceptions=False)
             imaging.apply(found)
     except OSError as error:

@@ -20,6 +20,7 @@ INTERNAL = {
     "cluster_secrets",
     "config_files",
     "deb_packages",
+    "image_clean",
     "nfs_exports",
     "node_bundle",
     "node_tuning",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs a play of a bundle on this node, with the Ansible of the bundle: by default its node.yml. Its script calls it."""
+"""Runs a play of a bundle on this node with the Ansible of the bundle, by default its node.yml. Its script calls it."""
 
 import sys
 from pathlib import Path

@@ -148,7 +148,9 @@ def _matches(pattern: str) -> list[str]:
     """Return what a pattern matches; below a user's home, only where that home itself is a directory."""
     found = glob.glob(pattern)
     # glob leaves out names with a dot only for a leading *; a link to somewhere else could be on the way.
-    return [path for path in found if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path)]
+    return [
+        path for path in found if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path)
+    ]
 
 
 def _ours(path: str, device: int) -> bool:
@@ -173,9 +175,7 @@ def _logs(top: str, device: int) -> tuple[list[str], list[str]]:
     for place, directories, names in os.walk(top):
         if place == f"{top}/journal":
             directories.clear()
-        directories[:] = [
-            name for name in directories if _ours(os.path.join(place, name), device)
-        ]
+        directories[:] = [name for name in directories if _ours(os.path.join(place, name), device)]
         for name in names:
             path = os.path.join(place, name)
             if not _is_file(path):
