@@ -45,6 +45,7 @@ def inventory(site: Converged, directory: Path, image: str = "", declared: str =
     place = directory / f"{image}{declared}"
     place.mkdir()
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": given}), encoding="utf-8")
+    (place / "artifacts.yml").symlink_to(site.inventory / "artifacts.yml")
     (place / "group_vars").symlink_to(ROOT / "inventories" / "local" / "group_vars")
     return place
 
@@ -149,7 +150,7 @@ def test_the_image_has_nothing_of_one_machine(site: Converged, machine: Machine)
         assert found[kind] == "", f"{kind}: {found[kind]}"
     assert found["stamps"] == "image.json"
     record = json.loads(found["record"])
-    assert record["slurm"] == site.run("c1", "slurmd -V").split()[1]
+    assert record["slurm_version"] == site.run("c1", "slurmd -V").split()[1]
     assert record["cluster"] == "local" and record["os"] == "debian 13" and record["date"]
     assert found["units"].split() == ["disabled", "disabled", "enabled"]
     # Nothing of the machine itself, nor of the cluster's secrets, in what it brings along.

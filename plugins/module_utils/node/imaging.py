@@ -17,7 +17,7 @@ import stat
 import typing as t
 
 _LOG_KIND, _CACHE_KIND = "logs", "package caches"
-#: What the system writes all the time, also because of this run: clearing it alone is not a change.
+#: Kinds that the system adds to all the time, also because of this run: clearing them alone is not a change.
 RESTLESS = {_LOG_KIND, _CACHE_KIND}
 #: Kind -> patterns of what is removed. Sources: machine-id(5) on images; cloud-init's `clean`, which removes
 #: /var/lib/cloud and its logs; systemd.io/BUILDING_IMAGES for the random seed and credential.secret.
@@ -88,7 +88,7 @@ _ROTATED = (".gz", ".xz", ".zst", ".bz2", ".1", ".old", ".journal", ".journal~")
 
 
 class Found(t.NamedTuple):
-    """What is to be removed, by kind, and what is to be emptied."""
+    """Paths to remove and paths to empty, by kind."""
 
     remove: dict[str, list[str]]
     empty: dict[str, list[str]]
