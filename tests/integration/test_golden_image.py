@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from .conftest import Converged
-from .site import ROOT, Run, poll, tail
+from .site import ROOT, Run, Site, poll, tail
 
 pytestmark = pytest.mark.systems("debian13")
 
@@ -32,7 +32,7 @@ SETTINGS = "/etc/trainwright/join.json"
 KIND = {"local-node": {"vcpus": 1, "cores": 1, "memory_mib": 1024}}
 
 
-def inventory(site: Converged, directory: Path, image: str = "", declared: str = "") -> Path:
+def inventory(site: Site, directory: Path, image: str = "", declared: str = "") -> Path:
     """An inventory of the cluster with one host for an image instead of a node, or a node with a machine type."""
     given: dict[str, Any] = yaml.safe_load((site.inventory / "hosts.yml").read_text())["all"]
     if image:
@@ -45,7 +45,8 @@ def inventory(site: Converged, directory: Path, image: str = "", declared: str =
     place = directory / f"{image}{declared}"
     place.mkdir()
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": given}), encoding="utf-8")
-    (place / "artifacts.yml").symlink_to(site.inventory / "artifacts.yml")
+    if (site.inventory / "artifacts.yml").exists():
+        (place / "artifacts.yml").symlink_to(site.inventory / "artifacts.yml")
     (place / "group_vars").symlink_to(ROOT / "inventories" / "local" / "group_vars")
     return place
 
