@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a host gets of the GPU and EFA software."""
+"""The GPU and EFA software that a host gets."""
 
 from __future__ import annotations
 

@@ -111,6 +111,8 @@ class Stack:
         self.types.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         given = {
             "slurm_machine_types": {P5: SMALL},
+            # Without nvidia-smi nobody can say which model a GPU is.
+            "slurm_allow_incomplete": True,
             "gpu_stack_repository": self.repository(),
             "gpu_stack_versions": {"nccl": "2.27.3"},
             **variables,

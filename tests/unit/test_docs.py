@@ -41,7 +41,7 @@ GUIDES = [page for page in PAGES if page.parent.name == "docs"]
 GROUPS = {
     f"slurm_{name}"
     for name in (
-        "cluster controller database login compute rest build pyxis oci job_hooks node_health nfs_server image"
+        "cluster controller database login compute rest build pyxis oci job_hooks node_health nfs_server image gpu"
     ).split()
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What role gpu_stack installs, writes and runs on one host: the data of its parts, put together. Pure."""
+"""The packages, files and units of role gpu_stack on one host: the data of its parts, put together. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..hardware.stack import same
 from ..node.reboots import DIRECTORY, plain
 
 Json = dict[str, t.Any]
-#: What the role itself writes and runs, for any part.
+#: The role's own files and units, which any part needs.
 OWN = "gpu_stack"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")

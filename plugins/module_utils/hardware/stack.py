@@ -26,7 +26,7 @@ from .stack_data import (
 Stack = t.Mapping[str, str]
 #: The text of a version; packages add a Debian epoch and a revision, which decide nothing.
 VERSION = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
-#: Least nodes of which one can be the odd one.
+#: With fewer nodes than these, none can be called the odd one.
 _PEERS = 3
 
 
@@ -216,7 +216,7 @@ def odd_ones(stacks: t.Mapping[str, Stack]) -> dict[str, list[Misfit]]:
 def host_and_image(host: Stack, image: Stack, efa: bool = False) -> list[Misfit]:
     """Return what in an image does not fit the machine that runs it.
 
-    image: also cuda_compat, the driver that its forward compatibility libraries stand in for. efa: the machine has EFA
+    image: also cuda_compat, the driver whose place its forward compatibility libraries take. efa: the machine has EFA
     devices, which NCCL only uses through libfabric and the plugin inside the image.
     """
     found: list[Misfit] = []

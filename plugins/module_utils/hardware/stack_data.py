@@ -58,7 +58,7 @@ DEFAULT_RELEASE = "dlami-2026-10"
 LEAST_DRIVER: dict[int, str] = {13: "580", 12: "525.60.13", 11: "450.80.02"}
 LEAST_DRIVER_SOURCE = "NVIDIA CUDA Compatibility, Minor Version Compatibility, table 1"
 
-#: What an EFA installer brings: "installer: libfabric, OFI NCCL plugin"; the plugin is bundled since 1.34.
+#: libfabric and the OFI NCCL plugin that an EFA installer brings, by its version.
 EFA_BRINGS: dict[str, tuple[str, str]] = {
     "1.51.0": ("2.7.0", "1.22.0"),
     "1.50.0": ("2.6.0", "1.21.1"),

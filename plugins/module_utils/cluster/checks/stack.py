@@ -59,7 +59,7 @@ def repository(inputs: Inputs) -> Iterator[Problem]:
 
 
 def managed(inputs: Inputs) -> Iterator[Problem]:
-    """What is to be installed can be, before anything is changed."""
+    """A managed host can have what this run would install."""
     settings = inputs["settings"]
     for host, facts in stack.gpu_hosts(inputs).items():
         if stack.word(inputs, host) != stack.MANAGED:
