@@ -10,6 +10,7 @@ import os
 import re
 import typing as t
 
+from . import efa_manifest
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -27,14 +28,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
     "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
 }
-#: What the EFA installer leaves behind: a comment with its version, then the packages that it installed.
-EFA_MANIFEST = "opt/amazon/efa_installed_packages"
-_EFA_PARTS = {
-    "libfabric": r"libfabric1?-aws(?:-bin)?",
-    "ofi_nccl": r"libnccl-ofi(?:-ngc)?",
-    "rdma_core": r"rdma-core",
-    "openmpi": r"openmpi[45]0-aws",
-}
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 #: The variable in which firmware says that it boots signed code only: 4 bytes of attributes, then 0 or 1.
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -43,20 +36,6 @@ _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 def package_names() -> list[str]:
     """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
     return [name for names in PACKAGES.values() for name in names]
-
-
-def parse_efa_manifest(text: str) -> dict[str, str]:
-    """Return components and versions from the list that the EFA installer leaves."""
-    found: dict[str, str] = {}
-    version = re.search(r"^#\s*EFA installer version:\s*(\S+)", text, re.M)
-    if version:
-        found["efa"] = version.group(1)
-    for name, pattern in _EFA_PARTS.items():
-        # Debian: libfabric1-aws_2.1.0amzn3.0_amd64.deb or libfabric1-aws=2.1.0; RHEL: libfabric-aws-2.1.0-1.el9.x86_64
-        line = re.search(rf"^{pattern}[_=\s-](\d[\w.+~]*?)(?:_\w+\.deb|-\d[\w.]*)?\s*$", text, re.M)
-        if line:
-            found[name] = line.group(1)
-    return found
 
 
 def _driver(root: str) -> str:
@@ -107,7 +86,7 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
         "lustre_client": read(os.path.join(root, "sys/module/lustre/version")),
         "nccl": _library(root, "usr/lib*/*/libnccl.so.*")
         or _library(root, "usr/lib64/libnccl.so.*"),
-        **parse_efa_manifest(read(os.path.join(root, EFA_MANIFEST))),
+        **efa_manifest.parse(read(os.path.join(root, efa_manifest.PATH))),
     }
     for component, names in PACKAGES.items():
         versions = [_of_package(name, packages) for name in names]

@@ -8,7 +8,11 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack_data import (
     COMPONENTS,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema, stack
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    efa_manifest,
+    fact_schema,
+    stack,
+)
 
 OPEN = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  Release Build  (dvs-builder@U22)\n"
@@ -92,7 +96,7 @@ def test_both_kinds_of_the_driver(tmp_path: Path, text: str, version: str) -> No
 
 
 def test_the_list_of_efa_on_rpm_systems() -> None:
-    assert stack.parse_efa_manifest(MANIFEST_RPM) == {
+    assert efa_manifest.parse(MANIFEST_RPM) == {
         "efa": "1.38.0",
         "libfabric": "1.22.0amzn4.0",
         "rdma_core": "54.0",
