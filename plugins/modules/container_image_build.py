@@ -37,6 +37,12 @@ options:
     description: The program that builds. By default, Podman where it is installed, else Docker.
     type: str
     choices: [podman, docker]
+  ecr:
+    description:
+      - Make the repository first, where O(reference) is in ECR and it is not there. Its tags do not move, and ECR scans
+        what is pushed. The host of the task needs boto3, C(ecr:DescribeRepositories) and C(ecr:CreateRepository).
+    type: bool
+    default: false
   move:
     description: Point a tag of another image to this one.
     type: bool
@@ -87,7 +93,13 @@ import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.containers import build, sources
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ecr
+from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors import AwsProblem
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import (
+    build,
+    registry,
+    sources,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image_errors import (
     ImageError,
 )
@@ -102,6 +114,7 @@ SPEC: dict[str, t.Any] = {
     "file": {"type": "str", "default": "Containerfile"},
     "arguments": {"type": "dict", "default": {}},
     "engine": {"type": "str", "choices": list(build.ENGINES)},
+    "ecr": {"type": "bool", "default": False},
     "move": {"type": "bool", "default": False},
 }
 
@@ -109,6 +122,12 @@ SPEC: dict[str, t.Any] = {
 def settings() -> dict[str, str]:
     """Return where the logins are: as Enroot's own configuration of this collection has it, also without Enroot."""
     return {"ENROOT_CONFIG_PATH": os.path.expanduser("~/.config/enroot")}
+
+
+def repository(reference: str, check: bool) -> bool:
+    """Make the repository of a reference in ECR; return whether that changes anything. Raises AwsProblem."""
+    place = registry.parse(f"docker://{reference.removeprefix('docker://')}")
+    return ecr.ensure(place.registry, place.image, check)
 
 
 def main() -> None:
@@ -124,6 +143,7 @@ def main() -> None:
                 "denied",
                 f"{params['context']}: is controlled by {owner} -> run the task as {owner} (become_user)",
             )
+        made = params["ecr"] and repository(params["reference"], module.check_mode)
         built = build.build(
             params["context"],
             params["reference"],
@@ -135,9 +155,9 @@ def main() -> None:
             move=params["move"],
             check=module.check_mode,
         )
-    except (ImageError, UnsafePathError) as error:
+    except (ImageError, UnsafePathError, AwsProblem) as error:
         module.fail_json(msg=str(error), error=getattr(error, "kind", "denied"))
-    module.exit_json(**built._asdict())
+    module.exit_json(**{**built._asdict(), "changed": built.changed or made})
 
 
 if __name__ == "__main__":

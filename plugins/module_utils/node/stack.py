@@ -10,7 +10,7 @@ import os
 import re
 import typing as t
 
-from . import efa, kernel_modules
+from . import efa_manifest, kernel_modules
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -34,20 +34,6 @@ _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 def package_names() -> list[str]:
     """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
     return [name for names in PACKAGES.values() for name in names]
-
-
-def of_efa(have: efa.Manifest) -> dict[str, str]:
-    """Return components and versions from the list that the EFA installer leaves."""
-    parts = efa.components(have)
-    versions = {efa.name_of(package): efa.version_of(package) for package in have.packages}
-    found = {
-        "efa": have.version,
-        "libfabric": parts.get("libfabric", ""),
-        "ofi_nccl": parts.get("aws_ofi_nccl", ""),
-        "rdma_core": parts.get("rdma_core", ""),
-        "openmpi": versions.get("openmpi40-aws", "") or versions.get("openmpi50-aws", ""),
-    }
-    return {name: text for name, text in found.items() if text}
 
 
 def _driver(root: str) -> str:
@@ -98,7 +84,7 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
         "lustre_client": read(os.path.join(root, "sys/module/lustre/version")),
         "nccl": _library(root, "usr/lib*/*/libnccl.so.*")
         or _library(root, "usr/lib64/libnccl.so.*"),
-        **of_efa(efa.manifest(root)),
+        **efa_manifest.parse(read(os.path.join(root, efa_manifest.PATH))),
     }
     for component, names in PACKAGES.items():
         versions = [_of_package(name, packages) for name in names]

@@ -9,7 +9,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack_d
     COMPONENTS,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
-    efa,
+    efa_manifest,
     fact_schema,
     kernel_modules,
     stack,
@@ -97,7 +97,7 @@ def test_both_kinds_of_the_driver(tmp_path: Path, text: str, version: str) -> No
 
 
 def test_the_list_of_efa_on_rpm_systems() -> None:
-    assert stack.of_efa(efa.read_manifest(MANIFEST_RPM)) == {
+    assert efa_manifest.parse(MANIFEST_RPM) == {
         "efa": "1.38.0",
         "libfabric": "1.22.0amzn4.0",
         "rdma_core": "54.0",
