@@ -42,7 +42,7 @@ def inventory(site: Site, directory: Path, image: str = "", declared: str = "") 
     if declared:
         given["hosts"][declared]["slurm_node"] = {"machine_type": "local-node", "cpus": 8}
         given["vars"]["slurm_machine_types"] = KIND
-    place = directory / f"{image}{declared}"
+    place = directory / ("image" if image else "declared")
     place.mkdir()
     (place / "hosts.yml").write_text(yaml.safe_dump({"all": given}), encoding="utf-8")
     if (site.inventory / "artifacts.yml").exists():
