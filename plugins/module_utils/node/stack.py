@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The GPU and EFA software of a machine, by packages and files, without calling it. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import typing as t
+
+from .machine import read
+
+#: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
+#: A * is a number: NVIDIA names some packages by the driver's branch.
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "fabric_manager": ("nvidia-fabricmanager", "nvidia-fabricmanager-*", "nvidia-fabric-manager"),
+    "nccl": ("libnccl2", "libnccl"),
+    "dcgm": (
+        "datacenter-gpu-manager-4-core",
+        "datacenter-gpu-manager",
+    ),
+    "container_toolkit": ("nvidia-container-toolkit",),
+    "gdrcopy": ("libgdrapi", "gdrcopy"),
+    "rdma_core": ("rdma-core",),
+    "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
+    "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
+}
+#: What the EFA installer leaves behind: a comment with its version, then the packages that it installed.
+EFA_MANIFEST = "opt/amazon/efa_installed_packages"
+_EFA_PARTS = {
+    "libfabric": r"libfabric1?-aws(?:-bin)?",
+    "ofi_nccl": r"libnccl-ofi(?:-ngc)?",
+    "rdma_core": r"rdma-core",
+    "openmpi": r"openmpi[45]0-aws",
+}
+_SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
+#: The variable in which firmware says that it boots signed code only: 4 bytes of attributes, then 0 or 1.
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+def package_names() -> list[str]:
+    """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
+    return [name for names in PACKAGES.values() for name in names]
+
+
+def parse_efa_manifest(text: str) -> dict[str, str]:
+    """Return components and versions from the list that the EFA installer leaves."""
+    found: dict[str, str] = {}
+    version = re.search(r"^#\s*EFA installer version:\s*(\S+)", text, re.M)
+    if version:
+        found["efa"] = version.group(1)
+    for name, pattern in _EFA_PARTS.items():
+        # Debian: libfabric1-aws_2.1.0amzn3.0_amd64.deb or libfabric1-aws=2.1.0; RHEL: libfabric-aws-2.1.0-1.el9.x86_64
+        line = re.search(rf"^{pattern}[_=\s-](\d[\w.+~]*?)(?:_\w+\.deb|-\d[\w.]*)?\s*$", text, re.M)
+        if line:
+            found[name] = line.group(1)
+    return found
+
+
+def _driver(root: str) -> str:
+    text = read(os.path.join(root, "proc/driver/nvidia/version"))
+    # "NVIDIA UNIX x86_64 Kernel Module  535.183.01  ...", "NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  ..."
+    found = re.search(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)", text)
+    return found.group(1) if found else read(os.path.join(root, "sys/module/nvidia/version"))
+
+
+def _cuda(root: str) -> str:
+    try:
+        told = json.loads(read(os.path.join(root, "usr/local/cuda/version.json")) or "{}")
+        return str(told["cuda"]["version"])
+    except (KeyError, TypeError, ValueError):
+        found = re.search(r"(\d+\.\d+)$", os.path.realpath(os.path.join(root, "usr/local/cuda")))
+        return found.group(1) if found else ""
+
+
+def _library(root: str, pattern: str) -> str:
+    """Return the version in the name of a shared library, of the first that matches."""
+    for path in sorted(glob.glob(os.path.join(root, pattern))):
+        found = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", path)
+        if found:
+            return found.group(1)
+    return ""
+
+
+def _of_package(name: str, packages: t.Mapping[str, str]) -> str:
+    if not name.endswith("*"):
+        return packages.get(name, "")
+    found = [one for one in packages if re.fullmatch(re.escape(name[:-1]) + r"\d+", one)]
+    return packages[sorted(found)[-1]] if found else ""
+
+
+def _without_epoch(version: str) -> str:
+    return version.partition(":")[2] or version
+
+
+def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
+    """Return the version of each component that is there.
+
+    packages: versions by name, as the package manager has them.
+    """
+    found = {
+        "driver": _driver(root),
+        "cuda": _cuda(root),
+        "efa_driver": read(os.path.join(root, "sys/module/efa/version")),
+        "lustre_client": read(os.path.join(root, "sys/module/lustre/version")),
+        "nccl": _library(root, "usr/lib*/*/libnccl.so.*")
+        or _library(root, "usr/lib64/libnccl.so.*"),
+        **parse_efa_manifest(read(os.path.join(root, EFA_MANIFEST))),
+    }
+    for component, names in PACKAGES.items():
+        versions = [_of_package(name, packages) for name in names]
+        version = next((_without_epoch(one) for one in versions if one), "")
+        # A package is what somebody installed on purpose; a file can be a left-over.
+        if version and (component != "openmpi" or not found.get("openmpi")):
+            found[component] = version
+    return {name: text for name, text in sorted(found.items()) if text and _SAFE.fullmatch(text)}
+
+
+def kernel_build(root: str = "/", release: str = "") -> dict[str, bool]:
+    """Return what decides whether a kernel module can be built and loaded here.
+
+    headers: of the running kernel. secure_boot: only signed modules load. nouveau: it has the GPUs.
+    """
+    try:
+        with open(os.path.join(root, _SECURE_BOOT), "rb") as file:
+            secure = file.read(5)[4:] == b"\x01"
+    except OSError:
+        secure = False
+    return {
+        "headers": os.path.isdir(os.path.join(root, "lib/modules", release, "build")),
+        "secure_boot": secure,
+        "nouveau": os.path.isdir(os.path.join(root, "sys/module/nouveau")),
+    }
