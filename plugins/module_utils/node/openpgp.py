@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The fingerprints of the keys in a file, without GnuPG, which a bare machine lacks. Runs on nodes: Python 3.9.
 
-It names the keys of a file, and no more: apt checks the signatures with them. RFC 4880 and RFC 9580 describe the format.
+It names the keys of a file: apt checks the signatures with them. RFC 4880 and RFC 9580 describe the format.
 """
 
 from __future__ import annotations
