@@ -14,6 +14,8 @@ description:
     files of exports stay as they are.
   - An export that is not listed any more is withdrawn, with a warning, unless a client has files open on its file
     system. It then stays, with a warning that names the client.
+  - Limits directories by project quotas of xfs, and reads them back. One that has no O(exports[].quota) any more is
+    without a limit afterwards, if this module had set it.
   - Changes the number of threads of a running server at once. Versions take a restart, which RV(restart) asks for.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
@@ -26,6 +28,7 @@ options:
       path: {description: Directory., type: str, required: true}
       clients: {description: Names or addresses of hosts and networks., type: list, elements: str, required: true}
       options: {description: Options of exports(5)., type: list, elements: str, required: true}
+      quota: {description: Most bytes that the directory may hold; 0 is without a limit., type: int, default: 0}
   versions:
     description: Versions of NFS that the server offers.
     type: list
@@ -64,7 +67,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: [export /srv/data, run 32 threads instead of 8]
+  sample: [limit /srv/data to 10737418240 KiB, export /srv/data, run 32 threads instead of 8]
 restart:
   description: Whether the running server offers other versions than O(versions), which takes a restart.
   returned: success
@@ -72,12 +75,17 @@ restart:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import nfs_exports, safe_path
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    nfs_exports,
+    nfs_quota,
+    safe_path,
+)
 
 EXPORT = {
     "path": {"type": "str", "required": True},
     "clients": {"type": "list", "elements": "str", "required": True},
     "options": {"type": "list", "elements": "str", "required": True},
+    "quota": {"type": "int", "default": 0},
 }
 
 
@@ -98,13 +106,22 @@ def main() -> None:
     exports = module.params["exports"]
     try:
         todo = nfs_exports.plan(exports, module.params["versions"], module.params["threads"])
+        quotas = nfs_quota.plan({one["path"]: one["quota"] for one in exports if one["quota"]})
         if not module.check_mode:
+            # First: nobody writes more than that to a new export.
+            nfs_quota.apply(quotas)
             nfs_exports.apply(todo, exports)
-    except (nfs_exports.ExportsError, safe_path.UnsafePathError, OSError) as error:
+    except (
+        nfs_exports.ExportsError,
+        nfs_quota.QuotaError,
+        safe_path.UnsafePathError,
+        OSError,
+    ) as error:
         module.fail_json(msg=str(error))
     for line in todo.warnings:
         module.warn(line)
-    result = {"changed": bool(todo.actions), "actions": todo.actions, "restart": todo.restart}
+    actions = [*quotas.actions, *todo.actions]
+    result = {"changed": bool(actions), "actions": actions, "restart": todo.restart}
     if module._diff:
         result["diff"] = {
             "before_header": nfs_exports.FILE,

@@ -291,8 +291,8 @@ ansible_facts:
           returned: always
         disks:
           description:
-            - By path C(free_mb) (MiB), C(fstype) and C(mount), and C(answers), whether its file system has answered
-              within 5 seconds.
+            - By path C(free_mb) (MiB), C(fstype) and C(mount), C(answers), whether its file system has answered
+              within 5 seconds, and C(project_quota), whether it enforces quotas of directories.
           type: dict
           returned: always
         ssh_host_key: {description: Public Ed25519 host key., type: str, returned: always}

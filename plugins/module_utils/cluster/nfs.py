@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..node.nfs_quota import bytes_of
 from .inputs import Inputs, is_address, is_true, is_under, members
 
 if t.TYPE_CHECKING:
@@ -47,7 +48,14 @@ def add_exports(model: Model, inputs: Inputs) -> None:
             path = str(one["path"]).rstrip("/")
             mount = str(((facts.get("disks") or {}).get(path) or {}).get("mount") or "")
             clients = [str(client) for client in one.get("clients") or everybody]
-            exports.append({"path": path, "clients": clients, "options": options_of(one, mount)})
+            exports.append(
+                {
+                    "path": path,
+                    "clients": clients,
+                    "options": options_of(one, mount),
+                    "quota": bytes_of(str(one.get("quota") or "")) or 0,
+                }
+            )
             directories.append(
                 {
                     "path": path,

@@ -44,7 +44,7 @@ ROWS: tuple[Row, ...] = (
         "gpus",
         "The kernel unmaps pages to learn who uses them, and moves them. Ranks that are bound to the cores near their"
         " GPU gain nothing by that, and lose time to its page faults.",
-        "CUDA C++ Best Practices Guide, NUMA Best Practices; Linux, admin-guide/sysctl/kernel, numa_balancing",
+        "Linux, admin-guide/sysctl/kernel, numa_balancing: off where the work is bound to NUMA nodes",
     ),
     Row(
         "kernel.yama.ptrace_scope",
@@ -52,7 +52,7 @@ ROWS: tuple[Row, ...] = (
         "efa",
         "Libfabric copies between the processes of a job on one node by process_vm_readv, which Ubuntu's value of 1"
         " forbids. A user's processes can then read each other, and never those of another user.",
-        "EC2 User Guide, Get started with EFA and MPI, Disable ptrace protection",
+        "AWS ParallelCluster User Guide, Elastic Fabric Adapter, note on ptrace protection",
     ),
     Row(
         "net.ipv4.tcp_rmem",
@@ -89,6 +89,6 @@ ROWS: tuple[Row, ...] = (
         "always",
         "Data loaders that map many files, and allocators that map in small pieces, reach the kernel's 65530 and fail"
         " with 'Cannot allocate memory'. The limit itself costs no memory.",
-        "Ubuntu 24.04, package procps, 10-map-count.conf; Fedora 39, change IncreaseVmMaxMapCount",
+        "Linux, admin-guide/sysctl/vm, max_map_count; the value is that of Ubuntu 24.04 and Fedora 39 (not verified)",
     ),
 )

@@ -268,7 +268,16 @@ FACTS: dict[str, Judge] = {
     "ports": mapping(_digits, _line),
     "reach": mapping(_bare, text(rf"open|refused|unresolved|filtered[^{CONTROL}]*", "an answer")),
     "disks": mapping(
-        _path, record({"free_mb": _count, "fstype": _bare, "mount": _path, "answers": flag})
+        _path,
+        record(
+            {
+                "free_mb": _count,
+                "fstype": _bare,
+                "mount": _path,
+                "answers": flag,
+                "project_quota": flag,
+            }
+        ),
     ),
     "ssh_host_key": key_of_host,
     "packages_interrupted": flag,

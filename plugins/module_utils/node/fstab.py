@@ -40,6 +40,22 @@ def _family(option: str) -> str:
     return _FAMILY_OF.get(name, name)
 
 
+def opposites(options: t.Sequence[str]) -> tuple[str, str] | None:
+    """Return two options of which only one can hold, such as ro and rw; mount(8) would go by the last one."""
+    first: dict[str, str] = {}
+    for option in options:
+        name = option.partition("=")[0]
+        if name.startswith("x-") or name.endswith("+"):
+            continue  # these may be repeated
+        family = _FAMILY_OF.get(name) or {"rw": "ro"}.get(name)
+        key = family or (name[2:] if name.startswith("no") else name)
+        # nfsvers=4.2 and vers=4.2 are the same.
+        same = option.replace("nfsvers=", "vers=")
+        if first.setdefault(key, same) != same:
+            return first[key], option
+    return None
+
+
 def is_network(fstype: str, options: t.Sequence[str]) -> bool:
     """Whether a mount has a server. A type that the table does not have says so with the option _netdev."""
     row = TABLE.get(fstype)

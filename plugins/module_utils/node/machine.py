@@ -315,9 +315,9 @@ def disk(path: str, mountinfo: str) -> dict[str, object]:
     return {"free_mb": free_mb, "answers": True, **mount_of(where, mountinfo)}
 
 
-def mount_of(where: str, mountinfo: str) -> dict[str, str]:
-    """Type and mount point of the file system of a path, by the path alone."""
-    best, fstype = "", ""
+def mount_of(where: str, mountinfo: str) -> dict[str, object]:
+    """Type and mount point of the file system of a path, by the path alone, and whether it enforces project quotas."""
+    best, fstype, quota = "", "", False
     for line in mountinfo.splitlines():
         left, dash, right = line.partition(" - ")
         fields = left.split()
@@ -328,4 +328,6 @@ def mount_of(where: str, mountinfo: str) -> dict[str, str]:
         # The last of several mounts on one point is the one in use.
         if inside and len(mount) >= len(best):
             best, fstype = mount, right.split()[0]
-    return {"fstype": fstype, "mount": best}
+            # xfs shows it as prjquota, and as pqnoenforce where it only counts.
+            quota = "prjquota" in right.split()[-1].split(",")
+    return {"fstype": fstype, "mount": best, "project_quota": quota}

@@ -179,6 +179,22 @@ def playbook(name: str, *arguments: str | Path) -> tuple[list[str | Path], dict[
     return command, {**os.environ, **settings, **sockets}
 
 
+def module(host: str, name: str, arguments: Any, *options: str) -> tuple[int, str]:
+    """Run a module of this collection on a machine; its exit code and output."""
+    command, environment = playbook("site.yml")
+    argv = [VENV_BIN / "ansible", *command[1:5], host, "-m", f"trainwright.slurm.{name}", *options]
+    done = subprocess.run(
+        [*argv, "-a", json.dumps(arguments)],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
 def play(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a playbook on the machines."""
     command, environment = playbook(name, *arguments)

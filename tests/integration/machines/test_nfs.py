@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ..site import poll
-from .conftest import Node, as_alice, play
+from .conftest import NAME, Node, as_alice, module, play
 
 #: Numbered lines, each of them on the server's disk before the next.
 LINES = 60
@@ -82,6 +82,65 @@ def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, oth
         every=2,
     )
     assert not server.run("ls /srv/data/lost", check=False).stdout
+
+
+LIMITED = "/srv/limited/data"
+
+
+@pytest.fixture
+def limited(server: Node) -> Iterator[Node]:
+    """The server with a file system that has quotas of directories, and somebody's file on it."""
+    server.run(
+        f"""set -e
+        modprobe loop
+        truncate -s 400M /var/tmp/limited.img
+        mkfs.xfs -q -f /var/tmp/limited.img
+        mkdir -p {LIMITED.rpartition("/")[0]}
+        mount -o loop,prjquota /var/tmp/limited.img {LIMITED.rpartition("/")[0]}
+        install -d -m 1777 {LIMITED} {LIMITED}/sub
+        head -c 8M /dev/zero >{LIMITED}/sub/before""",
+        timeout=300,
+    )
+    yield server
+    server.run(
+        f"exportfs -ra; umount {LIMITED.rpartition('/')[0]}; rm -f /var/tmp/limited.img",
+        check=False,
+    )
+
+
+def test_an_export_holds_no_more_than_its_quota(limited: Node, other: Node) -> None:
+    path, options, *clients = limited.run(
+        "grep '^/srv/data ' /etc/exports.d/trainwright.exports"
+    ).stdout.split()
+    threads = int(limited.run("cat /proc/fs/nfsd/threads").stdout)
+    usual = {"path": path, "clients": clients, "options": options.removeprefix("-").split(",")}
+    more = {**usual, "path": LIMITED, "quota": 32 << 20}
+    wanted = {"exports": [usual, more], "versions": ["4.2"], "threads": threads}
+    checked = module(NAME, "nfs_exports", wanted, "--check")
+    assert f"limit {LIMITED} to 32768 KiB" in checked[1]
+    assert limited.run(f"df --output=size {LIMITED}").stdout.split()[-1] != "32768"
+    done = module(NAME, "nfs_exports", wanted)
+    assert done[0] == 0 and f"limit {LIMITED} to 32768 KiB" in done[1], done
+    again = module(NAME, "nfs_exports", wanted)
+    assert again[0] == 0 and '"changed": false' in again[1], again
+
+    other.run(f"mkdir -p /mnt/limited; mount -t nfs4 {NAME}:{LIMITED} /mnt/limited", timeout=300)
+    try:
+        assert other.run("df --output=size /mnt/limited").stdout.split()[-1] == "32768"
+        write = as_alice(
+            "sh -c 'head -c {}M /dev/zero >/mnt/limited/of-alice && sync /mnt/limited/of-alice'"
+        )
+        # 8 MiB were there before.
+        assert other.run(write.format(16), check=False, timeout=300).returncode == 0
+        refused = other.run(write.format(28), check=False, timeout=300)
+        assert refused.returncode != 0 and "No space left" in refused.stderr, refused
+    finally:
+        other.run("umount -f /mnt/limited", timeout=300)
+    removed = module(NAME, "nfs_exports", {**wanted, "exports": [usual]})
+    assert removed[0] == 0 and f"remove the quota of {LIMITED}" in removed[1], removed
+    assert limited.run(f"df --output=size {LIMITED}").stdout.split()[-1] != "32768"
+    left = limited.run(f"xfs_io -r -c lsproj {LIMITED}/sub/before").stdout
+    assert left.strip() == "projid = 0"
 
 
 def test_an_export_that_everybody_may_write_is_refused(server: Node) -> None:

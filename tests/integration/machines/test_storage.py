@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ..site import poll
+import pytest
+
+from ..site import SOAK, poll
 from .conftest import KEPT, KEPT_LABEL, SCRATCH, Node, play
 
 #: A job that writes to the scratch, and prints the type of the file system that it wrote to.
@@ -63,6 +65,7 @@ def test_the_scratch_is_back_after_its_disks_came_back_blank(other: Node) -> Non
     assert kept(other) == before
 
 
+@pytest.mark.skipif(not SOAK, reason="the unit tests have this decision; run by `make soak`")
 def test_a_scratch_that_lost_one_of_its_disks_is_refused_and_slurmd_stays_down(other: Node) -> None:
     # The first disk stays, which has the beginning of the file system.
     started = other.power_cycle(SCRATCH[1:])

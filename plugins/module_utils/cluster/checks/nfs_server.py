@@ -13,6 +13,7 @@ import typing as t
 
 from ...node import file_systems
 from ...node.mount_points import shape_problem, system_directory
+from ...node.nfs_quota import bytes_of
 from ..inputs import Problem, is_host_name, is_true, is_under, label_of, members
 from ..nfs import GROUP, exports_of
 
@@ -230,6 +231,49 @@ def options(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
+def quotas(inputs: Inputs) -> Iterator[Problem]:
+    """A quota is a size, on a file system that has quotas of directories, and does not hold another one."""
+    given = [one for one in _each(inputs) if one[2].get("quota")]
+    for host, label, export, path in given:
+        where, text = f"{label}.quota", str(export["quota"])
+        disk = ((inputs["facts"].get(host) or {}).get("disks") or {}).get(path) or {}
+        kind, mount = str(disk.get("fstype") or ""), str(disk.get("mount") or "")
+        above = [
+            other
+            for at, _, _, other in given
+            if at == host and other != path and is_under(path, other)
+        ]
+        if bytes_of(text) is None:
+            yield Problem(
+                host,
+                where,
+                f"{text!r} is not a size from 1M",
+                "write a number with K, M, G, T or P, such as 500G or 10T (powers of 1024)",
+            )
+        elif kind and kind != "xfs":
+            yield Problem(
+                host,
+                where,
+                f"{path} is on {kind}, and quotas of directories are only set on xfs",
+                "put it on a disk of its own with xfs, mounted with prjquota, or leave quota out",
+            )
+        elif kind and disk.get("project_quota") is False:
+            yield Problem(
+                host,
+                where,
+                f"the xfs at {mount} is mounted without prjquota, so it does not have quotas of directories",
+                f"write prjquota into its options in /etc/fstab, unmount {mount} and mount it again (a remount does not"
+                " turn it on)",
+            )
+        elif above:
+            yield Problem(
+                host,
+                where,
+                f"{path} lies in {above[0]}, which has a quota itself, and a file counts for one of them only",
+                "keep one of the two quotas",
+            )
+
+
 def versions(inputs: Inputs) -> Iterator[Problem]:
     """The server offers something, in a number of threads that is possible."""
     settings = inputs["settings"]
@@ -283,6 +327,7 @@ CHECKS: tuple[Check, ...] = (
     paths,
     clients,
     options,
+    quotas,
     versions,
     limit_has_servers,
 )

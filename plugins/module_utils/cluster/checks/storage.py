@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...node import file_systems
+from ...node import file_systems, fstab
 from ...node.mount_points import problem_of, shape_problem
+from ...slurm.conf.pairs import text_of
 from ..inputs import (
     CLUSTER,
     INVENTORY,
@@ -137,6 +138,29 @@ def words(inputs: Inputs) -> Iterator[Problem]:
                     f"{mode!r} is not a mode of {directory['path']}",
                     'write it in octal and with quotes, such as "0755"',
                 )
+
+
+def options(inputs: Inputs) -> Iterator[Problem]:
+    """The options of a mount agree with one another, and it is mounted."""
+    for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
+        where = f"{label_of('cluster_mounts', index, mount, 'path')}.options"
+        given = text_of(mount.get("options") or "").split(",")
+        if "noauto" in given:
+            yield Problem(
+                CLUSTER,
+                where,
+                "noauto leaves it unmounted, and jobs would find an empty directory",
+                "remove noauto: a file system with a server is mounted when it is used, and boot does not wait for it."
+                " One that people mount by hand belongs into /etc/fstab, not into cluster_mounts",
+            )
+        pair = fstab.opposites(given)
+        if pair:
+            yield Problem(
+                CLUSTER,
+                where,
+                f"{pair[0]} and {pair[1]} exclude each other",
+                "keep the one that you mean",
+            )
 
 
 def sources(inputs: Inputs) -> Iterator[Problem]:
@@ -358,6 +382,7 @@ def moves_of_a_live_cluster(inputs: Inputs) -> Iterator[Problem]:
 CHECKS: tuple[Check, ...] = (
     mounts,
     words,
+    options,
     sources,
     clients,
     tree,

@@ -76,6 +76,12 @@ def test_facts_of_a_file_system_that_is_dead(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(facts, "disk", hangs)
     monkeypatch.setattr(facts.deadline, "answers", lambda ask, paths: real(ask, paths, 0.3))
     found = facts.disks(["/dead/state", "/"], MOUNTINFO)
-    dead = {"free_mb": 0, "answers": False, "fstype": "nfs4", "mount": "/dead"}
+    dead = {
+        "free_mb": 0,
+        "answers": False,
+        "fstype": "nfs4",
+        "mount": "/dead",
+        "project_quota": False,
+    }
     assert found["/dead/state"] == dead
     assert found["/"]["answers"] and found["/"]["fstype"] == "ext4"

@@ -200,6 +200,21 @@ def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
     assert found["fstype"] == "xfs"
     assert found["mount"] == str(tmp_path)
     assert found["free_mb"] > 0
+    assert found["project_quota"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "enforced"),
+    [
+        ("rw,attr2,inode64,prjquota", True),
+        ("rw,usrquota,pqnoenforce", False),
+        ("rw,noquota", False),
+    ],
+)
+def test_a_quota_of_directories_is_enforced_only_with_its_option(options, enforced):
+    mountinfo = f"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:6 / /srv rw - xfs /dev/sdb {options}\n"
+    assert machine.mount_of("/srv/data", mountinfo)["project_quota"] is enforced
+    assert machine.mount_of("/home", mountinfo)["project_quota"] is False
 
 
 def test_container_is_told_from_metal(tmp_path):

@@ -117,3 +117,22 @@ def test_the_last_mount_on_a_path_counts() -> None:
 )  # fmt: skip
 def test_names_of_units(path: str, unit: str) -> None:
     assert fstab.unit_of(path) == unit
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("ro,rw", ("ro", "rw")),
+        ("hard,nconnect=8,soft", ("hard", "soft")),
+        ("exec,nosuid,noexec", ("exec", "noexec")),
+        ("vers=4.1,nfsvers=4.2", ("vers=4.1", "nfsvers=4.2")),
+        ("rsize=1048576,rsize=65536", ("rsize=1048576", "rsize=65536")),
+        ("relatime,noatime", ("relatime", "noatime")),
+        ("nolock,local_lock=all,noatime,nodiratime", None),
+        ("nfsvers=4.2,vers=4.2,ro,ro", None),
+        ("x-systemd.requires=a,x-systemd.requires=b,_netdev", None),
+        ("", None),
+    ],
+)
+def test_options_that_exclude_each_other(options: str, found: tuple[str, str] | None) -> None:
+    assert fstab.opposites(options.split(",")) == found

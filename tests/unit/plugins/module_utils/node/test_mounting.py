@@ -300,19 +300,6 @@ def test_a_deep_tree_does_not_use_up_open_files(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
 
 
-def test_a_directory_that_its_owner_moves_does_not_lead_elsewhere(tmp_path: Path) -> None:
-    """What is beside its new place is not walked, and what is left of the tree is."""
-    for name in ("top/a/b/c", "top/z", "elsewhere/secret"):
-        (tmp_path / name).mkdir(parents=True)
-    seen = []
-    with mounting.safe_path.directory(str(tmp_path / "top")) as top:
-        for name, _fd, _info in mounting._tree(top.fd):
-            seen.append(name)
-            if name == "c":
-                (tmp_path / "top/a/b").rename(tmp_path / "elsewhere/b")
-    assert sorted(seen) == ["a", "b", "c", "z"]
-
-
 def test_what_cannot_be_changed_is_named_and_the_rest_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def to(*clients: str, **more: t.Any) -> t.Any:
 
 CLIENTS = "nfs_server_exports[/srv/data].clients"
 OPTIONS = "nfs_server_exports[/srv/data].options"
+QUOTA = "nfs_server_exports[/srv/data].quota"
 CASES: list[Case] = [
     *[
         (f"everybody may write: {client}", to(client), "nas1", CLIENTS,
@@ -100,6 +101,18 @@ CASES: list[Case] = [
     ("nothing to export", server(), "nas1", "nfs_server_exports", "is empty", "out of the group"),
     ("kernel without nfsd", without_nfsd(), "nas1", "group slurm_nfs_server", "cannot serve NFS", "not a container"),
     ("not in the cluster", outside(), "nas1", "group slurm_nfs_server", "not in slurm_cluster", "a child of"),
+    *[
+        (f"quota {text!r}", server({**DATA, "quota": text}, disk={"project_quota": True}), "nas1", QUOTA,
+         "is not a size", "500G or 10T")
+        for text in ("10", "ten", "10 TB", "-1G", "0G", "100K")
+    ],
+    ("quota on ext4", server({**DATA, "quota": "10T"}, disk={"fstype": "ext4"}), "nas1", QUOTA,
+     "/srv/data is on ext4", "xfs, mounted with prjquota"),
+    ("quota without its option", server({**DATA, "quota": "10T"}, disk={"project_quota": False}), "nas1", QUOTA,
+     "the xfs at /srv is mounted without prjquota", "in /etc/fstab, unmount /srv"),
+    ("quota in a quota", server({**DATA, "quota": "10T"}, {"path": "/srv/data/a", "quota": "1T"},
+                                disk={"project_quota": True}),
+     "nas1", "nfs_server_exports[/srv/data/a].quota", "lies in /srv/data", "keep one"),
     ("no version", server(DATA, nfs_server_versions=[]), "slurm_nfs_server", "nfs_server_versions", "is empty", "4.2"),
     ("threads", server(DATA, nfs_server_threads=-1), "slurm_nfs_server", "nfs_server_threads", "is -1", "up to 4096"),
     ("new node without its server", limited(DATA), "nas1", "--limit", "does not export to the new c2",
@@ -116,6 +129,11 @@ def test_problem(case: Case) -> None:
     "given",
     [
         server(DATA),
+        server(
+            {**DATA, "quota": "500G"},
+            {"path": "/srv/home", "quota": "2T"},
+            disk={"project_quota": True},
+        ),
         server(DATA, {"path": "/srv/home", "mount": "/srv"}),
         server({**DATA, "mount": "/"}, disk={"mount": "/"}),
         to("10.0.0.0/8", "login1", "@racks", "*.cluster.example.org", "fd00::/32"),

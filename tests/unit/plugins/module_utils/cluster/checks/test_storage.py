@@ -87,6 +87,10 @@ CASES: list[Case] = [
     ("directory twice", setting("cluster_mounts", [
         {**MOUNT, "directories": [{"path": "/shared/m{1..7}"}, {"path": "/shared/m3/"}]}]),
      "cluster", "cluster_mounts[/shared].directories", "/shared/m3/ is listed twice", "one entry"),
+    ("mount that nobody mounts", setting("cluster_mounts", [{**MOUNT, "options": "hard,noauto"}]), "cluster",
+     "cluster_mounts[/shared].options", "noauto leaves it unmounted", "remove noauto"),
+    ("read-only and writable", setting("cluster_mounts", [{**MOUNT, "options": ["ro", "hard", "rw"]}]), "cluster",
+     "cluster_mounts[/shared].options", "ro and rw exclude each other", "the one that you mean"),
     ("type without a client", lacking("lustre", "/sbin/mount.lustre"), "c1", "cluster_mounts[/shared].fstype",
      "does not have a client for lustre", "use a system that FSx has a Lustre client for"),
     ("type that the kernel lacks", without_kernel("nfs"), "c1", "cluster_mounts[/shared].fstype",
