@@ -21,7 +21,7 @@ _COLLECTION = "collections/ansible_collections/trainwright/slurm/"
 _ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "collection": {"type": "path", "required": True},
     "parts": {"type": "list", "elements": "str", "required": True},
-    "files": {"type": "path", "required": True},
+    "files": {"type": "list", "elements": "path", "required": True},
     "packages": {"type": "list", "elements": "path", "required": True},
     "host": {"type": "str", "required": True},
     "variables": {"type": "list", "elements": "str", "required": True},
@@ -63,7 +63,8 @@ class ActionModule(ActionBase):
     ) -> t.Iterator[node_bundle.Entry]:
         yield from node_bundle.python_entries()
         yield from node_bundle.tree_entries(Path(given["collection"]), given["parts"], _COLLECTION)
-        yield from node_bundle.tree_entries(Path(given["files"]), [""])
+        for directory in given["files"]:
+            yield from node_bundle.tree_entries(Path(directory), [""])
         for package in given["packages"]:
             path = Path(package).expanduser()
             # In check mode nothing was built.

@@ -59,6 +59,10 @@ options:
     description: Name of the variable that gives a checksum, for the error message.
     type: str
     default: sha256
+  signed:
+    description: The caller verifies the signature of the file, so the checksum may be missing.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -78,7 +82,7 @@ RETURN = r"""
 _value:
   description: >-
     C(version); C(file), the base name; C(cached), its name in the control node's cache; C(url), its address
-    in this run; C(sha256); C(source), the source of the checksum.
+    in this run; C(sha256), empty only with O(signed); C(source), the source of the checksum.
   type: dict
 """
 
@@ -131,8 +135,9 @@ def artifact(
     stand_in: str = "",
     option: str = "sha256",
     arch: str = "",
+    signed: bool = False,
 ) -> dict[str, str]:
-    """Return version, file, url, sha256 and source; raise without a checksum."""
+    """Return version, file, url, sha256 and source; raise without a checksum where none is `signed`."""
     version = newest(table, name, str(version))
     rows = [row for row in table if row["name"] == name]
     row = next((row for row in rows if str(row.get("version")) == version), {})
@@ -147,7 +152,7 @@ def artifact(
         source = f"the variable {option}"
     if stand_in:
         checksum, source = sums(stand_in).get(file, ""), f"{stand_in}/SHA256SUMS"
-    if not re.fullmatch(r"[0-9a-f]{64}", checksum.lower()):
+    if not re.fullmatch(r"[0-9a-f]{64}", checksum.lower()) and (checksum or not signed):
         where = (
             f"{stand_in}/SHA256SUMS does not have one for {file}"
             if stand_in
@@ -167,7 +172,7 @@ def artifact(
     return {
         "version": version,
         "file": file,
-        "cached": f"{checksum.lower()[:12]}-{file}",
+        "cached": f"{checksum.lower()[:12] or 'signed'}-{file}",
         "url": address,
         "sha256": checksum.lower(),
         "source": source,

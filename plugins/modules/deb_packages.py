@@ -25,6 +25,10 @@ options:
     type: list
     elements: str
     required: true
+  fetch_only:
+    description: Fetches the packages into apt's cache and installs nothing, for a later installation without a network.
+    type: bool
+    default: false
   lists_age:
     description: Age of the package lists, in seconds, at which they are fetched again before an installation.
     type: int
@@ -125,11 +129,14 @@ def no_service_starts() -> t.Iterator[None]:
 
 
 def install(module: AnsibleModule, names: list[str]) -> None:
-    """Install in one transaction; fail with apt-get's last lines."""
+    """Install in one transaction, or only fetch; fail with apt-get's last lines."""
     tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={module.params['timeout']}"]
     refresh = [*tool, "--quiet", "update"]
     command = [*tool, "--no-install-recommends", "-oDpkg::Options::=--force-confdef"]
-    command += ["-oDpkg::Options::=--force-confold", "install", *names]
+    command += ["-oDpkg::Options::=--force-confold"]
+    if module.params["fetch_only"]:
+        command += ["--download-only", "--allow-downgrades", "--allow-change-held-packages"]
+    command += ["install", *names]
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     stale = lists_age() >= module.params["lists_age"]
     for delay in (None, *DELAYS):
@@ -148,16 +155,45 @@ def install(module: AnsibleModule, names: list[str]) -> None:
     )
 
 
+def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
+    """Return the files that apt would have to fetch; names themselves if its lists do not have them."""
+    command = [
+        "apt-get",
+        "--yes",
+        "-qq",
+        "--print-uris",
+        "--no-install-recommends",
+        "--allow-downgrades",
+    ]
+    command += ["--allow-change-held-packages", "install", *names]
+    rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+    if rc != 0:
+        return names
+    return [line.split()[1] for line in out.splitlines() if line.startswith("'") and " " in line]
+
+
+def fetch(module: AnsibleModule, names: list[str]) -> None:
+    """Fetch what is missing into apt's cache, and end."""
+    files = unfetched(module, names)
+    if files and not module.check_mode:
+        install(module, names)
+    diff = {"before": "", "after": "".join(f"{name} (fetched)\n" for name in sorted(files))}
+    module.exit_json(changed=bool(files), missing=names, diff=diff)
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
+            "fetch_only": {"type": "bool", "default": False},
             "lists_age": {"type": "int", "default": 86400},
             "timeout": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
     )
     missing = installed(module).missing(module.params["names"])
+    if missing and module.params["fetch_only"]:
+        fetch(module, missing)
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
     killed = policy_is_own()
     if missing and not module.check_mode:

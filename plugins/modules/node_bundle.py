@@ -28,8 +28,9 @@ options:
     elements: str
     required: true
   files:
-    description: Directory whose files are put into the root of the archive.
-    type: path
+    description: Directories whose files are put into the root of the archive.
+    type: list
+    elements: path
     required: true
   packages:
     description: Package files on the control node.
@@ -72,7 +73,7 @@ EXAMPLES = r"""
   trainwright.slurm.node_bundle:
     collection: "{{ playbook_dir | dirname }}"
     parts: [meta/runtime.yml, plugins, roles/artifact, roles/enroot, roles/pyxis]
-    files: "{{ playbook_dir }}/files/node_bootstrap"
+    files: ["{{ playbook_dir }}/files/bundle", "{{ playbook_dir }}/files/node_bootstrap"]
     packages: []
     host: "{{ inventory_hostname }}"
     variables: [enroot_.*, pyxis_.*]

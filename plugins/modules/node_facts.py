@@ -252,6 +252,19 @@ ansible_facts:
               or empty if there is none.
           type: dict
           returned: always
+        stack:
+          description:
+            - The GPU and EFA software that is installed, each component with its version, such as C(driver),
+              C(fabric_manager), C(cuda), C(nccl), C(efa), C(libfabric) and C(ofi_nccl). Those that are not there are
+              left out.
+          type: dict
+          returned: always
+        kernel_build:
+          description:
+            - Whether kernel modules can be built and loaded, C(headers) of the running kernel are installed,
+              C(secure_boot) lets only signed modules load, and C(nouveau) is loaded, which keeps NVIDIA's driver out.
+          type: dict
+          returned: always
         users:
           description: By name C(uid) and C(gid), null for a user who does not exist.
           type: dict

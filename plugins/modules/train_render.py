@@ -79,6 +79,9 @@ jobs:
   contains:
     name: {description: Name of the job., type: str, returned: always, sample: llama}
     nodes: {description: "Number of nodes, as C(sbatch) takes it.", type: str, returned: always, sample: "2"}
+    nodelist: {description: Nodes that it names; empty for none., type: str, returned: always}
+    partition: {description: Partitions that it names; empty for the default one., type: str, returned: always}
+    image: {description: "Image that is a file, by its name or absolute path; else empty.", type: str, returned: always}
     workdir: {description: Working directory; empty for the user's home., type: str, returned: always}
     checkpoints: {description: Directory of its checkpoints; empty for none., type: str, returned: always}
     logs: {description: Directory of its logs; empty for none., type: str, returned: always}
@@ -110,13 +113,16 @@ import pwd
 import stat
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import machine_types
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.batch.script import (
     parse as script_of,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plan, render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
+    plan,
+    profile,
+    render,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import context, rules
 
@@ -126,15 +132,6 @@ SPEC: dict[str, t.Any] = {
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
 }
-
-
-def has_efa(machine_type: str) -> bool:
-    """Return whether machines of a type, or of a family such as p5, have EFA."""
-    names = (machine_type, machine_type + ".")
-    rows = machine_types.table().items()
-    return bool(machine_type) and any(
-        row.efa_interfaces for name, row in rows if name == names[0] or name.startswith(names[1])
-    )
 
 
 def directories(job: jobs.Job) -> dict[str, str]:
@@ -200,10 +197,22 @@ def shown(job: jobs.Job) -> dict[str, t.Any]:
     """Return what the module returns of a job."""
     plain = {
         name: getattr(job, name)
-        for name in ("name", "nodes", "workdir", "checkpoints", "logs", "array")
+        for name in (
+            "name",
+            "nodes",
+            "nodelist",
+            "partition",
+            "workdir",
+            "checkpoints",
+            "logs",
+            "array",
+        )
     }
+    image = job.container.image if job.container else ""
     return {
         **plain,
+        # Others are in a registry, or a container that is there already.
+        "image": image if image.endswith(".sqsh") and (image[0] == "/" or "/" not in image) else "",
         "secrets": [{"name": name, "file": file} for name, file in job.secrets],
     }
 
@@ -237,14 +246,15 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
             for job in planned:
-                faults += unmounted(job, render.render(job, efa=has_efa(job.machine_type)))
+                faults += unmounted(job, render.render(job, efa=profile.has_efa(job.machine_type)))
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {
             "changed": False,
             "jobs": [shown(job) for job in planned],
             "scripts": {
-                job.name: render.render(job, efa=has_efa(job.machine_type)) for job in planned
+                job.name: render.render(job, efa=profile.has_efa(job.machine_type))
+                for job in planned
             },
             "directories": sorted({path for job in planned for path in directories(job).values()}),
             "images": images(planned),

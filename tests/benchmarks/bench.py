@@ -36,7 +36,7 @@ init_plugin_loader([str(ROOT / ".collections")])
 from driver.cluster import Cluster
 from driver.host import podman
 from driver.layout import SYSTEMS, LocalError
-from tests.benchmarks import dataset, health, hooks, inventory
+from tests.benchmarks import dataset, health, hooks, inventory, join
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
@@ -116,6 +116,12 @@ class Bench:
                 self._play(STAGE, "stage", {}, "-e", json.dumps(options))
 
             return measure_containers(timed, forget, stage)
+
+    def joining(self) -> join.Timing:
+        """Joining from an image against site.yml for a bare node, on a cluster with one node."""
+        with self._fresh(1):
+            self._play(SITE, "site-joining", {})
+            return join.measure(Site(Nodes(self.cluster.name)))
 
     def warm_up(self, compute: int) -> None:
         """Fill the network's package cache, so that the first run does not pay for it."""
@@ -267,6 +273,9 @@ def parser() -> argparse.ArgumentParser:
         "--health-only", action="store_true", help="only a health cycle of a node, without clusters"
     )
     arguments.add_argument(
+        "--join-only", action="store_true", help="only nodes from an image against bare nodes"
+    )
+    arguments.add_argument(
         "--instances",
         type=int,
         nargs="+",
@@ -315,6 +324,15 @@ def cycles() -> tuple[dict[str, object], list[str]]:
     return asdict(cycle), health.misses(cycle)
 
 
+def joins(bench: Bench) -> tuple[dict[str, object], list[str]]:
+    """Time nodes from an image, print the line; return what is kept and what was missed."""
+    busy, timing = _busy(), bench.joining()
+    print(f"\n{join.render(timing)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the times are rough.")
+    return {"busy": busy, "timing": asdict(timing)}, join.misses(timing)
+
+
 def main() -> int:
     args = parser().parse_args()
     try:
@@ -334,6 +352,9 @@ def main() -> int:
         if args.health_only:
             kept, missed = cycles()
             return finish(bench, {"machine": bench.machine(), "health": kept}, missed)
+        if args.join_only:
+            kept, missed = joins(bench)
+            return finish(bench, {"machine": bench.machine(), "join": kept}, missed)
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [
@@ -349,6 +370,8 @@ def main() -> int:
             parts["job_hooks"], more = job_hooks()
             missed += more
             parts["health"], more = cycles()
+            missed += more
+            parts["join"], more = joins(bench)
             missed += more
     except (LocalError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)

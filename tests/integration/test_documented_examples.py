@@ -33,8 +33,9 @@ pytestmark = pytest.mark.systems("debian13", only="a slurmrestd that is new enou
 GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
-# train_status speak of a training that goes on: test_training.py runs it beside one.
-ELSEWHERE = ("dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
+# train_status speak of a training that goes on: test_training.py runs it beside one. container_image_build needs
+# Podman: tests/unit/test_image_build.py.
+ELSEWHERE = ("container_image_build", "dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
     GUIDE,
@@ -64,6 +65,7 @@ STAND_INS = {
 HOSTS = {
     "cluster_model": "slurm_cluster",
     "config_files": "c3",
+    "container_image_info": "c3",
     "container_runtime_info": "c3",
     "enroot_image": "c3",
     "package_files": "c3",
@@ -134,7 +136,7 @@ for n in 5 6 7 8; do echo 127.0.0.$n gpu0$n >>/etc/hosts; done
 """
 AFTER = f"""
 rm -r /etc/exports.d
-rm -rf {REGISTRY} /shared/images/pytorch.sqsh /shared/images/train.sqsh
+rm -rf {REGISTRY} /shared/images/base.sqsh /shared/images/pytorch.sqsh /shared/images/train.sqsh
 rm -f /var/lib/trainwright/secrets/host_certs/node1*
 scontrol delete reservation=workshop; scontrol delete reservation=maintenance
 scontrol delete partition=course; scontrol delete partition=gpu
@@ -156,7 +158,8 @@ scontrol update nodename=c[1-3] state=resume
 # The same for what config_files writes on its node.
 BEFORE_FILES = (
     "cp -p /etc/pam.d/sshd /root/sshd.kept;"
-    " su alice -c 'mkdir /tmp/mine; mksquashfs /tmp/mine ~/mine.sqsh -quiet -no-progress -noappend; rmdir /tmp/mine'"
+    " su alice -c 'mkdir /tmp/mine; mksquashfs /tmp/mine ~/mine.sqsh -quiet -no-progress -noappend; rmdir /tmp/mine';"
+    " mkdir -p /shared/images; mksquashfs /etc/hostname /shared/images/base.sqsh -quiet -no-progress -noappend"
 )
 AFTER_FILES = (
     "mv /root/sshd.kept /etc/pam.d/sshd; rm -f /etc/slurm/gres.conf /etc/sudoers.d/cluster"

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import Converged
+from .site import tail
 
 # Each task prints that it is rank 0, since the batch step's own is put into its environment.
 SCRIPT = """#!/bin/bash
@@ -41,3 +44,50 @@ def test_it_names_the_mistake_and_its_script_runs_without_it(quiet_site: Converg
     assert "task 1, rank 0" in site.as_user("alice", f"cat ranks-{wrong}.out")
     out = site.as_user("alice", f"cat ranks-{fixed}.out; rm ranks-* ranks.sbatch fixed.sbatch")
     assert "task 0, rank none" in out and "task 1, rank none" in out
+
+
+@pytest.mark.systems("debian13")
+def test_the_environment_of_a_job(quiet_site: Converged) -> None:
+    """Each node has the file, with the table's variables, and reports what a user has set otherwise."""
+    site = quiet_site
+    show = "sh -euc '. /etc/trainwright/training.sh; echo name $NCCL_SOCKET_IFNAME'"
+    out = site.as_user("alice", f"srun -Q -N2 {show} 2>&1")
+    assert out.splitlines() == ["name ^docker,lo,veth"] * 2
+    out = site.as_user("alice", f"FI_EFA_USE_DEVICE_RDMA=1 srun -Q -w c1 {show} 2>&1")
+    assert "/etc/trainwright/training.sh: FI_EFA_USE_DEVICE_RDMA: libfabric turns RDMA on" in out
+    assert "name ^docker,lo,veth" in out.splitlines()
+
+
+@pytest.mark.systems("debian13")
+def test_an_image_that_does_not_fit_the_nodes(quiet_site: Converged) -> None:
+    """By job-lint on the login node, and by train.yml, which submits nothing; a node's driver is made up."""
+    site = quiet_site
+    image = "/home/alice/cuda13.sqsh"
+    known = "/etc/trainwright/jobs.json"
+    site.run("login1", f"cp -p {known} /root/jobs.json")
+    try:
+        site.as_user(
+            "alice",
+            "mkdir -p image/etc; echo CUDA_VERSION=13.0.2 >image/etc/environment;"
+            f" mksquashfs image {image} -quiet -no-progress -noappend; rm -r image",
+        )
+        script = SCRIPT.replace("srun sh", f"srun --container-image={image} sh").replace(
+            "export RANK=$SLURM_PROCID\n", ""
+        )
+        site.as_user("alice", f"cat >image.sbatch <<'EOF'\n{script}EOF")
+        # The nodes have no GPUs, and so nothing to compare.
+        assert "image-" not in site.as_user("alice", "job-lint image.sbatch")
+        published = json.loads(site.run("login1", f"cat {known}"))
+        published["stack"] = [{"nodes": "c[1-9]", "stack": {"driver": "535.183.01"}}]
+        site.run("login1", f"cat >{known} <<'EOF'\n{json.dumps(published)}\nEOF")
+        said = site.as_user("alice", "job-lint image.sbatch; echo exit $?")
+        assert f"image.sbatch: line 8: error: {image}: " in said and said.endswith("exit 1"), said
+        assert "535.183.01, wanted >= 580 on c[" in said and "(CUDA 13.0.2 in the image" in said
+        job = {"name": "unfit", "launcher": "srun", "command": "true", "nodes": 1, "memory": "100M", "time": "5",
+               "container": {"image": image}}  # fmt: skip
+        run = site.play("train.yml", rc=2, train_user="alice", train_job=job)
+        assert "wanted >= 580" in run.output and not run.changed, tail(run.output, 30)
+        assert "unfit" not in site.run("ctl1", "squeue --noheader --format=%j")
+    finally:
+        site.run("login1", f"mv /root/jobs.json {known}")
+        site.as_user("alice", f"rm -f {image} image.sbatch")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from .repositories import run, sign
 from .site import ROOT, SOAK, Nodes, Site
 
 INSTALL = str(ROOT / "tests" / "integration" / "playbooks" / "install.yml")
@@ -33,19 +33,6 @@ class Repository:
     distribution: str
 
 
-def run(*argv: str | Path, **environment: str) -> str:
-    """Run a command on this machine and return its output."""
-    done = subprocess.run(
-        [str(part) for part in argv],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{argv}: {done.stderr}"
-    return done.stdout
-
-
 def renumber(package: Path, version: str, work: Path) -> None:
     """Give a .deb the version `version` + MARK, in what it depends on too."""
     tree = work / package.stem
@@ -54,43 +41,6 @@ def renumber(package: Path, version: str, work: Path) -> None:
     control.write_text(control.read_text().replace(version, version + MARK))
     package.unlink()
     run("dpkg-deb", "--build", "--root-owner-group", "-Zgzip", "-z1", tree, package)
-
-
-def index(directory: Path) -> str:
-    """Return the output that dpkg-scanpackages would have for a directory's packages."""
-    stanzas = []
-    for package in sorted(directory.glob("*.deb")):
-        content = package.read_bytes()
-        stanzas.append(
-            run("dpkg-deb", "--field", package)
-            + f"Filename: ./{package.name}\nSize: {len(content)}\n"
-            + f"SHA256: {hashlib.sha256(content).hexdigest()}\n"
-        )
-    return "\n".join(stanzas)
-
-
-def sign(directory: Path) -> None:
-    """Write Release, InRelease and the public key of a flat repository."""
-    content = (directory / "Packages").read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    release = directory / "Release"
-    release.write_text(
-        "Origin: Site\nLabel: Site\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n"
-        f"SHA256:\n {digest} {len(content)} Packages\n"
-    )
-    with tempfile.TemporaryDirectory() as home:
-        gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--passphrase", ""]
-        run(*gpg, "--quick-gen-key", "site@example.org", "rsa3072", "sign", "never")
-        run(
-            *gpg,
-            "--digest-algo",
-            "SHA512",
-            "--output",
-            directory / "InRelease",
-            "--clearsign",
-            release,
-        )
-        run(*gpg, "--armor", "--output", directory / "key.asc", "--export")
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +70,6 @@ def repository() -> Iterator[Repository]:
             version = run("dpkg-deb", "--field", packages[0], "Version").strip()
             for package in packages:
                 renumber(package, version, Path(work))
-        (directory / "Packages").write_text(index(directory))
         sign(directory)
         key = hashlib.sha256((directory / "key.asc").read_bytes()).hexdigest()
         variables = {

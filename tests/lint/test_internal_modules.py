@@ -20,10 +20,13 @@ INTERNAL = {
     "cluster_secrets",
     "config_files",
     "deb_packages",
+    "efa_installer",
+    "image_clean",
     "nfs_exports",
     "node_bundle",
     "node_tuning",
     "package_files",
+    "package_repository",
     "path_owner",
     "scratch_disks",
     "services",
@@ -34,6 +37,7 @@ INTERNAL = {
     "support_archive",
     "support_bundle",
     "system_users",
+    "verified_file",
 }
 
 

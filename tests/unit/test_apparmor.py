@@ -66,4 +66,4 @@ def test_the_fact_is_what_the_kernel_says(
     if text:
         path.write_text(text)
     monkeypatch.setattr(facts, "USERNS_RESTRICTED", str(path))
-    assert facts.containers(facts.Commands())["userns_restricted"] is restricted
+    assert facts.containers({})["userns_restricted"] is restricted

@@ -41,11 +41,13 @@ GUIDES = [page for page in PAGES if page.parent.name == "docs"]
 GROUPS = {
     f"slurm_{name}"
     for name in (
-        "cluster controller database login compute rest build pyxis oci job_hooks node_health nfs_server"
+        "cluster controller database login compute rest build pyxis oci job_hooks node_health nfs_server image gpu"
     ).split()
 }
 # Names that begin like a variable and are none: the model's, what Slurm and a vault call their things.
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
+# Not the role efa's: AWS' program, and a key of slurm_machine_types.
+OTHER_NAMES |= {"efa_installer.sh", "efa_interfaces"}
 # Variables that remove_nodes.yml and accounts.yml need on the command line.
 ASKED = {"nodes", "confirm", "accounting", "accounts_host", "accounts_become"}
 # Checks of preflight that judge variables alone, without the hosts of an inventory.

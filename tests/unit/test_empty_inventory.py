@@ -55,6 +55,9 @@ def test_the_first_play_of_each_playbook_looks_at_the_inventory() -> None:
             assert plays[0]["ansible.builtin.import_playbook"] == "containers.yml"
             continue
         (task, *_rest) = plays[0]["tasks"]
+        if name == "join.yml":  # of the machine that it runs on, without an inventory
+            assert task["ansible.builtin.assert"]["that"] == "join_model is defined"
+            continue
         if name in ("containers.yml", "job_hooks.yml"):
             assert plays[0]["hosts"] == "localhost"
             assert "aws_inventory_failure is not defined" in task["ansible.builtin.assert"]["that"]

@@ -15,7 +15,7 @@ from tests.unit.test_empty_inventory import ROOT, play
 HOST = {"ansible_host": "192.0.2.1", "ansible_connection": "ssh"}
 CHANGES_SLURM = ("site.yml", "remove_nodes.yml")
 # And those after which its manager would replace machines.
-REFUSES = (*CHANGES_SLURM, "reboot.yml")
+REFUSES = (*CHANGES_SLURM, "reboot.yml", "image.yml")
 
 
 def inventory(tmp_path: Path, manager: str = "", own: bool = False) -> None:

@@ -18,7 +18,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/tasks/main.yml"))
 # Roles whose public variables had their names before the role had its own.
-PREFIXES = {"cluster": ("slurm_", "cluster_", "node_scratch_"), "slurm_packages": ("slurm_",)}
+PREFIXES = {
+    "gpu_stack": ("gpu_stack",),
+    "cluster": ("slurm_", "cluster_", "node_scratch_"),
+    "slurm_packages": ("slurm_",),
+}
 TASK_FILES = sorted([*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")])
 
 

@@ -189,6 +189,15 @@ def fact(name: str, value: t.Any) -> Change:
     return change
 
 
+OUR_RELEASE = {"ours": {"driver": "580.65.06", "source": "our image"}}
+
+
+def gpu_repository(given: t.Any) -> None:
+    """Let c1 have GPUs whose software can be installed."""
+    given["facts"]["c1"]["gpus"] = gpus(2)
+    given["settings"]["gpu_stack_repository"] = {"url": "file:///srv/packages", "trusted": True}
+
+
 def with_oci(given: t.Any) -> None:
     given["groups"]["slurm_oci"] = ["c1"]
 
@@ -270,6 +279,13 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         with_server,
         host_variable("nfs_server_exports", [{"path": "/srv/data", "read_only": True}]),
     ),
+    "gpu_stack": (gpu_repository, host_variable("gpu_stack", "managed")),
+    "gpu_stack_release": (nothing, setting("gpu_stack_release", "dlami-2025-12")),
+    "gpu_stack_releases": (
+        setting("gpu_stack_releases", OUR_RELEASE),
+        setting("gpu_stack_release", "ours"),
+    ),
+    "gpu_stack_versions": (nothing, setting("gpu_stack_versions", {"nccl": "2.27.3"})),
     "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
     **{
         f"job_hooks_{name}": (with_hooks, setting(f"job_hooks_{name}", value))

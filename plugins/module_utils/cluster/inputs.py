@@ -33,7 +33,7 @@ SERVICE_GROUPS = (
     "slurm_compute",
 )
 # All that is read of another host's variables: each look-up costs, a thousand hosts times.
-HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block")
+HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
 # Those that no role declares: Ansible's own, and what the AWS inventory knows of the machine.
@@ -44,6 +44,10 @@ INVENTORY_SETTINGS = ("ec2_machine_types",)
 FROM_OTHER_ROLES = (
     "cluster_users_source",
     "enroot_cache_days",
+    "gpu_stack_release",
+    "gpu_stack_releases",
+    "gpu_stack_repository",
+    "gpu_stack_versions",
     "job_hooks_cpu_governor",
     "job_hooks_dcgm_directory",
     "job_hooks_drop_page_cache",

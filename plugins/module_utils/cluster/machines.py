@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..checks.result import Result, Verdict
 from ..hardware.machine_types import MachineTypeError, table
 from ..slurm.hostlist import fold
+from . import stack
 from .declared import Declared, declarations, least_cores, least_memory, rows_of
 from .inputs import SERVICE_GROUPS, Inputs, is_true, members, name_of, nearest
 
@@ -64,11 +65,17 @@ def findings(inputs: Inputs) -> Findings:
     made = Findings(declarations(inputs))
     known = [*rows_of(inputs), *table()]
     in_run = set(inputs["hosts_in_run"])
+    of_stack: dict[str, list[Result]] = {}
+    for result in stack.results(inputs, made.declared):
+        of_stack.setdefault(result.host, []).append(result)
     for host in inputs["groups"].get("slurm_compute", []):
         if host not in in_run:
             continue
         declared, facts = made.declared.get(host), inputs["facts"].get(host)
-        found = _results(host, declared, facts, tolerance, later, known)
+        found = [
+            *_results(host, declared, facts, tolerance, later, known),
+            *of_stack.get(host, ()),
+        ]
         made.results += found
         if later and any(one.check == "gpus" and one.value == 0 for one in found):
             made.later.add(host)

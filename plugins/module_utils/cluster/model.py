@@ -27,6 +27,7 @@ from .plugstack import plugstack
 from .record import record_of
 from .schema import Model
 from .scratch import scratches
+from .stack import model_of as stack_of
 from .tuning import tuned
 from .users import normalise_users
 
@@ -183,6 +184,7 @@ def build_model(inputs: Inputs) -> Model:
         "job_hooks": hooks,
         "health_agents_left": agents_left(inputs, controller_hosts, messages),
         "tuning": tuned(inputs),
+        "stack": stack_of(inputs),
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},

@@ -69,6 +69,7 @@ class Model(t.TypedDict):
     job_hooks: dict[str, t.Any]
     health_agents_left: list[str]
     tuning: dict[str, list[str]]
+    stack: dict[str, t.Any]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]

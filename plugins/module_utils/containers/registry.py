@@ -59,6 +59,13 @@ class Login(t.NamedTuple):
     password: str
 
 
+class Pushed(t.NamedTuple):
+    """An image in a registry: the digest of its manifest, and its labels; none of an index of several systems."""
+
+    digest: str
+    labels: dict[str, str]
+
+
 class _Answer(t.NamedTuple):
     code: int  # curl's
     status: int
@@ -92,7 +99,7 @@ def logins(path: str) -> list[Login]:
     return [Login(match[1], match[2], match[3].strip()) for match in found if match]
 
 
-def _password(login: Login, environment: t.Mapping[str, str]) -> str:
+def password_of(login: Login, environment: t.Mapping[str, str]) -> str:
     """Return the password; Enroot has the shell print one that begins with a dollar."""
     if not login.password.startswith("$"):
         return login.password.split()[0]
@@ -128,6 +135,7 @@ class Registry:
         self._scheme = "http" if plain else "https"
         self._environment = network_environment()
         self._authorization = ""
+        self._login: Login | None = None
 
     def login(self, host: str) -> Login | None:
         """Return the login that Enroot takes for a host."""
@@ -145,7 +153,7 @@ class Registry:
             "head\n" if head else "",
         ]
         if login:
-            lines.append(_line("user", f"{login.user}:{_password(login, self._environment)}"))
+            lines.append(_line("user", f"{login.user}:{password_of(login, self._environment)}"))
         elif self._authorization:
             lines.append(_line("header", f"Authorization: {self._authorization}"))
         done = subprocess.run(
@@ -187,6 +195,7 @@ class Registry:
                 answer = self._ask(manifest, head=True, login=login)
                 if answer.status in (401, 403):
                     return self._refused(login, answer.status)
+                self._login = login
             elif kind == "bearer" and words.get("realm"):
                 realm = words.pop("realm")
                 host = urlsplit(realm).hostname or ""
@@ -202,6 +211,31 @@ class Registry:
                 else:
                     answer = token
         return self._meaning(answer, login)
+
+    def pushed(self) -> Pushed | None:
+        """Return the image that the tag means now; None where the registry does not have it. Raises ImageError."""
+        fault = self.explain()
+        if fault and fault.kind == "reference":
+            return None
+        if fault:
+            raise fault
+        answer = self._ask(self._url(f"manifests/{self.name.tag}"), login=self._login)
+        digest = re.search(
+            r"^docker-content-digest:\s*(sha256:[0-9a-f]{64})\s*$", answer.headers, re.M | re.I
+        )
+        labels: dict[str, str] = {}
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            config = str(json.loads(answer.body)["config"]["digest"])
+            if re.fullmatch(r"sha256:[0-9a-f]{64}", config):
+                blob = self._ask(self._url(f"blobs/{config}"), login=self._login)
+                labels = dict(json.loads(blob.body)["config"].get("Labels") or {})
+        if not digest:
+            raise ImageError(
+                "failed",
+                f"docker://{self.name.registry}/{self.name.image}: {self.name.registry} answers without a digest -> is "
+                "there a registry, or a proxy's page?",
+            )
+        return Pushed(digest[1], labels)
 
     @staticmethod
     def _token(body: str) -> str:

@@ -24,7 +24,7 @@ def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
     like = release["like"]
     commands = facts.Commands()
     facts.start_version_query(commands, like, places)
-    facts.start_container_query(commands, like)
+    facts.start_package_query(commands, like)
     if like == "debian":
         form = "${Package} ${db:Status-Status} ${Version}\n"
         commands.start("slurm", ["dpkg-query", "-W", "-f", form, *facts.DEB_PACKAGES])
@@ -33,7 +33,7 @@ def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
         commands.start("slurm", ["rpm", "-q", "--qf", form, *facts.RPM_PACKAGES])
     slurm = facts.slurm_version(commands, like, places)
     packages = re.findall(r"^(\S+) installed (\S+)$", commands.output("slurm"), re.M)
-    found = facts.containers(commands, plugin)
+    found = facts.containers(facts.package_versions(commands), plugin)
     return {
         "os": release,
         "arch": os.uname().machine,

@@ -256,6 +256,10 @@ FACTS: dict[str, Judge] = {
         },
         some=True,
     ),
+    "stack": mapping(
+        text("[a-z_]+", "a component", 32), text(r"[0-9][A-Za-z0-9.+~_-]*", "a version", 64), 32
+    ),
+    "kernel_build": record(dict.fromkeys(("headers", "secure_boot", "nouveau"), flag)),
     "users": mapping(_account, or_null(record({"uid": _id, "gid": _id}))),
     "groups": mapping(_account, or_null(record({"gid": _id}))),
     "uids": mapping(_digits, _line),

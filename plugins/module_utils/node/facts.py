@@ -17,8 +17,9 @@ import pwd
 import re
 import shutil
 import subprocess
+import typing as t
 
-from . import deadline, file_systems, fstab, logins, reboots, scratch, slurm_places, spank
+from . import deadline, file_systems, fstab, logins, reboots, scratch, slurm_places, spank, stack
 from .machine import (
     cgroup,
     cpu_layout,
@@ -274,20 +275,25 @@ USERNS_RESTRICTED = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 CONTAINER_PACKAGES = ("enroot", "enroot+caps", "trainwright-pyxis", "trainwright-guard")
 
 
-def start_container_query(commands: Commands, like: str) -> None:
-    """Ask the package manager for Enroot and Pyxis."""
+def start_package_query(commands: Commands, like: str, more: t.Sequence[str] = ()) -> None:
+    """Ask the package manager for Enroot, Pyxis, and more packages by name."""
+    names = [*CONTAINER_PACKAGES, *more]
     if like == "debian":
         form = "${Package} ${db:Status-Status} ${Version}\n"
-        commands.start("containers", ["dpkg-query", "-W", "-f", form, *CONTAINER_PACKAGES])
+        commands.start("versions", ["dpkg-query", "-W", "-f", form, *names])
     else:
+        # Only with -a does rpm read * in a name.
         form = "%{NAME} installed %{VERSION}-%{RELEASE}\n"
-        commands.start("containers", ["rpm", "-q", "--qf", form, *CONTAINER_PACKAGES])
+        commands.start("versions", ["rpm", "-qa", "--qf", form, *names])
 
 
-def containers(commands: Commands, plugin: str = spank.PLUGIN) -> dict[str, object]:
+def package_versions(commands: Commands) -> dict[str, str]:
+    """Versions by name of the packages that start_package_query asked for and that are installed."""
+    return dict(re.findall(r"^(\S+) installed (\S+)$", commands.output("versions"), re.M))
+
+
+def containers(versions: t.Mapping[str, str], plugin: str = spank.PLUGIN) -> dict[str, object]:
     """Enroot and Pyxis of this node: versions, missing programs, and the Slurm that the plugin was built for."""
-    output = commands.output("containers")
-    versions = dict(re.findall(r"^(\S+) installed (\S+)$", output, re.M))
     built_for, error = "", ""
     try:
         built_for = "%d.%02d" % spank.built_for(plugin)
@@ -352,7 +358,7 @@ def gather(
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
     commands.start("nvlink", ["nvidia-smi", "nvlink", "--status"])
     start_version_query(commands, release["like"], places)
-    start_container_query(commands, release["like"])
+    start_package_query(commands, release["like"], stack.package_names())
     commands.start("sudoers", logins.SUDOERS)
 
     uname = os.uname()
@@ -416,7 +422,10 @@ def gather(
         "epilog": slurm_places.scripts(conf, "Epilog"),
         "task_prolog": slurm_places.scripts(conf, "TaskProlog"),
     }
-    facts["containers"] = containers(commands)
+    packages = package_versions(commands)
+    facts["containers"] = containers(packages)
+    facts["stack"] = stack.stack(packages, root)
+    facts["kernel_build"] = stack.kernel_build(root, uname.release)
     loginuid = read("/proc/self/loginuid").strip()
     facts["login"] = logins.login_user(os.environ, connected_as, loginuid)
     facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))

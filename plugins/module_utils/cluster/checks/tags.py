@@ -24,6 +24,7 @@ ROLES = {
     "lustre_client": "slurm_cluster",
     "shared_storage": "slurm_cluster",
     "node_base": "slurm_cluster",
+    "gpu_stack": "slurm_compute",
     "node_scratch": "slurm_compute",
     "node_tuning": "slurm_compute",
     "login_access": "slurm_cluster",

@@ -19,8 +19,8 @@ _TORCH = "PyTorch, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp"
 class Unwanted(t.NamedTuple):
     """A variable that a job should not set.
 
-    pattern: the whole name, as a regular expression. values: regular expression of the values that
-    are meant; "" for any. unless: "mpi" where a job that runs MPI does need it. why, remedy, source.
+    pattern: the whole name, as a regular expression that awk reads too (profile.py). values: one of the values that are
+    meant, in lower case; "" for any. unless: "mpi" where a job that runs MPI does need it. why, remedy, source.
     """
 
     pattern: str
@@ -53,6 +53,11 @@ UNWANTED: tuple[Unwanted, ...] = (
         "leave it out", _EFA,
     ),
     Unwanted(
+        "FI_EFA_SET_CUDA_SYNC_MEMOPS", "", "",
+        "libfabric has not read it since 1.19.1; it was for NCCL 2.19 with EFA installers before 1.29",
+        "leave it out", "ofiwg/libfabric pull request 9459; aws/aws-ofi-nccl issue 584",
+    ),
+    Unwanted(
         "FI_EFA_USE_HUGE_PAGE", "1|true|yes", "",
         "huge pages make fork fail with `Cannot allocate memory`, as in workers of a data loader",
         "leave it out, or set 0 if fork fails", _EFA,
@@ -66,6 +71,16 @@ UNWANTED: tuple[Unwanted, ...] = (
         "NCCL_TUNER_PLUGIN|NCCL_BUFFSIZE|NCCL_P2P_NET_CHUNKSIZE", "", "",
         "the EFA plugin sets what its platform needs; a value from elsewhere takes its place",
         "leave it out", _OFI,
+    ),
+    Unwanted(
+        "NCCL_TOPO_FILE", "/opt/(aws-ofi-nccl|amazon)/.*", "",
+        "the EFA plugin gives NCCL the topology of its platform; a file of another release takes its place",
+        "leave it out", _OFI,
+    ),
+    Unwanted(
+        "LD_PRELOAD", ".*libnccl(-net[^/]*)?[.]so.*", "",
+        "it puts another NCCL under PyTorch than the one that it brings, and an image may not have the file",
+        "leave it out, and build the image with the NCCL that you want", "ld.so(8)",
     ),
     Unwanted(
         "NCCL_IFNAME", "", "",
@@ -107,6 +122,20 @@ UNWANTED: tuple[Unwanted, ...] = (
 )  # fmt: skip
 
 
+#: Places that should not be used any more, and their reason: directories, wherever a job names them.
+PATHS: tuple[tuple[str, Unwanted], ...] = (
+    (
+        "/opt/aws-ofi-nccl",
+        Unwanted(
+            "", "", "",
+            "the EFA installer brings the plugin in /opt/amazon/ofi-nccl, where NCCL finds it; an older copy here takes"
+            " its place",
+            "leave it out", "EFA installer 1.38 and later; aws/aws-ofi-nccl issue 803",
+        ),
+    ),
+)  # fmt: skip
+
+
 class Setting(t.NamedTuple):
     """A variable that a job should set, and why."""
 
@@ -128,6 +157,20 @@ def unwanted(name: str, value: str, mpi: bool = False) -> Unwanted | None:
         if not row.values or re.fullmatch(row.values, value, re.IGNORECASE):
             return row
     return None
+
+
+def unwanted_path(text: str) -> tuple[str, Unwanted] | None:
+    """Return the first place in a text that should not be used any more, and its row."""
+    for path, row in PATHS:
+        if re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w.-])", text):
+            return path, row
+    return None
+
+
+def unwanted_in(variables: t.Mapping[str, str]) -> list[tuple[str, Unwanted]]:
+    """Return which of these variables, set for all programs of a job, should not be set, each with its row."""
+    found = [(name, unwanted(name, value)) for name, value in variables.items()]
+    return [(name, row) for name, row in found if row]
 
 
 def settings(machine_type: str = "", *, efa: bool = False, mpi: bool = False) -> list[Setting]:

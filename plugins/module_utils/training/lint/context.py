@@ -8,11 +8,14 @@ import json
 import os
 import typing as t
 
+from ...containers import image_fit, image_stack
+from ...containers.image_errors import ImageError
+from ...node.terminal import printable
 from ...slurm import values
 from .rule import Cluster
 
 #: Written on login nodes by the role slurm_login.
-CONFIG = "/etc/trainwright/jobs.json"
+CONFIG = image_fit.PUBLISHED
 
 
 def cluster(
@@ -53,9 +56,30 @@ def cluster(
         mounts=frozenset(mounts) or None,
         default_memory=default_memory,
         directory_exists=os.path.isdir,
+        image_faults=_image_faults(image_fit.of(found), workdir),
         workdir=workdir,
         planned=seconds,
     )
+
+
+def _image_faults(
+    known: image_fit.Cluster, workdir: str
+) -> t.Callable[[str, str, str], list[tuple[str, str, bool]]] | None:
+    if not known.nodes:
+        return None
+
+    def faults(image: str, partition: str, nodes: str) -> list[tuple[str, str, bool]]:
+        try:
+            path = image_fit.file_of(image, workdir)
+            inside = image_stack.read(path) if path else None
+        except ImageError:
+            return []  # the job, or the import, says it better
+        return [
+            (printable(one.what), one.remedy, one.sure)
+            for one in (known.faults(inside, partition, nodes) if inside else ())
+        ]
+
+    return faults
 
 
 def script(path: str, opener: t.Callable[[str, int], int] | None = None) -> str:

@@ -10,6 +10,8 @@ from ...slurm.batch.script import Script, Variable
 from ..job import environment
 from .rule import Cluster, Found, is_mpi, rule
 
+_COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
+
 
 # -- environment -----------------------------------------------------------------------------------
 @rule("obsolete-variable", "warning", "a variable of NCCL, EFA or PyTorch that should not be set")
@@ -19,6 +21,16 @@ def _obsolete(script: Script, cluster: Cluster) -> Found:
         row = environment.unwanted(one.name, one.value, mpi)
         if row:
             yield one.line, f"{one.name}: {row.why}", row.remedy
+
+
+@rule("obsolete-path", "warning", "a place of NCCL or EFA that should not be used any more")
+def _path(script: Script, cluster: Cluster) -> Found:
+    mpi = is_mpi(script)
+    told = {one.line for one in script.variables if environment.unwanted(one.name, one.value, mpi)}
+    for number, line in enumerate(script.lines, 1):
+        found = environment.unwanted_path(_COMMENT.sub("", line))
+        if found and number not in told:
+            yield number, f"{found[0]}: {found[1].why}", found[1].remedy
 
 
 @rule(

@@ -26,6 +26,8 @@ class Cluster:
     interfaces: names of the network interfaces of its compute nodes. partitions: its partitions.
     mounts: paths of the file systems that all its nodes mount.
     default_memory: whether slurm.conf gives jobs without --mem a part of a node's memory.
+    image_faults: finds what in an image does not fit the nodes: by the value of --container-image, the partition and
+    the list of nodes; returns the fault, the remedy, and whether the job cannot work.
     directory_exists: tests an absolute path. workdir: where sbatch will be run. planned: seconds
     that the work takes.
     """
@@ -35,6 +37,7 @@ class Cluster:
     mounts: frozenset[str] | None = None
     default_memory: bool | None = None
     directory_exists: t.Callable[[str], bool] | None = None
+    image_faults: t.Callable[[str, str, str], t.Sequence[tuple[str, str, bool]]] | None = None
     workdir: str = ""
     planned: int | None = None
 

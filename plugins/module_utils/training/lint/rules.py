@@ -8,6 +8,7 @@ from . import (
     ending_rules,
     environment_rules,
     file_rules,
+    image_rules,
     launch_rules,
     request_rules,
     storage_rules,
@@ -22,6 +23,7 @@ RULES: dict[str, Rule] = {
         storage_rules,
         request_rules,
         launch_rules,
+        image_rules,
         environment_rules,
         ending_rules,
     )

@@ -119,3 +119,11 @@ def test_the_table_is_whole() -> None:
     assert len(set(keys)) == len(keys)
     assert artifact(table, "slurm", "24.11.5")["file"] == "slurm-24-11-5-1.tar.gz"
     assert artifact(table, "pyxis", "0.24.0")["file"] == "pyxis-0.24.0.tar.gz"
+
+
+def test_a_signed_download_may_be_without_a_checksum() -> None:
+    found = artifact(TABLE, "tool", "9.9.9", signed=True)
+    assert (found["sha256"], found["cached"]) == ("", "signed-tool-9.9.9.tar.bz2")
+    assert artifact(TABLE, "tool", "1.2.9", signed=True)["sha256"] == A
+    with pytest.raises(AnsibleFilterError, match="SHA-256"):
+        artifact(TABLE, "tool", "9.9.9", sha256="abc", signed=True)

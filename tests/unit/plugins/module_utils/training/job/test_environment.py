@@ -23,6 +23,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job imp
         ("NCCL_DEBUG_FILE", "/x/%h.%r", False, True),
         ("NCCL_SOCKET_IFNAME", "^docker,lo,veth", False, False),
         ("NCCL_ASYNC_ERROR_HANDLING", "1", False, True),
+        ("NCCL_TOPO_FILE", "/opt/aws-ofi-nccl/share/x.xml", False, True),
+        ("NCCL_TOPO_FILE", "/fsx/own.xml", False, False),
+        ("LD_PRELOAD", "/usr/local/cuda-12.3/lib/libnccl.so", False, True),
+        ("LD_PRELOAD", "libtcmalloc.so", False, False),
+        ("FI_EFA_SET_CUDA_SYNC_MEMOPS", "0", False, True),
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", False, False),
     ],
 )

@@ -236,3 +236,48 @@ def test_a_directory_that_is_there_is_no_missing_mount() -> None:
     local = dataclasses.replace(MOUNTS, directory_exists=lambda path: path == "/fsx9")
     assert missing("srun a /fsx9/x\n", local) == []
     assert missing("srun a /fsx9/x\n", dataclasses.replace(MOUNTS, mounts=None)) == []
+
+
+def test_an_image_that_does_not_fit() -> None:
+    """Once for each image, with what it is compared with; an image that a variable names is not known."""
+    asked = []
+
+    def faults(image: str, partition: str, nodes: str) -> list[tuple[str, str, bool]]:
+        asked.append((image, partition, nodes))
+        sure = image == "old.sqsh"
+        return [] if image == "good.sqsh" else [("NCCL 2, wanted 3", "build it again", sure)]
+
+    text = HEAD.replace("--nodes=2", "--nodes=2 --partition=gpu --nodelist=gpu[1-2]") + (
+        "srun --container-image=good.sqsh true\nsrun --container-image=old.sqsh a.py\n"
+        "srun --container-image old.sqsh b.py\nsrun --container-image=./x.sqsh b.py\n"
+        "srun --container-image=$IMAGE c.py\n"
+    )
+    said = lint(text, dataclasses.replace(CLUSTER, image_faults=faults))
+    said = [one for one in said if one.rule.startswith("image-")]
+    assert [(one.line, one.rule, one.severity) for one in said] == [
+        (8, "image-misfit", "error"),
+        (10, "image-doubtful", "warning"),
+    ]
+    assert said[0].what == "old.sqsh: NCCL 2, wanted 3" and said[0].remedy == "build it again"
+    assert set(asked) == {
+        (name, "gpu", "gpu[1-2]") for name in ("good.sqsh", "old.sqsh", "./x.sqsh")
+    }
+
+
+def test_obsolete_places() -> None:
+    for line in (
+        "export LD_LIBRARY_PATH=/opt/aws-ofi-nccl/lib:$LD_LIBRARY_PATH",
+        "srun --container-mounts=/opt/aws-ofi-nccl:/opt/aws-ofi-nccl a",
+    ):
+        said = [one for one in lint(HEAD + line + "\n") if one.rule == "obsolete-path"]
+        assert [(one.line, one.severity) for one in said] == [(7, "warning")], line
+        assert said[0].what.startswith("/opt/aws-ofi-nccl: the EFA installer brings the plugin")
+    for line in (
+        "# once in /opt/aws-ofi-nccl",
+        "export A=/opt/amazon/aws-ofi-nccl/lib",
+        "export A=/x/opt/aws-ofi-nccl",
+        "export A=/opt/aws-ofi-nccl-2",
+    ):
+        assert "obsolete-path" not in body(line + "\nsrun a\n"), line
+    # The variable on the line says more.
+    assert body("export NCCL_TOPO_FILE=/opt/aws-ofi-nccl/a.xml\nsrun a\n") == {"obsolete-variable"}

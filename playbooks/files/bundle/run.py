@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs the play of a bundle on this node, with the Ansible of the bundle. Its script calls it."""
+"""Runs a play of a bundle on this node with the Ansible of the bundle, by default its node.yml. Its script calls it."""
 
 import sys
 from pathlib import Path
@@ -13,5 +13,5 @@ from ansible.cli.playbook import main
 
 main(
     ["ansible-playbook", "-i", "localhost,", "-e", f"@{HERE}/variables.json"]
-    + ["-e", f"artifact_cache={HERE}/packages", str(HERE / "node.yml")]
+    + ["-e", f"artifact_cache={HERE}/packages", *(sys.argv[1:] or [str(HERE / "node.yml")])]
 )

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The GPU and EFA software: versions that can be read, on hosts where they can be installed."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ...hardware.stack import StackError
+from .. import stack
+from ..inputs import CLUSTER, Problem
+
+if t.TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..inputs import Check, Inputs
+
+#: Systems for which NVIDIA has a repository by this collection's knowledge; others name theirs.
+REPOSITORIES = ("debian 12", "ubuntu 22.04", "ubuntu 24.04")
+_FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
+
+
+def releases(inputs: Inputs) -> Iterator[Problem]:
+    """The release and the versions can be read."""
+    try:
+        stack.versions(inputs["settings"])
+    except StackError as error:
+        variable, _colon, what = str(error).partition(": ")
+        remedy = "correct it; the releases of this collection are in docs/gpu_stack.md"
+        yield Problem(CLUSTER, variable, what, remedy)
+
+
+def repository(inputs: Inputs) -> Iterator[Problem]:
+    """The repository can be reached by a URL, and its key is one that somebody vouches for."""
+    given = inputs["settings"].get("gpu_stack_repository") or {}
+    where = "gpu_stack_repository"
+    if not given:
+        return
+    if not re.fullmatch(r"(https?|file)://\S+|file:/\S+", str(given.get("url") or "")):
+        yield Problem(CLUSTER, f"{where}.url", "is not a URL", "write https://HOST/PATH")
+        return
+    if given.get("trusted"):
+        return
+    if not given.get("key_url"):
+        yield Problem(
+            CLUSTER,
+            f"{where}.key_url",
+            "is missing, and root would install packages that nobody has signed",
+            "name the repository's key and its key_fingerprint",
+        )
+    elif not _FINGERPRINT.fullmatch(str(given.get("key_fingerprint") or "").strip()):
+        yield Problem(
+            CLUSTER,
+            f"{where}.key_fingerprint",
+            "is not the 40 hexadecimal digits of a key",
+            "write the fingerprint that the publisher prints elsewhere than beside the key",
+        )
+
+
+def managed(inputs: Inputs) -> Iterator[Problem]:
+    """A managed host can have what this run would install."""
+    settings = inputs["settings"]
+    for host, facts in stack.gpu_hosts(inputs).items():
+        if stack.word(inputs, host) != stack.MANAGED:
+            continue
+        system = facts.get("os") or {}
+        name = f"{system.get('id')} {system.get('version')}"
+        if system.get("like") != "debian":
+            yield Problem(
+                host,
+                stack.WORD,
+                f"is managed, and on {name} this collection does not install the stack",
+                "install it there (an image with it, or its vendor's roles), and write gpu_stack: present",
+            )
+            continue
+        if not settings.get("gpu_stack_repository") and name not in REPOSITORIES:
+            yield Problem(
+                host,
+                "gpu_stack_repository",
+                f"is not set, and no repository of NVIDIA for {name} is known to this collection",
+                "name one (docs/gpu_stack.md), or write gpu_stack: present",
+            )
+        if facts.get("virtualization") != "container" and (facts.get("kernel_build") or {}).get(
+            "secure_boot"
+        ):
+            yield Problem(
+                host,
+                stack.WORD,
+                "is managed, and Secure Boot is on: the kernel would not load a driver that is built on the node",
+                "switch it off in the firmware, or bring signed modules and write gpu_stack: present",
+            )
+
+
+CHECKS: tuple[Check, ...] = (releases, repository, managed)

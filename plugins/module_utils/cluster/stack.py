@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The GPU and EFA software of the nodes: who has it, what this collection installs, and what does not fit. Pure.
+
+A host's own word, `gpu_stack`, decides: present is found, compared and left alone, managed is installed, none is not
+looked at.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..checks.result import Result, Verdict
+from ..hardware import stack
+from ..hardware.machine_types import MachineTypeError
+from ..hardware.stack_data import COMPONENTS, DEFAULT_RELEASE
+from ..slurm.hostlist import fold
+from .declared import Declared, declarations
+from .inputs import Inputs, members, name_of, seen
+
+Json = dict[str, t.Any]
+GROUP, WORD = "slurm_gpu", "gpu_stack"
+PRESENT, MANAGED, NONE = "present", "managed", "none"
+CHECK = "stack"
+#: GPUs that reach each other through NVSwitches only with Fabric Manager, by model and at least so many of them.
+#: NVIDIA Fabric Manager User Guide, Supported Platforms.
+_SWITCHED = {"A100": 8, "H100": 8, "H200": 8, "B200": 8, "B300": 8}
+#: Those that need the subnet manager of NVLink as well: the same guide, Blackwell.
+_SUBNET = ("B200", "B300")
+#: Racks in which GPUs of several machines share memory: NVIDIA IMEX Service guide.
+_IMEX = ("GB200",)
+
+
+def word(inputs: Inputs, host: str) -> str:
+    """Return present, managed or none for a host."""
+    return str((inputs["host_vars"].get(host) or {}).get(WORD) or PRESENT)
+
+
+def _kinds(inputs: Inputs) -> t.Mapping[str, Declared]:
+    try:
+        return declarations(inputs)
+    except MachineTypeError:  # preflight has a check of its own for such a row
+        return {}
+
+
+def _has(facts: t.Mapping[str, t.Any], what: str) -> bool:
+    return bool(facts.get(what) or (facts.get("on_bus") or {}).get(what))
+
+
+def gpu_hosts(inputs: Inputs) -> dict[str, dict[str, t.Any]]:
+    """Return by host the facts of those with GPUs or EFA that answered: the group slurm_gpu, else by what they have."""
+    kinds = _kinds(inputs)
+    chosen = set(members(inputs, GROUP))
+    found = {}
+    for host, facts in seen(inputs, GROUP, "slurm_compute"):
+        declared = kinds.get(host)
+        kind = declared.kind if declared else None
+        has = bool(kind and (kind.gpus or kind.efa_interfaces or kind.infiniband_ports))
+        if host in chosen or (not chosen and (has or _has(facts, "gpus") or _has(facts, "efa"))):
+            found[host] = facts
+    return found
+
+
+def versions(settings: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str]]:
+    """Return the release to install and its versions, with those of the site over them. Raises StackError."""
+    name = str(settings.get("gpu_stack_release") or "") or DEFAULT_RELEASE
+    known = stack.releases(settings.get("gpu_stack_releases") or {})
+    if name not in known:
+        raise stack.StackError(f"gpu_stack_release: {name} is none of {', '.join(known)}")
+    found = dict(known[name].versions)
+    for component, version in (settings.get("gpu_stack_versions") or {}).items():
+        if component not in COMPONENTS:
+            raise stack.StackError(
+                f"gpu_stack_versions.{component}: is not one of {', '.join(COMPONENTS)}"
+            )
+        if not isinstance(version, str) or not stack.VERSION.fullmatch(version):
+            raise stack.StackError(
+                f"gpu_stack_versions.{component}: {version!r} is not the text of a version, in quotes"
+            )
+        found[component] = version
+    # One version, whoever sets it.
+    if "driver" in (settings.get("gpu_stack_versions") or {}):
+        found["fabric_manager"] = found["driver"]
+    return name, found
+
+
+def parts(
+    facts: t.Mapping[str, t.Any], declared: Declared | None, wanted: t.Collection[str]
+) -> Json:
+    """Return what a managed host gets, by what is declared for it, else by what it has.
+
+    roles: in the order in which they are set up. The others: services of the driver that its hardware needs.
+    """
+    kind = declared.kind if declared else None
+    gpus = kind.gpus if kind else None
+    model, count = (gpus.model, gpus.count) if gpus else ("", 0)
+    has_gpus = bool(gpus) or _has(facts, "gpus")
+    has_efa = bool(declared and declared.efa) or _has(facts, "efa")
+    has_ib = bool(kind and kind.infiniband_ports) or bool(facts.get("infiniband")) and not has_efa
+    roles = [
+        role
+        for role, component, on in (
+            ("nvidia_driver", "driver", has_gpus),
+            ("cuda_toolkit", "cuda", has_gpus),
+            ("nvidia_dcgm", "dcgm", has_gpus),
+            ("nvidia_container", "container_toolkit", has_gpus),
+            ("gdrcopy", "gdrcopy", has_gpus),
+            ("rdma_core", "", has_ib),
+            ("efa", "efa", has_efa),
+            ("nccl", "nccl", has_gpus),
+            ("aws_ofi_nccl", "efa", has_efa and has_gpus),
+            ("openmpi", "efa", has_efa),
+        )
+        if on and (not component or component in wanted)
+    ]
+    return {
+        "roles": roles,
+        "fabric_manager": count >= _SWITCHED.get(model, 2**16),
+        "subnet_manager": model in _SUBNET,
+        "imex": model in _IMEX,
+        "gpus": count,
+        "efa": declared.efa if declared else 0,
+    }
+
+
+def model_of(inputs: Inputs) -> Json:
+    """Return the part of the cluster model; see the RETURN of the module cluster_model. Raises StackError."""
+    release, wanted = versions(inputs["settings"])
+    kinds = _kinds(inputs)
+    hosts = gpu_hosts(inputs)
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for host, facts in hosts.items():
+        if word(inputs, host) != NONE and facts.get("stack"):
+            key = tuple(sorted(facts["stack"].items()))
+            alike.setdefault(key, []).append(name_of(inputs, host))
+    return {
+        "release": release,
+        "versions": wanted,
+        "hosts": {
+            host: parts(facts, kinds.get(host), wanted)
+            for host, facts in hosts.items()
+            if word(inputs, host) == MANAGED
+        },
+        "nodes": [{"nodes": fold(names), "stack": dict(key)} for key, names in alike.items()],
+    }
+
+
+# -- what does not fit -------------------------------------------------------------------------------
+def results(inputs: Inputs, kinds: t.Mapping[str, Declared]) -> list[Result]:
+    """Return what does not fit: FAIL keeps a host out of the run, WARN names the odd one.
+
+    A managed host is only compared with its peers: this run, or the reboot that it asks for, brings it to its versions.
+    """
+    hosts = {host: facts for host, facts in gpu_hosts(inputs).items() if word(inputs, host) != NONE}
+    found = []
+    for host, facts in hosts.items():
+        if word(inputs, host) == PRESENT:
+            found += _of_present(inputs, host, facts.get("stack") or {}, kinds.get(host))
+    peers: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
+    for host, facts in hosts.items():
+        declared = kinds.get(host)
+        models = {str(gpu.get("model") or "") for gpu in facts.get("gpus") or []}
+        kind = declared.name if declared else ",".join(sorted(models))
+        key = (kind, str(facts.get("arch") or ""), word(inputs, host))
+        peers.setdefault(key, {})[host] = {
+            **(facts.get("stack") or {}),
+            "kernel": str(facts.get("kernel") or ""),
+        }
+    for stacks in peers.values():
+        for host, misfits in stack.odd_ones(stacks).items():
+            found += [_result(host, Verdict.WARN, misfit) for misfit in misfits]
+    return found
+
+
+def _of_present(
+    inputs: Inputs, host: str, have: dict[str, str], declared: Declared | None
+) -> list[Result]:
+    gpus = declared.kind.gpus if declared and declared.kind else None
+    found = [
+        _result(host, Verdict.FAIL if misfit.sure else Verdict.WARN, misfit)
+        for misfit in stack.node(have, gpus.model if gpus else "")
+    ]
+    named = str(inputs["settings"].get("gpu_stack_release") or "")
+    if not named:
+        return found
+    try:
+        release, wanted = versions(inputs["settings"])
+    except stack.StackError:  # preflight has a check of its own for it
+        return found
+    source = stack.releases(inputs["settings"].get("gpu_stack_releases") or {})[release].source
+    for misfit in stack.against(have, stack.Release(release, wanted, source)):
+        # A newer one may be right; an older one lacks what the release was named for.
+        old = misfit.component != "kernel" and stack.older(misfit.found, misfit.wanted)
+        found.append(_result(host, Verdict.FAIL if old else Verdict.WARN, misfit))
+    return found
+
+
+def _result(host: str, verdict: Verdict, misfit: stack.Misfit) -> Result:
+    return Result(
+        host,
+        CHECK,
+        verdict,
+        value=misfit.found or "none",
+        threshold=misfit.wanted,
+        unit=f"of {COMPONENTS[misfit.component]}",
+        remedy=misfit.remedy,
+        detail=misfit.why,
+    )

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The packages, files and units of role gpu_stack on one host: the data of its parts, put together. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+from fnmatch import fnmatchcase
+
+from ..hardware.stack import same
+from ..node.reboots import DIRECTORY, plain
+
+Json = dict[str, t.Any]
+#: The role's own files and units, which any part needs.
+OWN = "gpu_stack"
+#: Words about a unit that module services does not have.
+_OURS = ("when", "start")
+#: Packages that the next boot installs.
+PENDING = "/var/lib/trainwright/gpu_stack/packages"
+
+
+def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -> str:
+    """Return why a host waits for a reboot, "" for none."""
+    loaded = str((facts.get("stack") or {}).get("driver") or "")
+    wanted = str(versions.get("driver") or "")
+    if loaded and wanted and not same(loaded, wanted):
+        return plain(f"NVIDIA driver {wanted} instead of {loaded}, which is loaded")
+    if (facts.get("kernel_build") or {}).get("nouveau") and facts.get(
+        "virtualization"
+    ) != "container":
+        return "nouveau has the GPUs"
+    return ""
+
+
+def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
+    """Return a package as apt-get takes it, with the version of the first pin that names it."""
+    for pin in pins:
+        if any(fnmatchcase(name, pattern) for pattern in pin["packages"].split()):
+            return f"{name}={pin['version']}"
+    return name
+
+
+def plan(
+    parts: t.Mapping[str, t.Mapping[str, t.Any]],
+    host: t.Mapping[str, t.Any],
+    facts: t.Mapping[str, t.Any],
+    versions: t.Mapping[str, str],
+    only: str = "",
+) -> Json:
+    """Return the packages, pins, directories, files and units of a host, and whether the packages wait for a reboot.
+
+    parts: by role what it has of each. host: of the cluster model's stack. only: a part that is set up alone.
+    """
+    roles = [OWN, *([only] if only else host["roles"])]
+    chosen = [parts[role] for role in roles if role in parts]
+
+    def of(kind: str) -> list[t.Any]:
+        return [item for part in chosen for item in part.get(kind) or []]
+
+    pins = [pin for pin in of("pins") if pin["version"].strip("*")]
+    packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
+    reason = reboot_reason(facts, versions) if "nvidia_driver" in roles else ""
+    loaded = (facts.get("stack") or {}).get("driver")
+    waits = bool(reason and loaded)
+    directories = {item["path"]: item for item in of("directories")}
+    pending: Json = {"path": PENDING, "state": "absent"}
+    reboot: Json = {"path": f"{DIRECTORY}/{OWN}", "state": "absent"}
+    if waits:
+        pending = {"path": PENDING, "mode": "0644", "content": "\n".join(packages) + "\n"}
+    if reason:
+        above = DIRECTORY.rpartition("/")[0]
+        directories |= {path: {"path": path, "mode": "0755"} for path in (above, DIRECTORY)}
+        reboot = {"path": f"{DIRECTORY}/{OWN}", "mode": "0644", "content": f"{reason}\n"}
+    units = []
+    for unit in of("units"):
+        if not unit.get("when", True):
+            continue
+        # A part that says more about its unit than our daemons' few words keeps what it says.
+        entry: Json = {"enabled": True, **{key: unit[key] for key in unit if key not in _OURS}}
+        # The daemons of another driver would fail; they start with the next boot.
+        if "state" not in unit and unit.get("start", True) and not reason:
+            entry["state"] = "started"
+        units.append(entry)
+    return {
+        "packages": packages,
+        "pins": pins,
+        "directories": list(directories.values()),
+        "files": [*of("files"), pending, reboot],
+        "units": units,
+        "waits": waits,
+        "reason": reason,
+    }

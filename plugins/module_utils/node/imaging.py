@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Removes from a machine what no two machines may share, before its disk becomes an image.
+
+A symbolic link is removed and never followed. Only what is on the file system of the root directory counts: a shared
+home is not part of the image.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import stat
+import typing as t
+
+_LOG_KIND, _CACHE_KIND = "logs", "package caches"
+#: Kinds that the system adds to all the time, also because of this run: clearing them alone is not a change.
+RESTLESS = {_LOG_KIND, _CACHE_KIND}
+#: Kind -> patterns of what is removed. Sources: machine-id(5) on images; cloud-init's `clean`, which removes
+#: /var/lib/cloud and its logs; systemd.io/BUILDING_IMAGES for the random seed and credential.secret.
+REMOVED: dict[str, tuple[str, ...]] = {
+    "SSH host keys": (
+        "/etc/ssh/ssh_host_*",
+        "/etc/ssh/sshd_config.d/40-cluster-host-certificate.conf",
+    ),
+    "cloud-init state": ("/var/lib/cloud/[!s]*", "/var/lib/cloud/sem"),
+    "DHCP leases": (
+        "/var/lib/dhcp/*",
+        "/var/lib/dhclient/*",
+        "/var/lib/dhcpcd/*",
+        "/var/lib/NetworkManager/*",
+    ),
+    "random seeds": (
+        "/var/lib/systemd/random-seed",
+        "/var/lib/systemd/credential.secret",
+        "/var/lib/urandom/random-seed",
+        "/boot/efi/loader/random-seed",
+    ),
+    "cluster secrets": (
+        "/etc/munge/munge.key",
+        "/etc/slurm/*.key",
+        "/opt/slurm/etc/*.key",
+        "/etc/trainwright/join.key",
+        "/var/lib/trainwright/joined",
+        "/var/lib/trainwright/proved",
+        "/var/lib/trainwright/record.json",
+        "/var/lib/trainwright/secrets",
+        "/var/lib/trainwright/stamps",
+        "/root/.aws",
+        "/root/.config/enroot",
+        "/root/.docker",
+        "/root/.ssh/id_*",
+        "/home/*/.ssh/id_*",
+    ),
+    "Slurm's own state": ("/var/lib/munge/*", "/run/slurm/conf", "/var/spool/slurmd/*"),
+    "names of network devices": (
+        "/etc/udev/rules.d/70-persistent-net.rules",
+        "/etc/udev/rules.d/75-persistent-net-generator.rules",
+    ),
+    "shell histories": tuple(
+        f"{home}/.{name}"
+        for home in ("/root", "/home/*")
+        for name in ("*_history", "viminfo", "lesshst", "wget-hsts", "ssh/known_hosts*")
+    ),
+    _CACHE_KIND: (
+        "/var/lib/apt/lists/*",
+        "/var/cache/apt/*.bin",
+        "/var/cache/apt/archives/*.deb",
+        "/var/cache/dnf/*",
+        "/var/cache/yum/*",
+        "/var/lib/systemd/coredump/*",
+        "/var/crash/*",
+    ),
+}
+KEYS_OF_PERSONS = ("/root/.ssh/authorized_keys", "/home/*/.ssh/authorized_keys")
+#: Locks of the package managers, and their empty directories.
+_KEPT = ("/var/lib/apt/lists/lock", "/var/lib/apt/lists/partial", "/var/lib/apt/lists/auxfiles")
+MACHINE_ID = "/etc/machine-id"
+_DBUS_ID = "/var/lib/dbus/machine-id"
+_HOST_NAME = "/etc/hostname"
+_LOGS = "/var/log"
+#: These are emptied and stay, since programs add to them only where they are there.
+_EMPTIED = ("wtmp", "btmp", "lastlog")
+_ROTATED = (".gz", ".xz", ".zst", ".bz2", ".1", ".old", ".journal", ".journal~")
+
+
+class Found(t.NamedTuple):
+    """Paths to remove and paths to empty, by kind."""
+
+    remove: dict[str, list[str]]
+    empty: dict[str, list[str]]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many files and directories of each kind there are."""
+        kinds = [*self.remove, *(kind for kind in self.empty if kind not in self.remove)]
+        found = {k: len(self.remove.get(k, [])) + len(self.empty.get(k, [])) for k in kinds}
+        return {kind: count for kind, count in found.items() if count}
+
+
+def find(authorized_keys: bool, spool: str = "", config: str = "", root: str = "/") -> Found:
+    """Return what a machine has that an image must not have. spool and config: directories of Slurm.
+
+    root: the directory that takes the place of /, for tests.
+    """
+    base = root.rstrip("/")
+    device = os.lstat(root).st_dev
+    patterns = {kind: list(some) for kind, some in REMOVED.items()}
+    if authorized_keys:
+        patterns["authorized keys"] = list(KEYS_OF_PERSONS)
+    if spool:
+        patterns["Slurm's own state"].append(f"{spool.rstrip('/')}/*")
+    if config:
+        patterns["cluster secrets"].append(f"{config.rstrip('/')}/*.key")
+    kept = {base + path for path in _KEPT}
+    remove: dict[str, list[str]] = {}
+    for kind, some in patterns.items():
+        names = {name for one in some for name in _matches(base + one)} - kept
+        remove[kind] = [name for name in sorted(names) if _ours(name, device)]
+    empty = {"machine-id": [MACHINE_ID] if _size(base + MACHINE_ID) else []}
+    # Where it is a link to the other, it stays.
+    if _is_file(base + _DBUS_ID):
+        remove["machine-id"] = [base + _DBUS_ID]
+    # A container's is mounted from its host.
+    if _is_file(base + _HOST_NAME) and os.lstat(base + _HOST_NAME).st_dev == device:
+        remove["host name"] = [base + _HOST_NAME]
+    empty = {kind: [base + path for path in paths] for kind, paths in empty.items()}
+    remove[_LOG_KIND], empty[_LOG_KIND] = _logs(base + _LOGS, device)
+    return Found(remove, empty)
+
+
+def apply(found: Found) -> None:
+    """Remove and empty what was found. Raises OSError."""
+    for paths in found.remove.values():
+        for path in paths:
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
+    for paths in found.empty.values():
+        for path in paths:
+            os.close(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW))
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return what a pattern matches; below a user's home, only where that home itself is a directory."""
+    found = glob.glob(pattern)
+    # glob leaves out names with a dot only for a leading *; a link to somewhere else could be on the way.
+    return [
+        path for path in found if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path)
+    ]
+
+
+def _ours(path: str, device: int) -> bool:
+    return os.lstat(path).st_dev == device and not os.path.ismount(path)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _size(path: str) -> int:
+    return os.lstat(path).st_size if _is_file(path) else 0
+
+
+def _logs(top: str, device: int) -> tuple[list[str], list[str]]:
+    """Return (what is removed, what is emptied) of the logs."""
+    # Directories of the journal are named by the machine-id.
+    removed, emptied = [path for path in glob.glob(f"{top}/journal/*") if _ours(path, device)], []
+    for place, directories, names in os.walk(top):
+        if place == f"{top}/journal":
+            directories.clear()
+        directories[:] = [name for name in directories if _ours(os.path.join(place, name), device)]
+        for name in names:
+            path = os.path.join(place, name)
+            if not _is_file(path):
+                continue
+            if name.endswith(_ROTATED):
+                removed.append(path)
+            elif name in _EMPTIED and not _size(path):
+                continue
+            elif _size(path):
+                emptied.append(path)
+    return sorted(removed), sorted(emptied)

@@ -1,0 +1,269 @@
+#!/usr/bin/python
+# Copyright: the trainwright team
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One repository of packages with the key that signs it and the versions that it may give, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: package_repository
+short_description: Name a repository of Debian packages, its key by fingerprint, and the versions to take from it
+version_added: "1.2.0"
+description:
+  - Writes the repository's entry, its key and pins of apt. All three are in place before apt can read any of them.
+  - The key is fetched when the host does not have the one with this fingerprint, and installed only if it is the one.
+    M(ansible.builtin.deb822_repository) installs whatever the URL answers.
+  - A pin holds its packages at one version, also against C(apt-get upgrade).
+extends_documentation_fragment: [trainwright.slurm.internal]
+options:
+  name:
+    description: Name of the files, which are C(trainwright-NAME) in the directories of apt.
+    type: str
+    required: true
+  state:
+    description: V(absent) removes the entry, the key and the pins.
+    type: str
+    choices: [present, absent]
+    default: present
+  url:
+    description: Address of the repository. Required with O(state=present).
+    type: str
+  suite:
+    description: Suite, or V(./) for a repository without any.
+    type: str
+    default: ./
+  components:
+    description: Components of the suite.
+    type: list
+    elements: str
+    default: []
+  key_url:
+    description: Address of the public key.
+    type: str
+  key_fingerprint:
+    description: Fingerprint of the key, 40 hexadecimal digits. Required with O(key_url).
+    type: str
+  trusted:
+    description: Take packages without a signature, for a directory on the host alone.
+    type: bool
+    default: false
+  pins:
+    description: Versions to hold. The first entry that fits a package decides.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      packages:
+        description: Names or patterns of packages, separated by blanks.
+        type: str
+        required: true
+      version:
+        description: Version, which may be a pattern. All others are refused.
+        type: str
+        required: true
+  timeout:
+    description: Seconds for the download of the key, each of three times.
+    type: int
+    default: 30
+attributes:
+  check_mode:
+    description: Reports the files that would change; the key is not fetched.
+    support: full
+  diff_mode:
+    description: The files before and after.
+    support: full
+notes:
+  - "Errors: the key cannot be fetched, or has another fingerprint. Nothing is written then."
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Take packages from a directory on the host, and hold one of them
+  trainwright.slurm.package_repository:
+    name: example
+    url: file:///srv/packages
+    trusted: true
+    pins:
+      - {packages: libnccl2 libnccl-dev, version: 2.27.3-1*}
+
+- name: Forget it
+  trainwright.slurm.package_repository:
+    name: example
+    state: absent
+"""
+
+RETURN = r"""
+fingerprint:
+  description: Fingerprint of the key that is installed, empty without one.
+  type: str
+  returned: always
+"""
+
+import base64
+import re
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    files,
+    openpgp,
+    own_files,
+    safe_path,
+)
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+KEYS, SOURCES, PINS = "/etc/apt/keyrings", "/etc/apt/sources.list.d", "/etc/apt/preferences.d"
+HEAD = "# Written by trainwright.slurm (module package_repository).\n"
+# Seconds before each further attempt.
+DELAYS = (0, 3, 10)
+
+
+def source_text(params: dict[str, t.Any], key: str) -> str:
+    """Return the entry of the repository."""
+    lines = ["Types: deb", f"URIs: {params['url']}", f"Suites: {params['suite']}"]
+    if params["components"]:
+        lines.append(f"Components: {' '.join(params['components'])}")
+    if params["key_url"]:
+        lines.append(f"Signed-By: {key}")
+    elif params["trusted"]:
+        lines.append("Trusted: yes")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def pins_text(pins: list[dict[str, str]]) -> str:
+    """Return the pins: the version, and none of the others."""
+    stanzas = [
+        f"Package: {pin['packages']}\nPin: version {version}\nPin-Priority: {priority}\n"
+        for pin in pins
+        for version, priority in ((pin["version"], 1001), ("*", -1))
+    ]
+    return HEAD + "\n" + "\n".join(stanzas)
+
+
+def installed_fingerprints(path: str) -> list[str]:
+    """Return those of the key that the host has."""
+    try:
+        with open(path, "rb") as file:
+            return openpgp.fingerprints(file.read(openpgp.MOST + 1))
+    except (OSError, openpgp.KeyFileError):
+        return []
+
+
+def fetch(module: AnsibleModule, wanted: str) -> bytes:
+    """Return the key; fail unless it is the wanted one."""
+    url, problem = module.params["key_url"], ""
+    data = b""
+    for delay in DELAYS:
+        time.sleep(delay)
+        try:
+            with open_url(url, timeout=module.params["timeout"], follow_redirects="safe") as answer:
+                data = bytes(answer.read(openpgp.MOST + 1))
+            break
+        except OSError as error:
+            problem = str(error)
+    if not data:
+        module.fail_json(
+            msg=f"{module.params['name']}: {url}: {problem} -> see whether the host reaches it (proxy_env), and"
+            " run this again"
+        )
+    try:
+        found = openpgp.fingerprints(data)
+    except openpgp.KeyFileError as error:
+        found, problem = [], str(error)
+    if found != [wanted]:
+        said = f"has the keys {', '.join(found)}" if found else problem
+        module.fail_json(
+            msg=f"{module.params['name']}: {url} {said}, and not {wanted} alone -> find out who changed it; do not"
+            " take a fingerprint from the same server"
+        )
+    return data
+
+
+def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
+    """Return what is to be written, and the fingerprint of the key."""
+    params = module.params
+    name = f"trainwright-{params['name']}"
+    source, pins = f"{SOURCES}/{name}.sources", f"{PINS}/{name}"
+    # apt reads an armored key by this ending, and a binary one by the other.
+    key = {ending: f"{KEYS}/{name}.{ending}" for ending in ("asc", "gpg")}
+    if params["state"] == "absent":
+        # In this order no entry is ever left without its key.
+        paths = (source, pins, *key.values())
+        gone = [{"path": path, "state": "absent"} for path in paths]
+        return own_files.plan([], gone, module.check_mode), ""
+    wanted = openpgp.plain(params["key_fingerprint"] or "")
+    listed: list[dict[str, t.Any]] = []
+    used = key["asc"]
+    if params["key_url"]:
+        there = [path for path in key.values() if installed_fingerprints(path) == [wanted]]
+        if there:
+            used = there[0]
+        elif not module.check_mode:
+            data = fetch(module, wanted)
+            armored = data.lstrip().startswith(b"-----BEGIN")
+            used = key["asc" if armored else "gpg"]
+            content = base64.b64encode(data).decode()
+            listed.append({"path": used, "mode": "0644", "content_b64": content})
+        else:
+            listed.append({"path": used, "mode": "0644", "content": ""})
+    if params["pins"]:
+        listed.append({"path": pins, "mode": "0644", "content": pins_text(params["pins"])})
+    else:
+        listed.append({"path": pins, "state": "absent"})
+    listed.append({"path": source, "mode": "0644", "content": source_text(params, used)})
+    return own_files.plan([{"path": KEYS, "mode": "0755"}], listed, module.check_mode), wanted
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "url": {"type": "str"},
+            "suite": {"type": "str", "default": "./"},
+            "components": {"type": "list", "elements": "str", "default": []},
+            "key_url": {"type": "str", "no_log": False},
+            "key_fingerprint": {"type": "str", "no_log": False},
+            "trusted": {"type": "bool", "default": False},
+            "pins": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "packages": {"type": "str", "required": True},
+                    "version": {"type": "str", "required": True},
+                },
+            },
+            "timeout": {"type": "int", "default": 30},
+        },
+        required_if=[("state", "present", ["url"])],
+        required_together=[("key_url", "key_fingerprint")],
+        supports_check_mode=True,
+    )
+    if not NAME.fullmatch(module.params["name"]):
+        module.fail_json(msg=f"name: {module.params['name']!r} -> write letters, digits, - and _")
+    values = (module.params[name] or "" for name in ("url", "suite"))
+    lines = [
+        *values,
+        *module.params["components"],
+        *(text for pin in module.params["pins"] for text in pin.values()),
+    ]
+    if any(set(line) & set("\n\r") for line in lines):
+        module.fail_json(msg="a value has more than one line -> write each in one")
+    try:
+        todo, fingerprint = plan(module)
+        if not module.check_mode:
+            for change in todo.changes:
+                files.apply(change)
+    except (files.FilesError, safe_path.UnsafePathError, OSError) as error:
+        module.fail_json(msg=str(error))
+    diff = [change.diff() for change in todo.changes]
+    module.exit_json(changed=bool(todo.changes), fingerprint=fingerprint, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The NVIDIA stack on declared p5 nodes, from a repository with packages of NVIDIA's names and versions.
+
+The packages have the files and units that the roles count on, and nothing that needs a GPU. A driver is loaded where
+/proc/driver/nvidia/version says so, which a file system over the container's /proc/driver does.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from .conftest import Converged
+from .repositories import build, sign
+from .site import Run, sample
+from .test_machines import P5, SMALL, efa
+from .test_reboot import BOOTED, jobs
+
+pytestmark = pytest.mark.systems("debian13", only="the three compute nodes")
+
+NODES = ("c1", "c2", "c3")
+OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
+PORT = 8321
+UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+SYSTEM = "usr/lib/systemd/system"
+#: Packages without those of the driver: name, version, what it depends on, units, files.
+OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
+    ("cuda-toolkit-13-2", "13.2.0-1", "", {
+        "usr/local/cuda-13.2/version.json": json.dumps({"cuda": {"name": "CUDA SDK", "version": "13.2.0"}})}),
+    ("datacenter-gpu-manager-4-core", "1:4.7.0-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
+    ("datacenter-gpu-manager-4-core", "1:4.8.1-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
+    ("datacenter-gpu-manager-4-cuda13", "1:4.7.0-1", "datacenter-gpu-manager-4-core (= 1:4.7.0-1)", {}),
+    ("datacenter-gpu-manager-4-cuda13", "1:4.8.1-1", "datacenter-gpu-manager-4-core (= 1:4.8.1-1)", {}),
+    ("libnvidia-container1", "1.20.1-1", "", {}),
+    ("libnvidia-container-tools", "1.20.1-1", "libnvidia-container1 (= 1.20.1-1)", {
+        "usr/bin/nvidia-container-cli": "#!/bin/sh\necho 'cli-version: 1.20.1'\n"}),
+    ("nvidia-container-toolkit-base", "1.20.1-1", "", {}),
+    ("nvidia-container-toolkit", "1.20.1-1",
+     "nvidia-container-toolkit-base (= 1.20.1-1), libnvidia-container-tools (= 1.20.1-1)", {}),
+    ("libgdrapi", "2.5.2-1", "", {}),
+    ("gdrdrv-dkms", "2.5.2-1", "", {}),
+    ("libnccl2", "2.27.3-1+cuda13.0", "", {"usr/lib/x86_64-linux-gnu/libnccl.so.2.27.3": ""}),
+    ("libnccl-dev", "2.27.3-1+cuda13.0", "libnccl2 (= 2.27.3-1+cuda13.0)", {}),
+)  # fmt: skip
+
+
+def driver(version: str) -> list[tuple[str, str, str, dict[str, str]]]:
+    """Return the packages of one version of the driver."""
+    text = f"{version}-1"
+    return [
+        ("nvidia-kernel-open-dkms", text, "", {}),
+        ("libnvidia-compute", text, "", {"usr/lib/x86_64-linux-gnu/libcuda.so.1": version}),
+        ("nvidia-persistenced", text, "", {f"{SYSTEM}/nvidia-persistenced.service": UNIT}),
+        ("nvidia-fabricmanager", text, "", {f"{SYSTEM}/nvidia-fabricmanager.service": UNIT}),
+        ("nvidia-open", text, ", ".join(
+            f"{name} (= {text})"
+            for name in ("nvidia-kernel-open-dkms", "libnvidia-compute", "nvidia-persistenced")), {}),
+    ]  # fmt: skip
+
+
+SERVER = """
+import collections, http.server, sys
+port, busy = map(int, sys.argv[1:])
+asked = collections.Counter()
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        key = (self.client_address[0], self.path)
+        asked[key] += 1
+        if self.path in ("/key.asc", "/./InRelease", "/InRelease") and asked[key] <= busy:
+            self.send_error(503)
+        else:
+            super().do_GET()
+
+http.server.ThreadingHTTPServer(("", port), Handler).serve_forever()
+"""
+
+
+@dataclass
+class Stack:
+    """The site, the inventory file of p5 nodes, and how they find their packages."""
+
+    site: Converged
+    types: Path
+    fingerprint: str
+
+    def repository(self, **changes: Any) -> dict[str, Any]:
+        url = f"http://{self.site.cluster.addresses['ctl1']}:{PORT}"
+        return {
+            "url": url,
+            "key_url": f"{url}/key.asc",
+            "key_fingerprint": self.fingerprint,
+            **changes,
+        }
+
+    def play(self, *arguments: str, rc: int | None = 0, **variables: Any) -> Run:
+        """Run the part of site.yml with all nodes managed, or as `gpu_stack` says."""
+        word = variables.pop("gpu_stack", "managed")
+        hosts = {
+            host: {"slurm_node": {"cpus": 8, "machine_type": P5}, "gpu_stack": word}
+            for host in NODES
+        }
+        self.types.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+        given = {
+            "slurm_machine_types": {P5: SMALL},
+            # Without nvidia-smi nobody can say which model a GPU is.
+            "slurm_allow_incomplete": True,
+            "gpu_stack_repository": self.repository(),
+            "gpu_stack_versions": {"nccl": "2.27.3"},
+            **variables,
+        }
+        tags = () if "--tags" in arguments else ("--tags", "gpu_stack")
+        return self.site.play("site.yml", *tags, "-i", str(self.types), *arguments, rc=rc, **given)
+
+    def versions(self, host: str) -> dict[str, str]:
+        """Return the versions of the installed packages of the repository."""
+        names = "'nvidia-*' 'libnvidia-*' 'datacenter*' 'libnccl*' 'libgdr*' 'gdrdrv*' 'cuda-*'"
+        form = "${db:Status-Status} ${Package} ${Version}\\n"
+        listed = self.site.run(host, f"dpkg-query -W -f '{form}' {names} 2>/dev/null || true")
+        rows = [line.split() for line in listed.splitlines()]
+        return {row[1]: row[2] for row in rows if row[0] == "installed"}
+
+    def serve(self, busy: int = 0) -> None:
+        """Serve the repository; the first so many requests of each host for a key or an index get 503."""
+        self.site.run(
+            "ctl1",
+            f"systemctl stop gpu-repository 2>/dev/null; cat >/srv/cluster/serve.py <<'END'\n{SERVER}END\n"
+            "systemd-run -q --unit=gpu-repository --collect --working-directory=/srv/cluster/gpu-stack"
+            f" python3 /srv/cluster/serve.py {PORT} {busy}",
+        )
+
+
+@pytest.fixture(scope="module")
+def stack(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Three p5 nodes without any of the stack; afterwards they are as before."""
+    site.end_all_jobs()
+    directory = site.cluster.local.directory / "shared" / "gpu-stack"
+    directory.mkdir(exist_ok=True)
+    for version in (OLD, NOW, NEW):
+        for package in driver(version):
+            build(directory, *package)
+    for package in OTHERS:
+        build(directory, *package)
+    made = Stack(site, tmp_path_factory.mktemp("stack") / "types.yml", sign(directory))
+    made.serve()
+    for host in NODES:
+        efa(site, host, 32)
+    yield made
+    site.end_all_jobs()
+    site.run(
+        "ctl1", "systemctl stop gpu-repository; rm -rf /srv/cluster/gpu-stack /srv/cluster/serve.py"
+    )
+    for host in NODES:
+        names = " ".join(made.versions(host))
+        site.run(
+            host,
+            "systemctl stop nvidia-persistenced nvidia-fabricmanager nvidia-dcgm 2>/dev/null;"
+            "umount /proc/driver 2>/dev/null; umount /sys/class;"
+            "systemctl disable -q trainwright-gpu-stack 2>/dev/null;"
+            f"[ -z '{names}' ] || DEBIAN_FRONTEND=noninteractive apt-get purge -qy {names} >/dev/null;"
+            "rm -f /etc/apt/sources.list.d/trainwright-gpu* /etc/apt/preferences.d/trainwright-gpu*"
+            " /etc/apt/keyrings/trainwright-gpu* /etc/systemd/system/slurmd.service.d/trainwright-gpu*"
+            " /etc/systemd/system/trainwright-gpu-stack.service /usr/lib/trainwright/gpu-stack"
+            " /etc/modprobe.d/trainwright-* /etc/modules-load.d/trainwright-*;"
+            "rm -rf /var/lib/trainwright/gpu_stack /run/trainwright/reboot-required/gpu_stack;"
+            "rm -f /etc/apt/apt.conf.d/99fetched; systemctl daemon-reload;"
+            "ln -sf ../bin/systemctl /sbin/reboot; rm -f /var/tmp/reboots",
+        )
+        site.wait_node(host, "idle")
+
+
+def untouched(stack: Stack) -> None:
+    for host in NODES:
+        assert stack.versions(host) == {}
+        assert stack.site.run(host, "ls /etc/apt/*/trainwright-gpu* 2>/dev/null || true") == ""
+
+
+def test_a_repository_whose_key_is_another_gets_nothing_installed(stack: Stack) -> None:
+    wrong = "EB693B3035CD5710E231E123A4B469963BF863CC"
+    done = stack.play(gpu_stack_repository=stack.repository(key_fingerprint=wrong), rc=2)
+    assert f"has the keys {stack.fingerprint}, and not {wrong} alone -> find out" in done.output
+    untouched(stack)
+
+
+def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack: Stack) -> None:
+    done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
+    assert "Version '9.9.9*' for 'libnccl2' was not found" in done.output
+    assert [stack.versions(host) for host in NODES] == [{}, {}, {}]
+
+
+def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> None:
+    """The repository has newer ones of most, and does not answer at first."""
+    site = stack.site
+    for host in NODES:
+        site.run(
+            host,
+            f"rm -rf /var/lib/apt/lists/*{PORT}* /var/cache/apt/*.bin /etc/apt/*/trainwright-gpu*",
+        )
+    stack.serve(busy=2)
+    first = stack.play()
+    assert {host for host, _task in first.changed} == set(NODES)
+    for host in NODES:
+        found = stack.versions(host)
+        assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NOW}-1"
+        assert found["datacenter-gpu-manager-4-cuda13"] == "1:4.7.0-1"
+        assert found["libnccl2"] == "2.27.3-1+cuda13.0"
+        assert found["nvidia-container-toolkit"] == "1.20.1-1"
+        assert found["cuda-toolkit-13-2"] and found["gdrdrv-dkms"]
+        units = "nvidia-persistenced nvidia-fabricmanager nvidia-dcgm"
+        assert site.run(host, f"systemctl is-active {units}").split() == ["active"] * 3
+        assert site.run(host, f"systemctl is-enabled {units}").split() == ["enabled"] * 3
+        policy = site.run(host, "apt-get -s upgrade | grep -c ^Inst.*nvidia || true")
+        assert policy.strip() == "0", "an upgrade would take what is held"
+    assert stack.play("--check").changed == set()
+    again = stack.play()
+    assert again.changed == set()
+    assert max(again.executions(host) for host in NODES) <= 40
+    assert "nouveau" in site.run("c1", "cat /etc/modprobe.d/trainwright-nvidia.conf")
+
+
+def test_a_stack_that_is_present_is_compared_and_left_alone(stack: Stack) -> None:
+    site = stack.site
+    site.run("c2", "dpkg --force-depends -r nvidia-fabricmanager >/dev/null")
+    site.run(
+        "c2",
+        "DEBIAN_FRONTEND=noninteractive apt-get install -qy --allow-downgrades"
+        f" -oDir::Etc::PreferencesParts=/dev/null nvidia-fabricmanager={OLD}-1 >/dev/null",
+    )
+    load(stack, "c2", NOW)
+    before = stack.versions("c2")
+    done = stack.play("--tags", "slurmctld", gpu_stack="present", rc=2)
+    line = f"{OLD}-1 instead of {NOW} of NVIDIA Fabric Manager"
+    assert (
+        line in done.output and f"install nvidia-fabricmanager {NOW}, and hold both" in done.output
+    )
+    assert stack.versions("c2") == before
+    assert "tw:validate:hardware" in site.run("ctl1", "scontrol show node c2")
+    assert site.node_state("c1") == "idle"
+    site.run("c2", "systemctl restart nvidia-fabricmanager || true; umount /proc/driver")
+    assert stack.play().changed
+    assert stack.versions("c2")["nvidia-fabricmanager"] == f"{NOW}-1"
+    # Without the driver in use there is nothing to compare Fabric Manager with, and the node serves again.
+    stack.play("--tags", "slurmctld")
+    site.wait_node("c2", "idle")
+
+
+def load(stack: Stack, host: str, version: str) -> None:
+    """Have a driver of a version in use."""
+    text = f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (builder)"
+    stack.site.run(
+        host,
+        "mountpoint -q /proc/driver || mount -t tmpfs tmpfs /proc/driver; mkdir -p /proc/driver/nvidia;"
+        f"echo '{text}' >/proc/driver/nvidia/version",
+    )
+
+
+# A boot installs what waits, before slurmd, and loads what is installed.
+LOADED = (
+    "printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build\\n'"
+    " \"$(dpkg-query -W -f '${Version}' nvidia-open | cut -d- -f1)\" >/proc/driver/nvidia/version"
+)
+BOOT = f"systemctl stop slurmd; systemctl start trainwright-gpu-stack || exit 1; {LOADED}; {BOOTED}"
+REBOOT = f"""#!/bin/bash
+echo reboot >>/var/tmp/reboots
+exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOT)}
+"""
+
+
+def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> None:
+    """Its packages are fetched, and installed by each node's reboot, although the repository is gone by then."""
+    site = stack.site
+    nodes = NODES[: sample(2, 3)]
+    for host in nodes:
+        load(stack, host, NOW)
+        site.run(
+            host,
+            f"rm -f /sbin/reboot; cat >/sbin/reboot <<'END'\n{REBOOT}END\nchmod 755 /sbin/reboot",
+        )
+    versions = {"nccl": "2.27.3", "driver": NEW}
+    with jobs(site) as (submitted, capacity):
+        planned = stack.play("--check", gpu_stack_versions=versions, gpu_stack="managed")
+        assert {host for host, _task in planned.changed} >= set(nodes)
+        stack.play(gpu_stack_versions=versions)
+        for host in nodes:
+            assert stack.versions(host)["nvidia-open"] == f"{NOW}-1"
+            assert site.run(host, "cat /run/trainwright/reboot-required/gpu_stack").strip() == (
+                f"NVIDIA driver {NEW} instead of {NOW}, which is loaded"
+            )
+        assert stack.play(gpu_stack_versions=versions).changed == set()
+        site.run("ctl1", "systemctl stop gpu-repository")
+        site.play("reboot.yml", confirm=True, reboot_boot_check=False, reboot_timeout=180)
+        assert min(capacity) >= 2, capacity
+    for host in nodes:
+        found = stack.versions(host)
+        assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NEW}-1"
+        assert site.run(host, "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]
+    for job in submitted:
+        site.wait_job(job)
+        assert (site.sacct(job, "State"), site.job(job)["Restarts"]) == ("COMPLETED", "0")
+    stack.serve()
+    stack.play(gpu_stack_versions=versions)
+    assert stack.play(gpu_stack_versions=versions).changed == set()
+
+
+def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) -> None:
+    """slurmd requires the unit: no job meets half a driver. The next boot tries again."""
+    site = stack.site
+    site.run(
+        "c1", "echo no-such-package >/var/lib/trainwright/gpu_stack/packages; systemctl stop slurmd"
+    )
+    assert (
+        site.run("c1", "systemctl start slurmd; systemctl is-active slurmd || true").strip()
+        != "active"
+    )
+    assert "Unable to locate package no-such-package" in site.run(
+        "c1", "journalctl -u trainwright-gpu-stack -n 20 --no-pager"
+    )
+    site.run("c1", "rm /var/lib/trainwright/gpu_stack/packages; systemctl start slurmd")
+    site.wait_node("c1", "idle")

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The GPU and EFA software of nodes: who gets what, what keeps a node out, and what preflight refuses."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
+    problems,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack_plan import (
+    PENDING,
+    plan,
+)
+
+from .test_machines import fleet
+
+GOOD = {
+    "driver": "595.91.07",
+    "fabric_manager": "595.91.07-1",
+    "cuda": "13.2.0",
+    "dcgm": "4.7.0",
+    "container_toolkit": "1.20.1",
+    "gdrcopy": "2.5.2",
+    "efa": "1.50.0",
+    "efa_driver": "3.3.0",
+    "libfabric": "2.6.0amzn1.0",
+    "rdma_core": "64.0",
+    "ofi_nccl": "1.21.1",
+}
+REPOSITORY = {"url": "file:///srv/packages", "trusted": True}
+
+
+def given_stack(bad: dict[str, t.Any] | None = None, word: str = "", **settings: t.Any) -> t.Any:
+    """Return the inputs of three p5 with one stack, of which c2 has other versions; None for a part that it lacks."""
+    given = fleet(**settings)
+    for host in ("c1", "c2", "c3"):
+        given["facts"][host]["stack"] = dict(GOOD)
+        if word:
+            given["host_vars"][host]["gpu_stack"] = word
+    merged = {**GOOD, **(bad or {})}
+    given["facts"]["c2"]["stack"] = {key: text for key, text in merged.items() if text}
+    return given
+
+
+def stack_results(given: t.Any) -> list[tuple[str, str, t.Any, t.Any]]:
+    assert not problems(given), "\n".join(map(str, problems(given)))
+    return [
+        (one["host"], one["verdict"], one["value"], one["threshold"])
+        for one in build_model(given)["results"]
+        if one["check"] == "stack"
+    ]
+
+
+def test_a_fleet_that_fits_is_left_alone() -> None:
+    given = given_stack(gpu_stack_release="dlami-2026-10")
+    for host in ("c1", "c2", "c3"):
+        given["facts"][host]["kernel"] = "6.8.0-1066-aws"
+    assert stack_results(given) == []
+    model = build_model(given)
+    assert model["kept_out"] == []
+    assert model["stack"]["hosts"] == {}
+    assert model["stack"]["nodes"] == [{"nodes": "c[1-3]", "stack": GOOD}]
+
+
+def test_fabric_manager_of_another_version_keeps_a_node_out() -> None:
+    given = given_stack({"fabric_manager": "595.58.03-1"})
+    assert ("c2", "FAIL", "595.58.03-1", "595.91.07") in stack_results(given)
+    model = build_model(given)
+    [kept] = model["kept_out"]
+    assert kept["host"] == "c2"
+    assert "595.58.03-1 instead of 595.91.07 of NVIDIA Fabric Manager" in kept["message"]
+    assert kept["message"].endswith("install nvidia-fabricmanager 595.91.07, and hold both")
+    assert [drain["nodes"] for drain in model["drains"]] == [["c2"]]
+    assert model["drains"][0]["reason"].startswith("tw:validate:hardware: ")
+
+
+def test_a_stack_that_is_present_and_too_old_keeps_a_node_out() -> None:
+    given = given_stack({"efa": "1.47.0", "libfabric": ""}, gpu_stack_release="dlami-2026-10")
+    assert ("c2", "FAIL", "1.47.0", "1.50.0") in stack_results(given)
+    assert [kept["host"] for kept in build_model(given)["kept_out"]] == ["c2"]
+
+
+def test_a_newer_one_and_an_odd_one_are_named_and_work() -> None:
+    given = given_stack({"gdrcopy": "2.6", "dcgm": ""}, gpu_stack_release="dlami-2026-10")
+    found = stack_results(given)
+    assert ("c2", "WARN", "2.6", "2.5.2") in found
+    assert ("c2", "WARN", "none", "4.7.0") in found
+    model = build_model(given)
+    assert model["kept_out"] == []
+    assert any(
+        text.startswith("c2: WARN: none instead of 4.7.0 of NVIDIA DCGM")
+        for text in model["messages"]
+    )
+
+
+def test_none_means_that_nobody_looks() -> None:
+    given = given_stack({"fabric_manager": "1.0"}, word="none")
+    assert stack_results(given) == []
+    assert build_model(given)["stack"]["nodes"] == []
+
+
+def test_a_managed_p5_gets_everything_that_its_hardware_needs() -> None:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    assert stack_results(given) == []
+    stack = build_model(given)["stack"]
+    assert stack["release"] == "dlami-2026-10"
+    assert stack["hosts"].keys() == {"c1", "c2", "c3"}
+    assert stack["hosts"]["c1"] == {
+        "roles": ["nvidia_driver", "cuda_toolkit", "nvidia_dcgm", "nvidia_container", "gdrcopy",
+                  "efa", "aws_ofi_nccl", "openmpi"],
+        "fabric_manager": True,
+        "subnet_manager": False,
+        "imex": False,
+        "gpus": 8,
+        "efa": 32,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "daemons"),
+    [
+        ("p4d.24xlarge", ("fabric_manager",)),
+        ("p6-b200.48xlarge", ("fabric_manager", "subnet_manager")),
+        ("p6e-gb200.36xlarge", ("imex",)),
+        ("g6.xlarge", ()),
+        ("p5.4xlarge", ()),
+    ],
+)
+def test_the_daemons_of_each_fabric(kind: str, daemons: tuple[str, ...]) -> None:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    given["host_vars"]["c1"]["slurm_node"]["machine_type"] = kind
+    host = build_model(given)["stack"]["hosts"]["c1"]
+    assert (
+        tuple(name for name in ("fabric_manager", "subnet_manager", "imex") if host[name])
+        == daemons
+    )
+
+
+def test_the_group_decides_where_if_it_has_hosts() -> None:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    given["groups"]["slurm_gpu"] = ["c3"]
+    assert build_model(given)["stack"]["hosts"].keys() == {"c3"}
+
+
+def test_versions_of_the_site_come_before_those_of_the_release() -> None:
+    given = given_stack(gpu_stack_versions={"driver": "595.112.07", "nccl": "2.27.3"})
+    found = build_model(given)["stack"]["versions"]
+    assert (found["driver"], found["fabric_manager"], found["nccl"]) == (
+        "595.112.07", "595.112.07", "2.27.3",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "variable", "what", "remedy"),
+    [
+        ({"gpu_stack_release": "dlami"}, "gpu_stack_release", "dlami is none of", "docs/gpu_stack.md"),
+        ({"gpu_stack_versions": {"driver": 595.9}}, "gpu_stack_versions.driver", "595.9 is not the text", "correct"),
+        ({"gpu_stack_versions": {"drivr": "1"}}, "gpu_stack_versions.drivr", "is not one of", "correct"),
+        ({"gpu_stack_releases": {"a": {"driver": "1"}}}, "gpu_stack_releases.a.source", "is missing", "correct"),
+        ({"gpu_stack_repository": {"url": "x"}}, "gpu_stack_repository.url", "is not a URL", "https://"),
+        ({"gpu_stack_repository": {"url": "https://x/y"}}, "gpu_stack_repository.key_url", "nobody has signed",
+         "key_fingerprint"),
+        ({"gpu_stack_repository": {"url": "https://x/y", "key_url": "https://x/k", "key_fingerprint": "AB"}},
+         "gpu_stack_repository.key_fingerprint", "40 hexadecimal", "elsewhere"),
+    ],
+)  # fmt: skip
+def test_what_preflight_refuses(
+    change: dict[str, t.Any], variable: str, what: str, remedy: str
+) -> None:
+    [problem] = problems(given_stack(**change))
+    assert problem.variable == variable
+    assert what in problem.what
+    assert remedy in problem.remedy
+
+
+def managed(**facts: t.Any) -> t.Any:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    given["facts"]["c2"].update(facts)
+    return given
+
+
+def test_secure_boot_is_found_before_it_bites() -> None:
+    [problem] = problems(
+        managed(kernel_build={"headers": True, "secure_boot": True, "nouveau": False})
+    )
+    assert (problem.host, problem.variable) == ("c2", "gpu_stack")
+    assert "Secure Boot is on" in problem.what
+    # The firmware is that of the container's host, which loads its own modules.
+    container = managed(
+        virtualization="container",
+        kernel_build={"headers": True, "secure_boot": True, "nouveau": False},
+    )
+    assert not problems(container)
+
+
+def test_a_system_without_packages_of_ours_is_refused() -> None:
+    rocky = {"id": "rocky", "like": "rhel", "version": "9.4", "codename": "", "pretty": "Rocky"}
+    found = [str(one) for one in problems(managed(os=rocky))]
+    assert any("on rocky 9.4 this collection does not install the stack" in text for text in found)
+
+
+def test_a_system_without_a_known_repository_has_to_name_one() -> None:
+    given = managed()
+    given["settings"]["gpu_stack_repository"] = {}
+    [problem] = problems(given)
+    assert problem.variable == "gpu_stack_repository"
+    assert "debian 13" in problem.what
+
+
+# -- the plan of one host -----------------------------------------------------------------------------
+PARTS = {
+    "gpu_stack": {"files": [{"path": "/x"}], "units": [{"name": "boot", "start": False}]},
+    "nvidia_driver": {
+        "packages": ["linux-headers-6.8", "nvidia-open", "nvidia-fabricmanager"],
+        "pins": [
+            {"packages": "nvidia-container-toolkit*", "version": "*"},
+            {"packages": "nvidia-*", "version": "595.91.07*"},
+        ],
+        "units": [{"name": "nvidia-persistenced"}, {"name": "nvidia-imex", "when": False}],
+    },
+    "nccl": {"packages": ["libnccl2"], "pins": [{"packages": "libnccl2", "version": "2.27*"}]},
+}
+HOST = {"roles": ["nvidia_driver", "nccl"]}
+VERSIONS = {"driver": "595.91.07"}
+
+
+def test_a_fresh_host_installs_at_once() -> None:
+    found = plan(PARTS, HOST, {}, VERSIONS)
+    assert found["packages"] == [
+        "linux-headers-6.8",
+        "nvidia-open=595.91.07*",
+        "nvidia-fabricmanager=595.91.07*",
+        "libnccl2=2.27*",
+    ]
+    assert found["units"] == [
+        {"name": "boot", "enabled": True},
+        {"name": "nvidia-persistenced", "enabled": True, "state": "started"},
+    ]
+    assert (found["waits"], found["reason"]) == (False, "")
+    assert {item["path"]: item.get("state") for item in found["files"]} == {
+        "/x": None,
+        PENDING: "absent",
+        "/run/trainwright/reboot-required/gpu_stack": "absent",
+    }
+
+
+def test_a_host_with_another_driver_loaded_waits_for_its_reboot() -> None:
+    found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS)
+    assert found["waits"]
+    assert found["reason"] == "NVIDIA driver 595.91.07 instead of 580.95.05, which is loaded"
+    files = {item["path"]: item for item in found["files"]}
+    assert files[PENDING]["content"].splitlines() == found["packages"]
+    assert files["/run/trainwright/reboot-required/gpu_stack"]["content"] == found["reason"] + "\n"
+    assert all("state" not in unit for unit in found["units"])
+
+
+def test_a_host_with_the_driver_loaded_does_not_wait() -> None:
+    assert not plan(PARTS, HOST, {"stack": {"driver": "595.91.07"}}, VERSIONS)["waits"]
+
+
+def test_nouveau_goes_with_the_next_boot() -> None:
+    found = plan(PARTS, HOST, {"kernel_build": {"nouveau": True}}, VERSIONS)
+    assert (found["waits"], found["reason"]) == (False, "nouveau has the GPUs")
+    assert all("state" not in unit for unit in found["units"])
+
+
+def test_one_part_alone() -> None:
+    found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nccl")
+    assert found["packages"] == ["libnccl2=2.27*"]
+    assert not found["waits"]

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The module and its action on a made-up host: refusals come first, and the archive only goes where it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.action.efa_installer import ActionModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa
+from ansible_collections.trainwright.slurm.plugins.modules import efa_info, efa_installer
+
+WANTED = "1.47.0"
+MANIFEST = f"# EFA installer version: {WANTED}\nlibfabric1-aws_2.4.0_amd64\n"
+
+
+class Host:
+    """A host. calls: of the installer; breaks: raised by the next one; forgets: packages that it does not bring."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.packages: dict[str, str] = {}
+        self.manifest = ""
+        self.calls: list[list[str]] = []
+        self.breaks: Exception | None = None
+        self.forgets = False
+        self.faults: list[tuple[str, str]] = []
+        self.devices: list[str] = []
+        self.domains: list[str] = []
+        self.loaded = self.brought = ""
+        self.reasons: list[str] = []
+        node, run = efa_installer.efa, efa_installer.efa_installer
+        patch.setattr(node, "UNFINISHED", str(root / "unfinished"))
+        patch.setattr(node, "installed", lambda _family: dict(self.packages))
+        patch.setattr(node, "manifest", lambda *_root: efa.read_manifest(self.manifest))
+        patch.setattr(node, "efa_devices", lambda *_root: self.devices)
+        patch.setattr(node, "fabric", lambda *_root: self.domains)
+        patch.setattr(node, "ask_for_reboot", self.ask)
+        modules = efa_installer.kernel_modules
+        patch.setattr(modules, "build_faults", lambda _family: iter(self.faults))
+        patch.setattr(modules, "loaded_version", lambda *_given: self.loaded)
+        patch.setattr(modules, "installed_version", lambda *_given: self.brought)
+        patch.setattr(run, "alone", lambda _seconds: contextlib.nullcontext(3))
+        patch.setattr(run, "private_directory", lambda: contextlib.nullcontext(str(root)))
+        patch.setattr(run, "unpack", lambda _path, directory: directory)
+        patch.setattr(run, "wait_for_dpkg", lambda _seconds: None)
+        patch.setattr(run, "repair", lambda *_given: None)
+        patch.setattr(run, "remove_packages", self.remove)
+        patch.setattr(run, "call", self.call)
+        root.chmod(0o755)
+
+    def ask(self, reason: str, ran: bool, check: bool) -> bool:
+        new = reason not in ("", *self.reasons)
+        if new and not check:
+            self.reasons.append(reason)
+        return new
+
+    def remove(self, _family: str, names: list[str], _patterns: list[str]) -> list[str]:
+        for name in names:
+            del self.packages[name]
+        return names
+
+    def call(self, _top: str, arguments: list[str], *_more: t.Any) -> str:
+        assert (self.root / "unfinished").exists(), "a run that is killed now has to be seen"
+        self.calls.append(list(arguments))
+        if self.breaks:
+            raise self.breaks
+        self.manifest = "" if "-u" in arguments else MANIFEST
+        if not self.forgets:
+            self.packages["libfabric1-aws"] = "2.4.0"
+        return "EFA installation complete."
+
+    def run(self, check: bool = False, archive: bool = True, **given: t.Any) -> dict[str, t.Any]:
+        options: dict[str, t.Any] = {
+            "version": WANTED,
+            "src": str(self.root / "src"),
+            "family": "debian",
+            "conflicts": ["openmpi-*"],
+            "_ansible_check_mode": check,
+            **given,
+        }
+        if archive:
+            options["archive"] = str(self.root / "archive")
+        return ended(efa_installer, options)
+
+
+def ended(module: t.Any, options: dict[str, t.Any]) -> dict[str, t.Any]:
+    """The result of a module."""
+    results: list[dict[str, t.Any]] = []
+
+    def end(_self: object, **result: t.Any) -> t.NoReturn:
+        results.append(result)
+        raise SystemExit
+
+    def fail(_self: object, msg: str, **result: t.Any) -> t.NoReturn:
+        end(_self, failed=True, msg=msg, **result)
+
+    with (
+        patch_module_args(options),
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(SystemExit),
+    ):
+        patch.setattr(module.AnsibleModule, "exit_json", end)
+        patch.setattr(module.AnsibleModule, "fail_json", fail)
+        module.main()
+    return results[0]
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def test_it_installs_once(host: Host) -> None:
+    result = host.run()
+    assert result["changed"] and result["needed"] and result["efa"]["version"] == WANTED
+    assert host.calls == [["-y"]] and not (host.root / "unfinished").exists()
+    again = host.run(archive=False)
+    assert not again["changed"] and not again["needed"] and len(host.calls) == 1
+
+
+def test_check_mode_and_a_look_run_nothing(host: Host) -> None:
+    for given in ({"check": True}, {"archive": False}):
+        result = host.run(**given)
+        assert result["changed"] and result["needed"] and not host.calls
+        assert not (host.root / "unfinished").exists()
+
+
+def test_all_that_is_in_the_way_is_said_at_once(host: Host) -> None:
+    host.packages["openmpi-bin"] = "5"
+    host.faults = [("Secure Boot is on", "turn it off")]
+    for check in (False, True):
+        text = host.run(check=check, options=["--uninstall"])["msg"]
+        assert "Secure Boot is on. Remedy: turn it off" in text
+        assert "openmpi-bin" in text and "--uninstall: it uninstalls EFA" in text
+    assert not host.calls and host.packages == {"openmpi-bin": "5"}
+
+
+def test_a_host_that_has_it_is_not_judged_by_what_an_installation_needs(host: Host) -> None:
+    host.run()
+    host.packages["openmpi-bin"] = "5"
+    host.faults = [("Secure Boot is on", "turn it off")]
+    assert not host.run()["changed"]
+
+
+def test_without_a_kernel_module_nothing_is_built(host: Host) -> None:
+    host.faults = [("Secure Boot is on", "turn it off")]
+    host.run(kernel_module=False, container=True)
+    assert host.calls == [["-y", "--skip-kmod", "--skip-limit-conf", "--no-verify"]]
+
+
+def test_the_distributions_mpi_is_removed_if_asked(host: Host) -> None:
+    host.packages["openmpi-bin"] = "5"
+    assert host.run(remove_conflicts=True)["removed"] == ["openmpi-bin"]
+    assert set(host.packages) == {"libfabric1-aws"}
+
+
+def test_a_failure_is_run_again(host: Host) -> None:
+    host.breaks = efa_installer.efa_installer.Failed("efa_installer.sh -y: exit 1: x", 1, ["x"])
+    result = host.run()
+    assert result["rc"] == 1 and result["lines"] == ["x"]
+    assert (host.root / "unfinished").exists()
+    host.breaks = None
+    assert host.run()["changed"] and not (host.root / "unfinished").exists()
+
+
+def test_an_installer_that_ends_with_0_and_brings_something_else(host: Host) -> None:
+    host.forgets = True
+    assert "libfabric1-aws" in host.run()["msg"]
+    assert (host.root / "unfinished").exists()
+    host.manifest = ""
+    assert "has 1.47.0" in host.run(version="1.48.0")["msg"]
+
+
+def test_a_downgrade_uninstalls_first(host: Host) -> None:
+    host.run()
+    host.manifest = MANIFEST.replace(WANTED, "1.51.0")
+    assert "efa_downgrade" in host.run()["msg"]
+    host.run(downgrade=True)
+    assert host.calls[1:] == [["-u", "-y"], ["-y"]]
+
+
+def test_another_archive_than_the_one_that_was_verified(host: Host) -> None:
+    (host.root / "archive").write_bytes(b"cut off")
+    assert "does not have the SHA-256" in host.run(sha256="0" * 64)["msg"]
+    assert not host.calls
+
+
+def test_a_loaded_module_that_differs_waits_for_a_reboot(host: Host) -> None:
+    host.run()
+    host.loaded, host.brought = "2.8.0", "3.0.0"
+    host.devices, host.domains = ["rdmap0"], []
+    result = host.run()
+    assert result["changed"] and "2.8.0" in result["reboot"], "the devices are judged after it"
+    assert not host.run()["changed"]
+    host.loaded = "3.0.0"
+    assert "0 domains, and the host has 1" in host.run()["msg"]
+    host.domains = ["rdmap0"]
+    assert host.run()["efa"]["domains"] == ["rdmap0"]
+    assert "1 EFA devices, and 4 are declared" in host.run(devices=4)["msg"]
+
+
+def test_parts_that_are_required(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.run()
+    assert "libnccl-net.so" in host.run(require=["plugin"])["msg"]
+    found = ended(efa_info, {})["efa"]
+    assert found["version"] == WANTED and found["components"] == {"libfabric": "2.4.0"}
+    assert "openmpi_source" in ended(efa_info, {"require": ["open_mpi"]})["msg"]
+
+
+def test_a_place_of_the_sites_comes_first(host: Host) -> None:
+    place = host.root / "own"
+    place.mkdir()
+    (place / "libnccl-net.so").write_bytes(b"aws-ofi-nccl 1.20.0")
+    found = ended(efa_info, {"places": [str(place)], "require": ["plugin"]})["efa"]["plugin"]
+    assert (found["directory"], found["version"]) == (str(place), "1.20.0")
+
+
+# -- the action ------------------------------------------------------------------------------------
+class Task:
+    """A task with its arguments."""
+
+    def __init__(self, source: Path, check: bool) -> None:
+        self.args = {"src": str(source), "version": WANTED}
+        self.check_mode = check
+
+
+def act(
+    source: Path, answers: list[dict[str, t.Any]], patch: pytest.MonkeyPatch, check: bool = False
+) -> tuple[list[dict[str, t.Any]], dict[str, t.Any], list[str]]:
+    """The calls of the module, the action's result, and the files that were copied."""
+    calls: list[dict[str, t.Any]] = []
+    copied: list[str] = []
+
+    def execute(_self: object, _name: str, module_args: dict[str, t.Any], **_more: t.Any) -> t.Any:
+        calls.append(module_args)
+        return answers.pop(0)
+
+    def transfer(_self: object, local: str, remote: str) -> str:
+        copied.append(local)
+        return remote
+
+    class Connection:
+        class _shell:
+            @staticmethod
+            def join_path(*parts: str) -> str:
+                return "/".join(parts)
+
+    patch.setattr(ActionBase, "run", lambda *_args: {})
+    patch.setattr(ActionBase, "_execute_module", execute)
+    patch.setattr(ActionBase, "_make_tmp_path", lambda _self: "/tmp/x")
+    patch.setattr(ActionBase, "_transfer_file", transfer)
+    patch.setattr(ActionBase, "_fixup_perms2", lambda *_args: None)
+    patch.setattr(ActionBase, "_remove_tmp_path", lambda *_args: None)
+    action = object.__new__(ActionModule)
+    action._task, action._connection = Task(source, check), Connection()
+    return calls, action.run(None, {}), copied
+
+
+def test_the_archive_goes_to_hosts_that_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "archive.tar.gz"
+    source.write_bytes(b"archive")
+    needed = {"changed": True, "needed": True}
+    for answer in ({"needed": False}, {"failed": True, "msg": "refused"}):
+        calls, result, copied = act(source, [answer], monkeypatch)
+        assert len(calls) == 1 and not copied and result == answer
+    calls, result, copied = act(source, [needed], monkeypatch, check=True)
+    assert len(calls) == 1 and not copied and result["changed"]
+    calls, result, copied = act(source, [needed, {"changed": True}], monkeypatch)
+    assert copied == [str(source)] and calls[1]["archive"] == "/tmp/x/archive.tar.gz"
+    assert len(calls[1]["sha256"]) == 64, "what arrives is what was verified"
+
+
+def test_an_archive_that_nobody_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _calls, result, _copied = act(tmp_path / "missing", [{"needed": True}], monkeypatch)
+    assert result["failed"] and "not on the control node" in result["msg"]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A file of the cache exists only if it was verified."""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.modules import verified_file
+
+CONTENT = b"the archive"
+SUM = hashlib.sha256(CONTENT).hexdigest()
+KEY = "4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
+
+
+class Cache:
+    """A place that has the file, and the cache."""
+
+    def __init__(self, directory: Path) -> None:
+        self.place = directory / "place"
+        self.place.mkdir()
+        for name, content in (("file", CONTENT), ("file.sig", b"signature"), ("key", b"key")):
+            (self.place / name).write_bytes(content)
+        self.dest = directory / "cache" / "named"
+
+    def url(self, name: str) -> str:
+        return (self.place / name).as_uri()
+
+    def run(self, check: bool = False, **given: t.Any) -> dict[str, t.Any]:
+        options = {"url": self.url("file"), "dest": str(self.dest), "_ansible_check_mode": check}
+        results: list[dict[str, t.Any]] = []
+
+        def end(_self: object, **result: t.Any) -> t.NoReturn:
+            results.append(result)
+            raise SystemExit
+
+        def fail(_self: object, msg: str, **result: t.Any) -> t.NoReturn:
+            end(_self, failed=True, msg=msg, **result)
+
+        with (
+            patch_module_args({**options, **given}),
+            pytest.MonkeyPatch.context() as patch,
+            pytest.raises(SystemExit),
+        ):
+            patch.setattr(verified_file.AnsibleModule, "exit_json", end)
+            patch.setattr(verified_file.AnsibleModule, "fail_json", fail)
+            verified_file.main()
+        return results[0]
+
+    def signed(self) -> dict[str, str]:
+        return {
+            "signature_url": self.url("file.sig"),
+            "key_url": self.url("key"),
+            "fingerprint": KEY,
+        }
+
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.dest.parent.glob("*") if path.suffix != ".lock")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path)
+
+
+@pytest.fixture
+def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fingerprints that were asked for, of signatures that are good."""
+    asked: list[str] = []
+
+    def verify(_path: str, _signature: str, _key: str, fingerprint: str) -> None:
+        asked.append(fingerprint)
+
+    monkeypatch.setattr(verified_file.signature, "verify", verify)
+    return asked
+
+
+def test_by_its_checksum(cache: Cache, verified: list[str]) -> None:
+    result = cache.run(sha256=SUM.upper())
+    assert result == {"changed": False, "sha256": SUM, "verified": ["checksum"]}
+    assert cache.dest.read_bytes() == CONTENT and cache.left() == ["named"] and not verified
+    (cache.place / "file").unlink()
+    assert cache.run(sha256=SUM)["verified"] == [], "it is not fetched again"
+
+
+def test_by_its_signature_and_by_both(cache: Cache, verified: list[str]) -> None:
+    assert cache.run(**cache.signed())["verified"] == ["signature"]
+    cache.dest.unlink()
+    assert cache.run(sha256=SUM, **cache.signed())["verified"] == ["checksum", "signature"]
+    assert verified == [KEY, KEY]
+
+
+def test_another_checksum_leaves_nothing(cache: Cache) -> None:
+    result = cache.run(sha256="0" * 64)
+    assert result["failed"] and SUM in result["msg"] and cache.left() == []
+
+
+def test_a_bad_signature_leaves_nothing(cache: Cache) -> None:
+    """Of GnuPG itself: the key is none."""
+    result = cache.run(**cache.signed())
+    assert result["failed"] and "public key" in result["msg"] and cache.left() == []
+
+
+@pytest.mark.parametrize("left_out", ["signature_url", "fingerprint"])
+def test_neither_is_refused_before_anything_is_fetched(cache: Cache, left_out: str) -> None:
+    given = {key: value for key, value in cache.signed().items() if key != left_out}
+    result = cache.run(**given)
+    assert "neither a checksum nor a signature" in result["msg"]
+    assert not cache.dest.parent.exists()
+
+
+def test_a_file_that_does_not_exist(cache: Cache) -> None:
+    (cache.place / "file").unlink()
+    result = cache.run(sha256=SUM)
+    assert "No such file" in result["msg"] and "artifact_mirror" in result["msg"]
+    assert cache.left() == []
+
+
+def test_a_server_that_comes_back(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [OSError("connection refused"), OSError("timed out")]
+    open_url = verified_file.open_url
+
+    def unsteady(url: str, timeout: int) -> t.Any:
+        if answers:
+            raise answers.pop()
+        return open_url(cache.url("file"), timeout=timeout)
+
+    monkeypatch.setattr(verified_file, "open_url", unsteady)
+    monkeypatch.setattr(verified_file.time, "sleep", lambda _seconds: None)
+    assert cache.run(url="https://example.org/file", sha256=SUM)["verified"] == ["checksum"]
+
+
+def test_check_mode_fetches_nothing(cache: Cache) -> None:
+    assert cache.run(check=True, sha256=SUM)["changed"] is False
+    assert not cache.dest.parent.exists()
