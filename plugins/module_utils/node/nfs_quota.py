@@ -231,7 +231,7 @@ def apply(todo: Plan) -> None:
     state = _state()
     for path in todo.drop:
         entry = state[path]
-        # What is gone with its file system has no quota either.
+        # A directory that is gone with its file system lost its quota too.
         if _file_system(path) == (entry["mount"], True):
             _limit(entry["mount"], int(entry["id"]), 0, path)
             there = project_of(path)

@@ -15,7 +15,7 @@ import typing as t
 
 #: No path leads deeper (PATH_MAX). A user who makes directories all the time does not keep root walking.
 _DEEPEST = 2048
-#: What was there may be gone, or be something else, when it is opened.
+#: A name that was there may be gone, or be something else, when it is opened.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 
