@@ -20,9 +20,13 @@ import pytest
 import yaml
 
 from .conftest import Converged
-from .site import ROOT, Run, Site, poll, tail
+from .site import ROOT, SOAK, Run, Site, poll, tail
 
-pytestmark = pytest.mark.systems("debian12", only="munge, with which a node asks the controllers")
+pytestmark = [
+    pytest.mark.systems("debian12", only="munge, with which a node asks the controllers"),
+    pytest.mark.soak,
+    pytest.mark.skipif(not SOAK, reason="an image and several boots; run by `make soak`"),
+]
 
 NEW = "c3"
 JOIN = "/usr/local/sbin/trainwright-join"
