@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from . import efa_archive
 from .conftest import Converged
 from .repositories import build, sign
 from .site import Run, sample
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.systems("debian13", only="the three compute nodes")
 
 NODES = ("c1", "c2", "c3")
 OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
+#: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
+VERSIONS = {"nccl": "2.27.3", "efa": "1.90.0"}
 PORT = 8321
 UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 SYSTEM = "usr/lib/systemd/system"
@@ -91,6 +94,8 @@ class Stack:
     site: Converged
     types: Path
     fingerprint: str
+    mirror: Path
+    efa_key: str
 
     def repository(self, **changes: Any) -> dict[str, Any]:
         url = f"http://{self.site.cluster.addresses['ctl1']}:{PORT}"
@@ -114,9 +119,12 @@ class Stack:
             # Without nvidia-smi nobody can say which model a GPU is.
             "slurm_allow_incomplete": True,
             "gpu_stack_repository": self.repository(),
-            "gpu_stack_versions": {"nccl": "2.27.3"},
+            "artifact_mirror": str(self.mirror),
+            "artifact_cache": str(self.mirror / "cache"),
+            "efa_key_fingerprint": self.efa_key,
             **variables,
         }
+        given["gpu_stack_versions"] = {**VERSIONS, **variables.get("gpu_stack_versions", {})}
         tags = () if "--tags" in arguments else ("--tags", "gpu_stack")
         return self.site.play("site.yml", *tags, "-i", str(self.types), *arguments, rc=rc, **given)
 
@@ -149,7 +157,9 @@ def stack(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             build(directory, *package)
     for package in OTHERS:
         build(directory, *package)
-    made = Stack(site, tmp_path_factory.mktemp("stack") / "types.yml", sign(directory))
+    work = tmp_path_factory.mktemp("stack")
+    efa_key = efa_archive.sign(efa_archive.build(work, VERSIONS["efa"]), work)
+    made = Stack(site, work / "types.yml", sign(directory), work, efa_key)
     made.serve()
     for host in NODES:
         efa(site, host, 32)
@@ -159,21 +169,29 @@ def stack(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "ctl1", "systemctl stop gpu-repository; rm -rf /srv/cluster/gpu-stack /srv/cluster/serve.py"
     )
     for host in NODES:
-        names = " ".join(made.versions(host))
+        names = " ".join([*made.versions(host), *efa_archive.packages(VERSIONS["efa"])])
         site.run(
             host,
             "systemctl stop nvidia-persistenced nvidia-fabricmanager nvidia-dcgm 2>/dev/null;"
             "umount /proc/driver 2>/dev/null; umount /sys/class;"
             "systemctl disable -q trainwright-gpu-stack 2>/dev/null;"
-            f"[ -z '{names}' ] || DEBIAN_FRONTEND=noninteractive apt-get purge -qy {names} >/dev/null;"
+            f"DEBIAN_FRONTEND=noninteractive apt-get purge -qy {names} >/dev/null;"
             "rm -f /etc/apt/sources.list.d/trainwright-gpu* /etc/apt/preferences.d/trainwright-gpu*"
             " /etc/apt/keyrings/trainwright-gpu* /etc/systemd/system/slurmd.service.d/trainwright-gpu*"
             " /etc/systemd/system/trainwright-gpu-stack.service /usr/lib/trainwright/gpu-stack"
             " /etc/modprobe.d/trainwright-* /etc/modules-load.d/trainwright-*;"
             "rm -rf /var/lib/trainwright/gpu_stack /run/trainwright/reboot-required/gpu_stack;"
-            "rm -f /etc/apt/apt.conf.d/99fetched; systemctl daemon-reload;"
+            "systemctl disable -q trainwright-ofi-nccl 2>/dev/null; rm -rf /opt/amazon /etc/trainwright/mpi.sh"
+            " /etc/ld.so.conf.d/000-trainwright* /etc/systemd/system/trainwright-ofi-nccl.service; ldconfig;"
+            "systemctl daemon-reload;"
             "ln -sf ../bin/systemctl /sbin/reboot; rm -f /var/tmp/reboots",
         )
+    ours = "scontrol show node -o | grep -c Reason=tw:validate || true"
+    if site.run("ctl1", ours) != "0":
+        site.run("ctl1", f"scontrol update nodename={','.join(NODES)} state=resume", check=False)
+    site.play("site.yml", "--tags", "slurmctld")
+    for host in NODES:
+        site.run(host, "systemctl start slurmd")
         site.wait_node(host, "idle")
 
 
@@ -214,6 +232,10 @@ def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> 
         assert found["libnccl2"] == "2.27.3-1+cuda13.0"
         assert found["nvidia-container-toolkit"] == "1.20.1-1"
         assert found["cuda-toolkit-13-2"] and found["gdrdrv-dkms"]
+        assert (
+            site.run(host, "head -n1 /opt/amazon/efa_installed_packages").split()[-1]
+            == VERSIONS["efa"]
+        )
         units = "nvidia-persistenced nvidia-fabricmanager nvidia-dcgm"
         assert site.run(host, f"systemctl is-active {units}").split() == ["active"] * 3
         assert site.run(host, f"systemctl is-enabled {units}").split() == ["enabled"] * 3
@@ -284,7 +306,7 @@ def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> No
             host,
             f"rm -f /sbin/reboot; cat >/sbin/reboot <<'END'\n{REBOOT}END\nchmod 755 /sbin/reboot",
         )
-    versions = {"nccl": "2.27.3", "driver": NEW}
+    versions = {"driver": NEW}
     with jobs(site) as (submitted, capacity):
         planned = stack.play("--check", gpu_stack_versions=versions, gpu_stack="managed")
         assert {host for host, _task in planned.changed} >= set(nodes)

@@ -109,7 +109,6 @@ def parts(
             ("efa", "efa", has_efa),
             ("nccl", "nccl", has_gpus),
             ("aws_ofi_nccl", "efa", has_efa and has_gpus),
-            ("openmpi", "efa", has_efa),
         )
         if on and (not component or component in wanted)
     ]

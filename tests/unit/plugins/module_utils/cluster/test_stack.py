@@ -111,7 +111,7 @@ def test_a_managed_p5_gets_everything_that_its_hardware_needs() -> None:
     assert stack["hosts"].keys() == {"c1", "c2", "c3"}
     assert stack["hosts"]["c1"] == {
         "roles": ["nvidia_driver", "cuda_toolkit", "nvidia_dcgm", "nvidia_container", "gdrcopy",
-                  "efa", "aws_ofi_nccl", "openmpi"],
+                  "efa", "aws_ofi_nccl"],
         "fabric_manager": True,
         "subnet_manager": False,
         "imex": False,
