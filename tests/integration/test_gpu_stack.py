@@ -9,6 +9,7 @@ The packages have the files and units that the roles count on, and nothing that 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,15 +20,12 @@ import pytest
 import yaml
 
 from . import efa_archive
-from .conftest import Converged
 from .repositories import build, sign
-from .site import Run, sample
+from .site import Nodes, Run, Site, sample
 from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
-pytestmark = pytest.mark.systems("debian13", only="the three compute nodes")
-
-NODES = ("c1", "c2", "c3")
+NODES = tuple(f"c{number}" for number in range(1, sample(2, 4) + 1))
 OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
 #: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
 VERSIONS = {"nccl": "2.27.3", "efa": "1.90.0"}
@@ -91,7 +89,7 @@ http.server.ThreadingHTTPServer(("", port), Handler).serve_forever()
 class Stack:
     """The site, the inventory file of p5 nodes, and how they find their packages."""
 
-    site: Converged
+    site: Site
     types: Path
     fingerprint: str
     mirror: Path
@@ -147,52 +145,31 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def stack(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Three p5 nodes without any of the stack; afterwards they are as before."""
-    site.end_all_jobs()
-    directory = site.cluster.local.directory / "shared" / "gpu-stack"
-    directory.mkdir(exist_ok=True)
-    for version in (OLD, NOW, NEW):
-        for package in driver(version):
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A cluster of its own with p5 nodes, which have none of the stack at first."""
+    cluster = Nodes("gpu13")
+    cluster.local.destroy()
+    try:
+        cluster.local.create(os="debian13", compute=len(NODES), gpus=8)
+        site = Site(cluster)
+        for host in NODES:
+            efa(site, host, 32)
+        site.play("site.yml")
+        directory = cluster.local.directory / "shared" / "gpu-stack"
+        directory.mkdir()
+        for version in (OLD, NOW, NEW):
+            for package in driver(version):
+                build(directory, *package)
+        for package in OTHERS:
             build(directory, *package)
-    for package in OTHERS:
-        build(directory, *package)
-    work = tmp_path_factory.mktemp("stack")
-    efa_key = efa_archive.sign(efa_archive.build(work, VERSIONS["efa"]), work)
-    made = Stack(site, work / "types.yml", sign(directory), work, efa_key)
-    made.serve()
-    for host in NODES:
-        efa(site, host, 32)
-    yield made
-    site.end_all_jobs()
-    site.run(
-        "ctl1", "systemctl stop gpu-repository; rm -rf /srv/cluster/gpu-stack /srv/cluster/serve.py"
-    )
-    for host in NODES:
-        names = " ".join([*made.versions(host), *efa_archive.packages(VERSIONS["efa"])])
-        site.run(
-            host,
-            "systemctl stop nvidia-persistenced nvidia-fabricmanager nvidia-dcgm 2>/dev/null;"
-            "umount /proc/driver 2>/dev/null; umount /sys/class;"
-            "systemctl disable -q trainwright-gpu-stack 2>/dev/null;"
-            f"DEBIAN_FRONTEND=noninteractive apt-get purge -qy {names} >/dev/null;"
-            "rm -f /etc/apt/sources.list.d/trainwright-gpu* /etc/apt/preferences.d/trainwright-gpu*"
-            " /etc/apt/keyrings/trainwright-gpu* /etc/systemd/system/slurmd.service.d/trainwright-gpu*"
-            " /etc/systemd/system/trainwright-gpu-stack.service /usr/lib/trainwright/gpu-stack"
-            " /etc/modprobe.d/trainwright-* /etc/modules-load.d/trainwright-*;"
-            "rm -rf /var/lib/trainwright/gpu_stack /run/trainwright/reboot-required/gpu_stack;"
-            "systemctl disable -q trainwright-ofi-nccl 2>/dev/null; rm -rf /opt/amazon /etc/trainwright/mpi.sh"
-            " /etc/ld.so.conf.d/000-trainwright* /etc/systemd/system/trainwright-ofi-nccl.service; ldconfig;"
-            "systemctl daemon-reload;"
-            "ln -sf ../bin/systemctl /sbin/reboot; rm -f /var/tmp/reboots",
-        )
-    ours = "scontrol show node -o | grep -c Reason=tw:validate || true"
-    if site.run("ctl1", ours) != "0":
-        site.run("ctl1", f"scontrol update nodename={','.join(NODES)} state=resume", check=False)
-    site.play("site.yml", "--tags", "slurmctld")
-    for host in NODES:
-        site.run(host, "systemctl start slurmd")
-        site.wait_node(host, "idle")
+        work = tmp_path_factory.mktemp("stack")
+        efa_key = efa_archive.sign(efa_archive.build(work, VERSIONS["efa"]), work)
+        made = Stack(site, work / "types.yml", sign(directory), work, efa_key)
+        made.serve()
+        yield made
+    finally:
+        if not os.environ.get("TRAINWRIGHT_KEEP"):
+            cluster.local.destroy()
 
 
 def untouched(stack: Stack) -> None:
@@ -211,7 +188,7 @@ def test_a_repository_whose_key_is_another_gets_nothing_installed(stack: Stack) 
 def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack: Stack) -> None:
     done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
     assert "Version '9.9.9*' for 'libnccl2' was not found" in done.output
-    assert [stack.versions(host) for host in NODES] == [{}, {}, {}]
+    assert all(stack.versions(host) == {} for host in NODES)
 
 
 def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> None:
@@ -222,8 +199,11 @@ def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> 
             host,
             f"rm -rf /var/lib/apt/lists/*{PORT}* /var/cache/apt/*.bin /etc/apt/*/trainwright-gpu*",
         )
+    checked = stack.play("--check")
+    assert all(stack.versions(host) == {} for host in NODES)
     stack.serve(busy=2)
     first = stack.play()
+    assert checked.changed == first.changed
     assert {host for host, _task in first.changed} == set(NODES)
     for host in NODES:
         found = stack.versions(host)
@@ -299,7 +279,7 @@ exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOT)}
 def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> None:
     """Its packages are fetched, and installed by each node's reboot, although the repository is gone by then."""
     site = stack.site
-    nodes = NODES[: sample(2, 3)]
+    nodes = NODES
     for host in nodes:
         load(stack, host, NOW)
         site.run(
@@ -319,7 +299,7 @@ def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> No
         assert stack.play(gpu_stack_versions=versions).changed == set()
         site.run("ctl1", "systemctl stop gpu-repository")
         site.play("reboot.yml", confirm=True, reboot_boot_check=False, reboot_timeout=180)
-        assert min(capacity) >= 2, capacity
+        assert min(capacity) >= len(NODES) - 1, capacity
     for host in nodes:
         found = stack.versions(host)
         assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NEW}-1"

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from .conftest import Converged
-from .site import Run
+from .site import Run, Site
 
 pytestmark = pytest.mark.systems("debian13", only="the three compute nodes")
 
@@ -39,7 +39,7 @@ mount -t overlay overlay -o lowerdir=/run/efa/class:/sys/class /sys/class
 NODES = ("c1", "c2", "c3")
 
 
-def efa(site: Converged, host: str, count: int) -> None:
+def efa(site: Site, host: str, count: int) -> None:
     site.run(host, EFA.format(count=count))
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import pytest
 
 from .conftest import Converged
-from .site import poll
+from .site import Site, poll
 from .test_kills import kill_tree
 
 pytestmark = pytest.mark.systems("debian12")
@@ -63,13 +63,13 @@ def why(site: Converged, node: str) -> str:
     return found[1] if found else ""
 
 
-def usable(site: Converged) -> int:
+def usable(site: Site) -> int:
     states = site.run("ctl1", "sinfo -hN -o '%N %T' | sort -u").splitlines()
     return sum(line.split()[1] in ("idle", "mixed", "allocated", "completing") for line in states)
 
 
 @contextmanager
-def jobs(site: Converged) -> Iterator[tuple[list[str], list[int]]]:
+def jobs(site: Site) -> Iterator[tuple[list[str], list[int]]]:
     """Jobs on either node all the time; their ids, and how many nodes could take one."""
     submitted: list[str] = []
     capacity: list[int] = []
