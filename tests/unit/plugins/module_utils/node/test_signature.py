@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,12 @@ class Key:
 
 
 @pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Key, Key]:
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Key, Key]]:
     directory = tmp_path_factory.mktemp("keys")
-    return Key(directory / "ours"), Key(directory / "theirs")
+    made = Key(directory / "ours"), Key(directory / "theirs")
+    yield made
+    for key in made:
+        subprocess.run(["gpgconf", "--homedir", key.tool[2], "--kill", "gpg-agent"], check=False)
 
 
 def check(path: Path, signed: Path, key: Path, fingerprint: str) -> str:
