@@ -34,8 +34,11 @@ GUIDE = "docs/modules.md"
 # The examples of slurm_conf come last: they leave files that no daemon shall read.
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
 # train_status speak of a training that goes on: test_training.py runs it beside one. container_image_build needs
-# Podman: tests/unit/test_image_build.py.
-ELSEWHERE = ("container_image_build", "dataset_", "ec2_", "fsx_", "slurm_conf", "train_status")
+# Podman: tests/unit/test_image_build.py. EFA's need its publisher or a stand-in of it: test_efa.py.
+ELSEWHERE = (
+    *("container_image_build", "dataset_", "ec2_", "efa_", "fsx_", "slurm_conf"),
+    *("train_status", "verified_file"),
+)
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
     GUIDE,

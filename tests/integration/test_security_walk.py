@@ -174,6 +174,7 @@ def variables(site: Converged) -> dict[str, Any]:
         "node_base_log_user": "slurm",
         "__enroot_images": "/shared/images",
         "__slurm_login_daemon": "sackd" if site.os == "debian13" else "slurmd",
+        "__openmpi_conf_directory": "/etc/openmpi",
         "__slurmrestd_environment_file": "/etc/default/slurmrestd",
     }
 

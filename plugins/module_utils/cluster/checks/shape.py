@@ -136,8 +136,10 @@ def variables(inputs: Inputs) -> Iterator[Problem]:
 def host_variables(inputs: Inputs) -> Iterator[Problem]:
     """Yield the faults of the variables that each host has for itself."""
     arguments = inputs["arguments"]
-    known = {name: arguments[name] for name in HOST_VARIABLES}
-    known.update({name: arguments[name] for name in SERVER_VARIABLES if name in arguments})
+    # Another playbook's roles need not declare all of them.
+    known = {
+        name: arguments[name] for name in (*HOST_VARIABLES, *SERVER_VARIABLES) if name in arguments
+    }
     for host in inputs["hosts_in_run"]:
         declared = inputs["host_vars"].get(host) or {}
         for name, option in known.items():
