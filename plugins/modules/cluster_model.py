@@ -277,6 +277,7 @@ nodes:
       block: ''
       listed: true
       declared: {machine_type: dgx-h100, cpus: 224, memory_mb: 2097152, gpus: 8, gpu_model: H100, efa: 0}
+      stack: {driver: 595.91.07, cuda: 13.0.2}
       ssh_host_keys:
         - ssh-ed25519 AAAA
       principals:

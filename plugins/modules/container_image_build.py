@@ -89,8 +89,8 @@ error:
   sample: credentials
 """
 
-import os
 import typing as t
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws import ecr
@@ -121,7 +121,7 @@ SPEC: dict[str, t.Any] = {
 
 def settings() -> dict[str, str]:
     """Return where the logins are: as Enroot's own configuration of this collection has it, also without Enroot."""
-    return {"ENROOT_CONFIG_PATH": os.path.expanduser("~/.config/enroot")}
+    return {"ENROOT_CONFIG_PATH": str(Path.home() / ".config/enroot")}
 
 
 def repository(reference: str, check: bool) -> bool:

@@ -26,7 +26,7 @@ options:
   config_dir: {description: Directory of slurm.conf and the keys of Slurm., type: path, default: ''}
 attributes:
   check_mode: {support: full, description: Says what would be removed.}
-  diff_mode: {support: none, description: The names are not shown, since they can be those of users.}
+  diff_mode: {support: none, description: Its files can have the names of users.}
 notes:
   - Cleared logs and caches of packages do not count as a change, since the system adds to them all the time.
 """

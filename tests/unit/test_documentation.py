@@ -52,6 +52,14 @@ def test_examples_of_modules_have_the_options_of_the_module(module: str) -> None
     assert not [(task["name"], said) for task in tasks for said in examples.problems(task)]
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_attributes_of_modules_are_those_that_ansible_knows(module: str) -> None:
+    """A comma in a value of {...} begins another key, and the documentation site does not build."""
+    given = yaml.safe_load(examples.block(module, "DOCUMENTATION")).get("attributes") or {}
+    keys = {key for attribute in given.values() for key in attribute}
+    assert keys <= {"description", "details", "support", "platforms", "version_added"}, keys
+
+
 def test_examples_of_filters_run(tmp_path: Path) -> None:
     """As they stand. What the host list filters make of theirs is held by their own tests."""
     filters = ROOT / "plugins" / "filter"

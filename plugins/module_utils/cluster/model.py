@@ -184,7 +184,7 @@ def build_model(inputs: Inputs) -> Model:
         "job_hooks": hooks,
         "health_agents_left": agents_left(inputs, controller_hosts, messages),
         "tuning": tuned(inputs),
-        "stack": stack_of(inputs),
+        "stack": stack_of(inputs, nodes),
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},

@@ -16,7 +16,7 @@ from ..hardware.machine_types import MachineTypeError
 from ..hardware.stack_data import COMPONENTS, DEFAULT_RELEASE
 from ..slurm.hostlist import fold
 from .declared import Declared, declarations
-from .inputs import Inputs, members, name_of, seen
+from .inputs import Inputs, members, seen
 
 Json = dict[str, t.Any]
 GROUP, WORD = "slurm_gpu", "gpu_stack"
@@ -122,16 +122,23 @@ def parts(
     }
 
 
-def model_of(inputs: Inputs) -> Json:
-    """Return the part of the cluster model; see the RETURN of the module cluster_model. Raises StackError."""
+def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
+    """Return the part of the cluster model; see the RETURN of the module cluster_model. Raises StackError.
+
+    nodes: their rows, which get the versions that this run saw. Those of other nodes are on record.
+    """
     release, wanted = versions(inputs["settings"])
     kinds = _kinds(inputs)
     hosts = gpu_hosts(inputs)
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for host, facts in hosts.items():
-        if word(inputs, host) != NONE and facts.get("stack"):
-            key = tuple(sorted(facts["stack"].items()))
-            alike.setdefault(key, []).append(name_of(inputs, host))
+    for node in nodes:
+        host = node["host"]
+        if host in inputs["facts"]:
+            looked_at = host in hosts and word(inputs, host) != NONE
+            node["stack"] = dict(hosts[host].get("stack") or {}) if looked_at else {}
+        if node.setdefault("stack", {}):
+            key = tuple(sorted(node["stack"].items()))
+            alike.setdefault(key, []).append(node["name"])
     return {
         "release": release,
         "versions": wanted,

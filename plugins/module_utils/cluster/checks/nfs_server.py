@@ -240,7 +240,7 @@ def quotas(inputs: Inputs) -> Iterator[Problem]:
         kind, mount = str(disk.get("fstype") or ""), str(disk.get("mount") or "")
         above = [
             other
-            for at, _, _, other in given
+            for at, *rest, other in given
             if at == host and other != path and is_under(path, other)
         ]
         if bytes_of(text) is None:

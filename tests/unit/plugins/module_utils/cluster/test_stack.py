@@ -78,6 +78,19 @@ def test_fabric_manager_of_another_version_keeps_a_node_out() -> None:
     assert model["drains"][0]["reason"].startswith("tw:validate:hardware: ")
 
 
+def test_a_run_with_limit_knows_the_versions_of_the_others() -> None:
+    given = given_stack()
+    given["record"] = build_model(given)["record"]
+    for host in ("c1", "c2"):
+        given["hosts_in_run"].remove(host)
+        del given["facts"][host]
+    given["facts"]["c3"]["stack"] = {**GOOD, "driver": "1.2"}
+    assert build_model(given)["stack"]["nodes"] == [
+        {"nodes": "c[1-2]", "stack": GOOD},
+        {"nodes": "c3", "stack": {**GOOD, "driver": "1.2"}},
+    ]
+
+
 def test_a_stack_that_is_present_and_too_old_keeps_a_node_out() -> None:
     given = given_stack({"efa": "1.47.0", "libfabric": ""}, gpu_stack_release="dlami-2026-10")
     assert ("c2", "FAIL", "1.47.0", "1.50.0") in stack_results(given)
