@@ -116,7 +116,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 )
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
-KEYS, SOURCES, PINS = "/etc/apt/keyrings", "/etc/apt/sources.list.d", "/etc/apt/preferences.d"
+KEYS = "/etc/apt/keyrings"
+SOURCES = "/etc/apt/sources.list.d"
+PINS = "/etc/apt/preferences.d"
 HEAD = "# Written by trainwright.slurm (module package_repository).\n"
 # Seconds before each further attempt.
 DELAYS = (0, 3, 10)
