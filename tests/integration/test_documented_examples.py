@@ -75,6 +75,7 @@ HOSTS = {
 }
 _BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
 CHECKED = {
+    ("image_clean", "Clean the machine"): "it would take the keys of this host",
     ("services", "Run the controller"): _BY_ROLE,
     ("scratch_disks", "Make a scratch of the instance's own disks"): "it would leave a directory",
     (
