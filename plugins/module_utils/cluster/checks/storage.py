@@ -236,8 +236,8 @@ def lustre_repository(inputs: Inputs) -> Iterator[Problem]:
     for key in ("url", "key_url"):
         if given.get(key) is not None and not _URL.fullmatch(str(given[key])):
             yield Problem(CLUSTER, f"{where}.{key}", "is not a URL", "write https://HOST/PATH")
-    key = given.get("key_fingerprint")
-    if key is not None and not _FINGERPRINT.fullmatch(str(key).strip()):
+    fingerprint = given.get("key_fingerprint")
+    if fingerprint is not None and not _FINGERPRINT.fullmatch(str(fingerprint).strip()):
         yield Problem(
             CLUSTER,
             f"{where}.key_fingerprint",
