@@ -29,7 +29,7 @@ def server(converged: Node) -> Iterator[Node]:
 
 
 #: KiB that /data reads ahead on a client, by the device that mountinfo has.
-READ_AHEAD = "cat /sys/class/bdi/$(findmnt -no MAJ:MIN -t nfs4 /data)/read_ahead_kb"
+READ_AHEAD = "cat /sys/class/bdi/$(findmnt -nro MAJ:MIN -t nfs4 /data)/read_ahead_kb"
 
 
 def test_the_client_has_nfs_4_2_and_the_server_its_own_directory(server: Node, other: Node) -> None:
