@@ -12,7 +12,7 @@ author: The trainwright team (@trainwright)
 description:
   - Returns the packages with the clients of the mounts' file systems that a host lacks, such as C(nfs-common).
     Preflight refuses types for which the host's system has no client.
-positional: facts
+positional: facts, adds_repository
 options:
   _input:
     description: The mounts, each perhaps with C(fstype), V(nfs) by default.
@@ -23,6 +23,10 @@ options:
     description: The host's facts, as the module node_facts returns them.
     type: dict
     required: true
+  adds_repository:
+    description: Whether the run adds the repository of Lustre's client before it installs packages.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -50,7 +54,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import file
 
 
 def mount_packages(
-    mounts: t.Sequence[t.Mapping[str, t.Any]] | None, facts: t.Mapping[str, t.Any]
+    mounts: t.Sequence[t.Mapping[str, t.Any]] | None,
+    facts: t.Mapping[str, t.Any],
+    adds_repository: bool = False,
 ) -> list[str]:
     """Return the packages that lack, each once."""
     kinds = dict.fromkeys(str(mount.get("fstype") or "nfs") for mount in mounts or [])
@@ -58,7 +64,7 @@ def mount_packages(
         package
         for kind in kinds
         if kind in file_systems.TABLE
-        for package in file_systems.client_of(kind, facts).packages
+        for package in file_systems.client_of(kind, facts, adds_repository).packages
     ]
 
 

@@ -57,6 +57,10 @@ options:
     description: Add the options that are recommended for the type of each mount and that it does not decide.
     type: bool
     default: true
+  nfs_read_ahead:
+    description: KiB that mounts of NFS read ahead; read back. 0 leaves it as it is.
+    type: int
+    default: 0
   lustre_tuning:
     description: If Lustre is mounted, set the parameters of its client that are recommended, and read them back.
     type: bool
@@ -99,7 +103,8 @@ EXAMPLES = r"""
 RETURN = r"""
 changed_paths:
   description: >-
-    The file fstab, mount points, directories and parameters of Lustre that were changed, or would be in check mode.
+    The file fstab, mount points, directories, parameters of Lustre and read-ahead of NFS that were changed, or would be
+    in check mode.
   returned: always
   type: list
   elements: str
@@ -113,6 +118,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     lustre,
     machine,
     mounting,
+    read_ahead,
 )
 
 DIRECTORY = {
@@ -138,6 +144,7 @@ def main() -> None:
         argument_spec={
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": MOUNT},
             "tuning": {"type": "bool", "default": True},
+            "nfs_read_ahead": {"type": "int", "default": 0},
             "lustre_tuning": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 30},
             "deadline": {"type": "int", "default": 120},
@@ -170,6 +177,12 @@ def main() -> None:
         new = [path for path in mounting.may_hang(mounts) if path not in answered]
         mounting.ask(new, params["deadline"])
         there = [mount for mount in mounts if mounting.is_mounted(mount["path"])]
+        paths = [mount["path"] for mount in there if mount["fstype"] in read_ahead.TYPES]
+        with open(mounting.MOUNTINFO, encoding="utf-8", errors="surrogateescape") as handle:
+            tuned, words = read_ahead.tune(
+                paths, params["nfs_read_ahead"], module.check_mode, handle.read()
+            )
+        changed, told = changed + tuned, told + words
         if params["lustre_tuning"] and any(mount["fstype"] == "lustre" for mount in there):
             cpus = machine.cpu_layout()["cpus"]
             tuned, words = lustre.tune(cpus, machine.memory_mb(), module.check_mode)

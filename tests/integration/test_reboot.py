@@ -7,6 +7,7 @@ tests/integration/machines/test_reboot.py reboots a real machine.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import threading
@@ -35,6 +36,18 @@ exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOTED)
 """
 NODES = ("c1", "c2")
 FLAGS = {"reboot_boot_check": False, "reboot_timeout": 120}
+LOCK = "/var/lib/trainwright/reboot.json"
+# A run on another control host, as reboot_lock writes it.
+ELSEWHERE = {
+    "user": "mallory",
+    "host": "login9",
+    "machine": "0" * 32,
+    "boot": "00000000-0000-0000-0000-000000000000",
+    "pid_namespace": "pid:[4026531836]",
+    "pid": 4711,
+    "started": 1,
+    "since": 1_700_000_000,
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +60,7 @@ def rebooting(site: Converged) -> Iterator[Converged]:
         )
     yield site
     site.end_all_jobs()
+    site.run("ctl1", f"rm -f {LOCK}")
     for node in NODES:
         site.run(
             node, "ln -sf ../bin/systemctl /sbin/reboot; rm -rf /var/tmp/reboots /run/trainwright"
@@ -56,6 +70,10 @@ def rebooting(site: Converged) -> Iterator[Converged]:
 
 def reboots(site: Converged, node: str) -> int:
     return int(site.run(node, "cat /var/tmp/reboots 2>/dev/null | wc -l"))
+
+
+def lock(site: Converged) -> str:
+    return site.run("ctl1", f"cat {LOCK} 2>/dev/null || true")
 
 
 def why(site: Converged, node: str) -> str:
@@ -117,6 +135,48 @@ def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> Non
     too_few = site.play("reboot.yml", rc=2, confirm=True, reboot_min_usable=2, **FLAGS)
     assert "1 nodes would stay usable" in too_few.output
     assert [reboots(site, node) for node in NODES] == [0, 0] and not why(site, "c2")
+    assert not lock(site), "a run that was refused gives the lock back"
+
+
+def test_a_run_of_another_control_host_is_not_disturbed(rebooting: Converged) -> None:
+    site = rebooting
+    text = json.dumps(ELSEWHERE)
+    site.run("ctl1", f"echo '{text}' >{LOCK}")
+    options = {"nodes": "c1", "reason": "twice", "confirm": True, **FLAGS}
+    who = "mallory on login9 (process 4711, since 2023-11-14 22:13:20 UTC)"
+    refused = site.play("reboot.yml", rc=2, **options)
+    assert f"reboot: {who} reboots hosts of this cluster now" in refused.output
+    assert "add -e reboot_take_over=true" in refused.output and not refused.changed
+    for arguments, rc in ((["--check"], 0), ([], 2)):
+        told = site.play("reboot.yml", *arguments, rc=rc, **{**options, "confirm": bool(arguments)})
+        assert f"{who} reboots hosts of this cluster now" in told.output and not told.changed
+        assert "c1: twice" in told.output
+    assert json.loads(lock(site)) == ELSEWHERE
+    assert [(reboots(site, node), why(site, node)) for node in NODES] == [(0, "")] * 2
+
+    # The one that was replaced would do the same before its next wave.
+    site.run("c1", "mkdir -p /run/trainwright/reboot-required")
+    taken = site.play("reboot.yml", reboot_take_over=True, **options)
+    assert f"goes on in the place of {who}: reboot_take_over" in taken.output
+    assert reboots(site, "c1") == 1 and not why(site, "c1") and not lock(site)
+    site.run("c1", "rm /var/tmp/reboots")
+
+
+def test_a_run_that_another_has_replaced_ends_before_its_next_wave(rebooting: Converged) -> None:
+    site = rebooting
+    options = {"nodes": "c[1-2]", "reason": "replaced", "confirm": True, **FLAGS}
+    process = site.start_playbook("reboot.yml", **options)
+    poll("the first reboot", lambda: sum(reboots(site, node) for node in NODES) == 1, 120)
+    assert json.loads(lock(site))["pid"] == process.pid
+    site.run("ctl1", f"echo '{json.dumps(ELSEWHERE)}' >{LOCK}")
+    output, _ = process.communicate()
+    assert process.returncode == 2 and "mallory on login9" in output, output
+    assert sum(reboots(site, node) for node in NODES) == 1
+    assert [why(site, node) for node in NODES] == ["", ""], "the first wave was given back"
+    assert json.loads(lock(site)) == ELSEWHERE, "it is not this run's to give back"
+    site.run("ctl1", f"truncate --size 0 {LOCK}")
+    for node in NODES:
+        site.run(node, "rm -rf /var/tmp/reboots /run/trainwright/reboot-required/person")
 
 
 def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: Converged) -> None:
@@ -127,7 +187,10 @@ def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: 
         process = site.start_playbook("reboot.yml", **options)
         poll("the first reboot", lambda: sum(reboots(site, node) for node in NODES) == 1, 120)
         kill_tree(process)
+        assert json.loads(lock(site))["pid"] == process.pid
         second = site.play("reboot.yml", **options)
+        assert f"(process {process.pid}, since " in second.output
+        assert "which has ended" in second.output and not lock(site)
         assert [reboots(site, node) for node in NODES] == [1, 1], second.output
         assert min(capacity) >= 1, capacity
     assert [why(site, node) for node in NODES] == ["", ""]
@@ -151,6 +214,7 @@ def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
     assert "c1: is not back after 15 s, and stays drained" in ended.output, ended.output
     assert why(site, "c1").startswith("tw:reboot:node: firmware")
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1]]
+    assert not lock(site), "the run has ended"
 
     # A person repairs slurmd alone. It has booted, so the next run only verifies it: it lacks a mount of its fstab, and
     # the other node of the wave is rebooted and verified nevertheless.
@@ -160,6 +224,7 @@ def test_a_node_that_does_not_come_back_stays_drained_and_ends_the_run(
     second = site.play("reboot.yml", rc=2, reboot_at_once=2, **options)
     assert "c1: is back, but in fstab, and not mounted: /late" in second.output, second.output
     assert "c2: given back; the run ends, since c1 failed" in second.output
+    assert not lock(site)
     assert [reboots(site, node) for node in NODES] == [before[0] + 1, before[1] + 1]
     assert why(site, "c1").startswith("tw:reboot:node: firmware")
     assert "c2: rebooted, and stays drained: rack 4" in second.output

@@ -65,6 +65,7 @@ WRITTEN = [
     ("file", r"/var/lib/trainwright/(stamps|applied|proved|secrets)/.+", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/[\w.]*lock", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/\w+\.json", "0644"),
+    ("file", r"/var/lib/trainwright/reboot\.json", "0600"),
     # Those of a cluster that has hooks no more: nothing names them.
     ("file", r"/usr/lib/trainwright/hooks/\w+", "0755"),
     ("file", r"/usr/lib/trainwright/node_tools/.+\.py", "0644"),
@@ -89,6 +90,7 @@ CLOSED = [
     *("/var/lib/trainwright/secrets", "/var/lib/trainwright/secrets/host_certs"),
     *("/var/lib/trainwright/applied", "/var/lib/trainwright/applied/*"),
     *("/var/lib/trainwright/proved", "/var/lib/trainwright/proved/*"),
+    "/var/lib/trainwright/reboot.json",
     *("/var/lib/trainwright/stamps/*", "/var/lib/munge", "/var/lib/mysql/slurm_acct_db"),
     *(
         "/var/lib/mysql/mysql",

@@ -28,6 +28,7 @@ INTERNAL = {
     "package_files",
     "package_repository",
     "path_owner",
+    "reboot_lock",
     "scratch_disks",
     "services",
     "shared_mounts",

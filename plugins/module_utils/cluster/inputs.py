@@ -63,6 +63,8 @@ FROM_OTHER_ROLES = (
     "login_access_allow_users",
     "login_access_from",
     "login_access_open",
+    "lustre_client_repository",
+    "lustre_client_repository_parts",
     "mariadb_database",
     "mariadb_external",
     "mariadb_user",

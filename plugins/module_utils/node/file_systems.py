@@ -16,8 +16,9 @@ class Row(t.NamedTuple):
     network: whether a server has it. helper: the program that mount(8) calls for it. kernel: its name in
     /proc/filesystems, "" where the client brings it or every kernel has it. packages: by id or family of the system;
     {kernel} is the release of the kernel that runs. repository: by the same, a file without which the packages are
-    not to be had. modules: whether the packages bring the kernel's part. options: of each mount, unless it has them.
-    elsewhere: the remedy on other systems. source: the document that says so.
+    not to be had. addable: systems on which the run can add it. modules: whether the packages bring the kernel's part.
+    options: of each mount, unless it has them. elsewhere: the remedy on other systems. source: the document that says
+    so.
     """
 
     network: bool = True
@@ -25,6 +26,7 @@ class Row(t.NamedTuple):
     kernel: str = ""
     packages: t.Mapping[str, tuple[str, ...]] = {}
     repository: t.Mapping[str, str] = {}
+    addable: tuple[str, ...] = ()
     modules: bool = False
     options: tuple[str, ...] = ()
     elsewhere: str = ""
@@ -41,6 +43,7 @@ _NFS = Row(
     elsewhere="install its NFS client",
     source="nfs(5); FSx for OpenZFS user guide, mounting volumes",
 )
+_BY_HAND = "add the repository as the user guide of FSx for Lustre describes"
 _VENDOR = "install the client of its vendor for this kernel first"
 TABLE: dict[str, Row] = {
     "nfs": _NFS,
@@ -57,6 +60,7 @@ TABLE: dict[str, Row] = {
             "ubuntu": "/etc/apt/sources.list.d/fsxlustreclientrepo.list",
             "rhel": "/etc/yum.repos.d/aws-fsx.repo",
         },
+        addable=("ubuntu",),
         modules=True,
         options=("noatime", "flock"),
         elsewhere="use a system that FSx has a Lustre client for (Ubuntu, the RHEL family, Amazon Linux 2023), or "
@@ -129,8 +133,11 @@ def paths_of(kind: str) -> list[str]:
     return [path for path in (row.helper, *row.repository.values()) if path]
 
 
-def client_of(kind: str, facts: t.Mapping[str, t.Any]) -> Client:
-    """Judge the client of a type in the table on a host, by its node_facts; unknown facts do not count against it."""
+def client_of(kind: str, facts: t.Mapping[str, t.Any], adds: bool = False) -> Client:
+    """Judge the client of a type in the table on a host, by its node_facts; unknown facts do not count against it.
+
+    adds: whether this run adds the repository that has it, where it can.
+    """
     row = TABLE[kind]
     system, files = facts.get("os") or {}, facts.get("files") or {}
     # Amazon Linux is of the RHEL family, with packages of its own for some types.
@@ -154,11 +161,13 @@ def client_of(kind: str, facts: t.Mapping[str, t.Any]) -> Client:
             remedy=row.elsewhere or f"install {row.helper} first, or choose another type",
         )
     repository = row.repository.get(key)
-    if repository and files.get(repository) is False:
+    addable = key in row.addable
+    if repository and files.get(repository) is False and not (adds and addable):
         return Client(
             fault=f"{packages[0]}, the client for {kind}, is not installed, and the repository that has it is not set"
             f" up ({repository})",
-            remedy="add the repository as the user guide of FSx for Lustre describes, or use an image with the client",
+            remedy=("write lustre_client_repository: fsx" if addable else _BY_HAND)
+            + ", or use an image with the client",
         )
     return Client(packages=packages)
 

@@ -28,10 +28,15 @@ def server(converged: Node) -> Iterator[Node]:
     converged.cancel_jobs()
 
 
+#: KiB that /data reads ahead on a client, by the device that mountinfo has.
+READ_AHEAD = "cat /sys/class/bdi/$(findmnt -nro MAJ:MIN -t nfs4 /data)/read_ahead_kb"
+
+
 def test_the_client_has_nfs_4_2_and_the_server_its_own_directory(server: Node, other: Node) -> None:
     assert (
         "vers=4.2" in other.run("findmnt --noheadings --output=OPTIONS --types=nfs4 /data").stdout
     )
+    assert other.run(READ_AHEAD).stdout == "15360\n"
     assert server.run("findmnt --noheadings --output=FSTYPE /data").stdout.strip() == "ext4"
     # Root of a client is nobody, and users are themselves.
     other.run("touch /data/of-root")
@@ -82,6 +87,7 @@ def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, oth
         every=2,
     )
     assert not server.run("ls /srv/data/lost", check=False).stdout
+    assert other.run(READ_AHEAD).stdout == "15360\n", "no run has set it since the boot"
 
 
 LIMITED = "/srv/limited/data"

@@ -202,12 +202,13 @@ def sources(inputs: Inputs) -> Iterator[Problem]:
 def clients(inputs: Inputs) -> Iterator[Problem]:
     """Each host has a client for the types of its mounts, or its packages can be installed."""
     more = inputs["settings"].get("slurm_extra_packages")
+    adds = bool(inputs["settings"].get("lustre_client_repository"))
     for index, mount in enumerate(inputs["settings"].get("cluster_mounts") or []):
         kind = str(mount.get("fstype") or "nfs")
         if kind not in file_systems.TABLE or more:
             continue
         for host, facts in seen(inputs):
-            client = file_systems.client_of(kind, facts)
+            client = file_systems.client_of(kind, facts, adds)
             if client.fault:
                 yield Problem(
                     host,
@@ -215,6 +216,34 @@ def clients(inputs: Inputs) -> Iterator[Problem]:
                     client.fault,
                     client.remedy,
                 )
+
+
+_FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
+_URL = re.compile(r"(https?|file)://\S+")
+
+
+def lustre_repository(inputs: Inputs) -> Iterator[Problem]:
+    """The parts of the repository of Lustre's client that the site replaces can be used."""
+    where = "lustre_client_repository_parts"
+    given = inputs["settings"].get(where) or {}
+    if given and not inputs["settings"].get("lustre_client_repository"):
+        yield Problem(
+            CLUSTER,
+            where,
+            "replaces parts of a repository that is not used",
+            "write lustre_client_repository: fsx, or remove it",
+        )
+    for key in ("url", "key_url"):
+        if given.get(key) is not None and not _URL.fullmatch(str(given[key])):
+            yield Problem(CLUSTER, f"{where}.{key}", "is not a URL", "write https://HOST/PATH")
+    fingerprint = given.get("key_fingerprint")
+    if fingerprint is not None and not _FINGERPRINT.fullmatch(str(fingerprint).strip()):
+        yield Problem(
+            CLUSTER,
+            f"{where}.key_fingerprint",
+            "is not the 40 hexadecimal digits of a key",
+            "write the fingerprint that the publisher prints elsewhere than beside the key",
+        )
 
 
 def tree(inputs: Inputs) -> Iterator[Problem]:
@@ -385,6 +414,7 @@ CHECKS: tuple[Check, ...] = (
     options,
     sources,
     clients,
+    lustre_repository,
     tree,
     owners,
     shared_state,

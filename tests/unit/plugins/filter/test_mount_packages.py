@@ -21,3 +21,17 @@ def test_packages() -> None:
     assert mount_packages(MOUNTS, lacking) == ["nfs-common"]
     assert mount_packages(MOUNTS, {"os": DEBIAN}) == []
     assert mount_packages(None, lacking) == []
+
+
+def test_the_run_adds_the_repository_that_its_facts_lack() -> None:
+    ubuntu = {
+        "os": {"id": "ubuntu", "like": "debian", "version": "24.04"},
+        "kernel": "6.8.0-1040-aws",
+        "files": {
+            "/sbin/mount.lustre": False,
+            "/etc/apt/sources.list.d/fsxlustreclientrepo.list": False,
+        },
+    }
+    mounts = [{"path": "/fsx", "fstype": "lustre"}]
+    assert mount_packages(mounts, ubuntu) == []
+    assert mount_packages(mounts, ubuntu, True) == ["lustre-client-modules-6.8.0-1040-aws"]

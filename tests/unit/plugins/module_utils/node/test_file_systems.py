@@ -70,7 +70,10 @@ FAULTS: list[tuple[dict[str, str], str, bool | None, tuple[str, ...], str, str]]
     (DEBIAN, "lustre", None, ("/sbin/mount.lustre",), "Debian GNU/Linux 13 (trixie) with the kernel 6.8.0-1040-aws does"
      " not have a client for lustre", "use a system that FSx has a Lustre client for"),
     (UBUNTU, "lustre", False, ("/sbin/mount.lustre", "/etc/apt/sources.list.d/fsxlustreclientrepo.list"),
-     "lustre-client-modules-6.8.0-1040-aws, the client for lustre, is not installed", "add the repository"),
+     "lustre-client-modules-6.8.0-1040-aws, the client for lustre, is not installed",
+     "write lustre_client_repository: fsx"),
+    (ROCKY, "lustre", False, ("/sbin/mount.lustre", "/etc/yum.repos.d/aws-fsx.repo"),
+     "kmod-lustre-client, the client for lustre, is not installed", "add the repository as the user guide"),
     (UBUNTU, "efs", True, ("/sbin/mount.efs",), "client for efs", "use fstype nfs4"),
     (DEBIAN, "nfs4", False, (), "the kernel 6.8.0-1040-aws of this host cannot mount nfs4", "run a kernel that has it"),
     (DEBIAN, "beegfs", False, (), "cannot mount beegfs", "client of its vendor"),
@@ -90,6 +93,22 @@ def test_refused(
     given = host(system, {file_systems.TABLE[kind].kernel: kernel}, *lacks)
     client = file_systems.client_of(kind, given)
     assert fault in client.fault and remedy in client.remedy and not client.packages
+
+
+@pytest.mark.parametrize(
+    ("system", "repository", "added"),
+    [
+        (UBUNTU, "/etc/apt/sources.list.d/fsxlustreclientrepo.list", True),
+        (ROCKY, "/etc/yum.repos.d/aws-fsx.repo", False),
+        (DEBIAN, "/etc/apt/sources.list.d/fsxlustreclientrepo.list", False),
+    ],
+)
+def test_the_run_adds_the_repository_where_it_knows_one(
+    system: dict[str, str], repository: str, added: bool
+) -> None:
+    given = host(system, {"lustre": False}, "/sbin/mount.lustre", repository)
+    client = file_systems.client_of("lustre", given, adds=True)
+    assert bool(client.packages) is added and bool(client.fault) is not added
 
 
 def test_facts_that_are_not_known_refuse_nothing() -> None:

@@ -30,6 +30,17 @@ def without_kernel(kind: str) -> t.Any:
     return given
 
 
+def on_ubuntu(**settings: t.Any) -> t.Any:
+    """Return the inputs with a mount of Lustre on an Ubuntu without its client and the repository of FSx."""
+    given = inputs(cluster_mounts=[{**MOUNT, "fstype": "lustre"}], **settings)
+    given["facts"]["c1"]["os"] = {"id": "ubuntu", "like": "debian", "version": "24.04"}
+    given["facts"]["c1"]["files"] = {
+        "/sbin/mount.lustre": False,
+        "/etc/apt/sources.list.d/fsxlustreclientrepo.list": False,
+    }
+    return given
+
+
 def nobody_has(kind: str, name: str, **settings: t.Any) -> t.Any:
     """Return the inputs with a user or a group that c1 does not have."""
     given = inputs(**settings)
@@ -93,6 +104,18 @@ CASES: list[Case] = [
      "cluster_mounts[/shared].options", "ro and rw exclude each other", "the one that you mean"),
     ("type without a client", lacking("lustre", "/sbin/mount.lustre"), "c1", "cluster_mounts[/shared].fstype",
      "does not have a client for lustre", "use a system that FSx has a Lustre client for"),
+    ("client without its repository", on_ubuntu(), "c1", "cluster_mounts[/shared].fstype",
+     "the repository that has it is not set up", "write lustre_client_repository: fsx"),
+    ("mirror of no repository", inputs(lustre_client_repository_parts={"url": "https://mirror/x"}), "cluster",
+     "lustre_client_repository_parts", "is not used", "write lustre_client_repository: fsx"),
+    ("mirror without a scheme", on_ubuntu(lustre_client_repository="fsx",
+                                          lustre_client_repository_parts={"url": "mirror/x"}), "cluster",
+     "lustre_client_repository_parts.url", "is not a URL", "https://"),
+    ("short fingerprint", on_ubuntu(lustre_client_repository="fsx",
+                                    lustre_client_repository_parts={"key_fingerprint": "83A962E1"}), "cluster",
+     "lustre_client_repository_parts.key_fingerprint", "40 hexadecimal", "elsewhere than beside the key"),
+    ("repository that nobody knows", inputs(lustre_client_repository="ddn"), "cluster",
+     "lustre_client_repository", "ddn", "fsx"),
     ("type that the kernel lacks", without_kernel("nfs"), "c1", "cluster_mounts[/shared].fstype",
      "cannot mount nfs", "run a kernel that has it"),
     ("state not shared", two_controllers(), "cluster", "slurm_state_save_location", "backup would lose",
@@ -124,6 +147,9 @@ def test_a_type_whose_client_can_be_installed_is_not_refused() -> None:
     given = lacking("lustre", "/sbin/mount.lustre")
     given["settings"]["slurm_extra_packages"] = ["site-lustre-client"]
     assert problems(given) == []
+    mirror = {"url": "https://mirror/ubuntu", "suite": "noble"}
+    fsx = on_ubuntu(lustre_client_repository="fsx", lustre_client_repository_parts=mirror)
+    assert problems(fsx) == []
 
 
 @pytest.mark.parametrize(
