@@ -116,3 +116,17 @@ def test_the_health_checks_of_a_node_that_joins_are_configured(tmp_path: Path) -
     assert code == 0, said
     said = said.replace("\\", "")
     assert '"node": "gpu07"' in said and '"memory_mb": 1024' in said
+
+
+@pytest.mark.parametrize(("kind", "code"), [("munge", 0), ("slurm", 2)])
+def test_keys_that_a_node_cannot_ask_with_are_refused(tmp_path: Path, kind: str, code: int) -> None:
+    plays = yaml.safe_load((ROOT / "playbooks" / "image.yml").read_text("utf-8"))
+    (reading,) = [one for one in plays if one["name"] == "Read the cluster and refuse bad input"]
+    told = {"ansible.builtin.set_fact": {"slurm_model": {"auth_type": kind}}}
+    reading.update(become=False, tasks=[told, *reading["tasks"][1:]])
+    (tmp_path / "inventory").write_text(yaml.safe_dump(INVENTORY), encoding="utf-8")
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([reading]), encoding="utf-8")
+    got, said = play(tmp_path, str(tmp_path / "play.yml"))
+    assert got == code, said
+    refused = "slurm_auth_type slurm: nodes join from an image with munge alone -> add the nodes"
+    assert (refused in said) == bool(code)
