@@ -121,6 +121,7 @@ def machine(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "host keys": on(site, "ls /etc/ssh/ssh_host_* 2>/dev/null", check=False),
             "machine-id": on(site, "cat /etc/machine-id"),
             "keys": on(site, "find / -xdev -name '*.key' -path '*/[ms]*u*/*' -not -path '/usr/*'"),
+            # Podman mounts a tmpfs over the journal, which is not on the machine's disk.
             "logs": on(site, "find /var/log -type f -size +0 -not -path '/var/log/journal/*'"),
             "histories": on(site, "ls -A /root | grep _history", check=False),
             "stamps": on(site, "ls -A /var/lib/trainwright"),
