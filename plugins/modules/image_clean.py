@@ -14,7 +14,7 @@ description:
   - Removes SSH host keys, cloud-init's state, DHCP leases, random seeds, the keys of the cluster and of its users,
     Slurm's own state, rules with names of network devices, shell histories, caches of packages, the host's name, and
     logs. Empties the machine-id, which systemd fills at the first boot; without the file it would enable every unit.
-  - Follows no symbolic link, and leaves other file systems alone, such as shared homes.
+  - Follows no symbolic link. Leaves other file systems alone, such as shared homes, besides disks at /var and below it.
   - Afterwards sshd accepts no new connections on this machine.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:

@@ -20,7 +20,9 @@ import pytest
 import yaml
 
 from .conftest import Converged
+from .repositories import build, sign
 from .site import ROOT, SOAK, Run, Site, poll, tail
+from .test_gpu_stack import NOW, OTHERS, PORT, SERVER, driver
 
 pytestmark = [
     pytest.mark.systems("debian12", only="munge, with which a node asks the controllers"),
@@ -36,13 +38,18 @@ SETTINGS = "/etc/trainwright/join.json"
 KIND = {"local-node": {"vcpus": 1, "cores": 1, "memory_mib": 1024}}
 
 
-def inventory(site: Site, directory: Path, image: str = "", declared: str = "") -> Path:
-    """An inventory of the cluster with one host for an image instead of a node, or a node with a machine type."""
+def inventory(
+    site: Site, directory: Path, image: str = "", declared: str = "", **of_image: Any
+) -> Path:
+    """An inventory of the cluster with one host for an image instead of a node, or a node with a machine type.
+
+    of_image: variables of the host for an image.
+    """
     given: dict[str, Any] = yaml.safe_load((site.inventory / "hosts.yml").read_text())["all"]
     if image:
         for group in given["children"]["slurm_cluster"]["children"].values():
             group["hosts"].pop(image, None)
-        given["children"]["slurm_image"] = {"hosts": {image: None}}
+        given["children"]["slurm_image"] = {"hosts": {image: of_image}}
     if declared:
         given["hosts"][declared]["slurm_node"] = {"machine_type": "local-node", "cpus": 8}
         given["vars"]["slurm_machine_types"] = KIND
@@ -67,6 +74,29 @@ def settings(site: Converged, **given: Any) -> None:
     on(site, f"echo {shlex.quote(json.dumps(given))} >{SETTINGS}")
 
 
+def gpu_packages(site: Site) -> dict[str, Any]:
+    """Serve packages of NVIDIA's names from the controller; return the variables that name them."""
+    directory = site.cluster.local.directory / "shared" / "gpu-stack"
+    directory.mkdir(exist_ok=True)
+    for package in (*driver(NOW), *OTHERS):
+        build(directory, *package)
+    site.run(
+        "ctl1",
+        f"systemctl stop gpu-repository 2>/dev/null; cat >/srv/cluster/serve.py <<'END'\n{SERVER}END\n"
+        "systemd-run -q --unit=gpu-repository --collect --working-directory=/srv/cluster/gpu-stack"
+        f" python3 /srv/cluster/serve.py {PORT} 0",
+    )
+    url = f"http://{site.cluster.addresses['ctl1']}:{PORT}"
+    return {
+        "gpu_stack_versions": {"nccl": "2.27.3"},
+        "gpu_stack_repository": {
+            "url": url,
+            "key_url": f"{url}/key.asc",
+            "key_fingerprint": sign(directory),
+        },
+    }
+
+
 class Machine:
     """The machine, and what image.yml did and left there."""
 
@@ -83,13 +113,15 @@ def machine(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made = Machine()
     assert site.cluster.add_compute(1) == [NEW]
     try:
-        on_image = inventory(site, directory, image=NEW)
+        packages = gpu_packages(site)
+        on_image = inventory(site, directory, image=NEW, gpu_stack="managed")
         on(site, "touch /root/.bash_history; echo secret >>/var/log/old.log")
-        made.first = site.play("image.yml", inventory=on_image)
+        made.first = site.play("image.yml", inventory=on_image, **packages)
         made.found = {
             "host keys": on(site, "ls /etc/ssh/ssh_host_* 2>/dev/null", check=False),
             "machine-id": on(site, "cat /etc/machine-id"),
             "keys": on(site, "find / -xdev -name '*.key' -path '*/[ms]*u*/*' -not -path '/usr/*'"),
+            # Podman mounts a tmpfs over the journal, which is not on the machine's disk.
             "logs": on(site, "find /var/log -type f -size +0 -not -path '/var/log/journal/*'"),
             "histories": on(site, "ls -A /root | grep _history", check=False),
             "stamps": on(site, "ls -A /var/lib/trainwright"),
@@ -101,7 +133,9 @@ def machine(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             "units": on(site, "systemctl is-enabled slurmd munge trainwright-join", check=False),
             "variables": on(site, "cat /usr/lib/trainwright/join/*/variables.json"),
         }
-        made.second = site.play("image.yml", inventory=on_image)
+        made.second = site.play("image.yml", inventory=on_image, **packages)
+        # A node has its packages from the image.
+        site.run("ctl1", "systemctl stop gpu-repository")
         site.cluster.kill(NEW)
         # Declared by its machine type before it exists: the run cannot reach it, and Slurm knows it.
         declare = inventory(site, directory, declared=NEW)
@@ -113,6 +147,7 @@ def machine(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         made.said_at_boot = poll("the first try", lambda: on(site, said, check=False), 60)
         yield made
     finally:
+        site.run("ctl1", "systemctl stop gpu-repository", check=False)
         site.cluster.start(NEW)
         site.play("remove_nodes.yml", nodes=NEW, confirm="yes", rc=None)
         site.cluster.remove(NEW)
@@ -158,6 +193,7 @@ def test_the_image_has_nothing_of_one_machine(site: Converged, machine: Machine)
     assert record["slurm_version"] == site.run("c1", "slurmd -V").split()[1]
     assert record["cluster"] == "local" and record["os"] == "debian 12" and record["date"]
     assert found["units"].split() == ["disabled", "disabled", "enabled"]
+    assert record["stack"]["driver"] == NOW and record["stack"]["nccl"].startswith("2.27.3")
     # Nothing of the machine itself, nor of the cluster's secrets, in what it brings along.
     assert site.cluster.addresses[NEW] not in found["variables"]
     assert key(site) not in found["variables"]
@@ -181,7 +217,7 @@ def test_without_its_key_it_stays_out_and_says_so_in_one_line(
 @pytest.mark.parametrize(
     ("given", "secret", "said"),
     [
-        ({}, base64.b64encode(os.urandom(48)).decode(), "Protocol authentication error"),
+        ({}, base64.b64encode(os.urandom(48)).decode(), "the key or the clock of this host"),
         ({"controllers": ["127.0.0.1"]}, "", "Unable to contact slurm controller"),
         (
             {"name": "zz9"},
@@ -230,6 +266,12 @@ def test_it_joins_and_runs_a_job(site: Converged, machine: Machine) -> None:
     assert on(site, "hostname; cat /etc/hostname").split() == [NEW, NEW]
     assert site.node_state(NEW) == "idle"
     assert site.as_user("alice", f"srun -w {NEW} -N1 hostname", "login1").split() == [NEW]
+    # The driver's packages and services are those of the image; slurmd would not start without its part.
+    packages = "datacenter-gpu-manager-4-cuda13 libnccl2 nvidia-open nvidia-persistenced"
+    versions = on(site, f"dpkg-query -W -f '${{Version}}\\n' {packages}").split()
+    assert versions == ["1:4.7.0-1", "2.27.3-1+cuda13.0", f"{NOW}-1", f"{NOW}-1"]
+    assert on(site, "systemctl is-active nvidia-persistenced nvidia-dcgm").split() == ["active"] * 2
+    assert "trainwright-gpu-stack.service" in on(site, "systemctl show -P Requires slurmd")
     said = on(
         site, "journalctl -u trainwright-join -o cat | grep '^trainwright-join: ' | tail -n 1"
     )

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Removes from a machine what no two machines may share, before its disk becomes an image.
 
-A symbolic link is removed and never followed. Only what is on the file system of the root directory counts: a shared
-home is not part of the image.
+A symbolic link is removed and never followed. Only what is on the file system of the root directory counts, or on a
+disk that is mounted at /var or below it: a shared home is not part of the image.
 
 Runs on nodes: Python 3.9.
 """
@@ -15,6 +15,8 @@ import os
 import shutil
 import stat
 import typing as t
+
+from .machine import unescape_mount
 
 _LOG_KIND, _CACHE_KIND = "logs", "package caches"
 #: Kinds that the system adds to all the time, also because of this run: clearing them alone is not a change.
@@ -100,13 +102,19 @@ class Found(t.NamedTuple):
         return {kind: count for kind, count in found.items() if count}
 
 
-def find(authorized_keys: bool, spool: str = "", config: str = "", root: str = "/") -> Found:
+def find(
+    authorized_keys: bool,
+    spool: str = "",
+    config: str = "",
+    root: str = "/",
+    mounts: str = "/proc/self/mounts",
+) -> Found:
     """Return what a machine has that an image must not have. spool and config: directories of Slurm.
 
-    root: the directory that takes the place of /, for tests.
+    root: the directory that takes the place of /, and mounts: the file that lists the file systems, for tests.
     """
     base = root.rstrip("/")
-    device = os.lstat(root).st_dev
+    devices = {os.lstat(root).st_dev, *_of_var(mounts)}
     patterns = {kind: list(some) for kind, some in REMOVED.items()}
     if authorized_keys:
         patterns["authorized keys"] = list(KEYS_OF_PERSONS)
@@ -118,16 +126,16 @@ def find(authorized_keys: bool, spool: str = "", config: str = "", root: str = "
     remove: dict[str, list[str]] = {}
     for kind, some in patterns.items():
         names = {name for one in some for name in _matches(base + one)} - kept
-        remove[kind] = [name for name in sorted(names) if _ours(name, device)]
+        remove[kind] = [name for name in sorted(names) if _ours(name, devices)]
     empty = {"machine-id": [MACHINE_ID] if _size(base + MACHINE_ID) else []}
     # Where it is a link to the other, it stays.
     if _is_file(base + _DBUS_ID):
         remove["machine-id"] = [base + _DBUS_ID]
     # A container's is mounted from its host.
-    if _is_file(base + _HOST_NAME) and os.lstat(base + _HOST_NAME).st_dev == device:
+    if _is_file(base + _HOST_NAME) and os.lstat(base + _HOST_NAME).st_dev in devices:
         remove["host name"] = [base + _HOST_NAME]
     empty = {kind: [base + path for path in paths] for kind, paths in empty.items()}
-    remove[_LOG_KIND], empty[_LOG_KIND] = _logs(base + _LOGS, device)
+    remove[_LOG_KIND], empty[_LOG_KIND] = _logs(base + _LOGS, devices)
     return Found(remove, empty)
 
 
@@ -153,8 +161,24 @@ def _matches(pattern: str) -> list[str]:
     ]
 
 
-def _ours(path: str, device: int) -> bool:
-    return os.lstat(path).st_dev == device and not os.path.ismount(path)
+def _of_var(mounts: str) -> set[int]:
+    """Return the devices of disks at /var and below: many machines have their logs on a file system of its own."""
+    sources = {}
+    with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            source, place = map(unescape_mount, line.split()[:2])
+            # The last one at a place is the one that is seen.
+            sources[place] = source
+    return {
+        os.lstat(place).st_dev
+        for place, source in sources.items()
+        if source.startswith("/dev/") and f"{place}/".startswith("/var/")
+    }
+
+
+def _ours(path: str, devices: set[int]) -> bool:
+    """Whether a path is part of the image; a mounted directory is not, but what is in it can be."""
+    return os.lstat(path).st_dev in devices and not os.path.ismount(path)
 
 
 def _is_file(path: str) -> bool:
@@ -168,14 +192,17 @@ def _size(path: str) -> int:
     return os.lstat(path).st_size if _is_file(path) else 0
 
 
-def _logs(top: str, device: int) -> tuple[list[str], list[str]]:
+def _logs(top: str, devices: set[int]) -> tuple[list[str], list[str]]:
     """Return (what is removed, what is emptied) of the logs."""
+    if not os.path.isdir(top) or os.lstat(top).st_dev not in devices:
+        return [], []
     # Directories of the journal are named by the machine-id.
-    removed, emptied = [path for path in glob.glob(f"{top}/journal/*") if _ours(path, device)], []
+    removed, emptied = [path for path in glob.glob(f"{top}/journal/*") if _ours(path, devices)], []
     for place, directories, names in os.walk(top):
         if place == f"{top}/journal":
             directories.clear()
-        directories[:] = [name for name in directories if _ours(os.path.join(place, name), device)]
+        below = {name: os.lstat(os.path.join(place, name)).st_dev for name in directories}
+        directories[:] = [name for name in directories if below[name] in devices]
         for name in names:
             path = os.path.join(place, name)
             if not _is_file(path):

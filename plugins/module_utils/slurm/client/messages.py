@@ -87,12 +87,18 @@ TABLE: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
             "Message send failure",
             "Message receive failure",
             "Socket timed out on send/recv",
-            "Zero Bytes were transmitted or received",
             "Rate limit exceeded",
             "Unexpected message received",  # 26.05, where no controller is up
             "Signal request failed",  # slurmrestd since 24.11, for a job to cancel
         ),
         _CONTROLLER,
+    ),
+    (
+        "down",
+        # A slurmctld of 22.05 ends the connection of a host with another key without a word.
+        ("Zero Bytes were transmitted or received",),
+        _CONTROLLER
+        + "; the same comes where the key or the clock of this host is not the controller's",
     ),
     (
         "missing",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,35 @@ def test_a_machine_id_that_is_a_link_stays(root: Path) -> None:
 
 def test_a_new_machine_has_nothing_to_remove(tmp_path: Path) -> None:
     assert imaging.find(True, root=str(tmp_path)).counts() == {}
+
+
+@pytest.mark.parametrize(
+    ("mounts", "counts"),
+    [
+        ("/dev/sda2 / ext4\n/dev/sda3 /var ext4\n", True),
+        ("/dev/sda2 / ext4\n/dev/mapper/vg-log /var xfs\ntmpfs /var/log/journal tmpfs\n", True),
+        ("/dev/sda2 / ext4\ntmpfs /var tmpfs\n", False),
+        ("/dev/sda3 /var ext4\nserver:/var /var nfs4\n", False),
+        ("/dev/sda3 /home ext4\n/dev/sda4 /variable ext4\n", False),
+    ],
+)
+def test_logs_on_a_disk_of_their_own_are_part_of_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, counts: bool
+) -> None:
+    """A stand-in for a machine whose /var is another file system than its root directory."""
+    log = tmp_path / "root" / "var" / "log" / "syslog"
+    log.parent.mkdir(parents=True)
+    log.write_text("something", encoding="utf-8")
+    (tmp_path / "mounts").write_text(mounts, encoding="utf-8")
+    real, base = os.lstat, tmp_path / "root"
+
+    def lstat(path: str, *more: object, **options: object) -> os.stat_result:
+        inside = str(path).startswith(f"{base}/var") or str(path) in ("/var", "/home", "/variable")
+        found = real(path if str(path) != "/variable" else "/var", *more, **options)  # type: ignore[arg-type]
+        numbers = list(found)
+        numbers[2] = 77 if inside else 1
+        return os.stat_result(numbers)
+
+    monkeypatch.setattr(imaging.os, "lstat", lstat)
+    found = imaging.find(False, root=str(base), mounts=str(tmp_path / "mounts"))
+    assert found.counts() == ({"logs": 1} if counts else {})

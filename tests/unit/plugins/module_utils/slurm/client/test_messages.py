@@ -21,6 +21,11 @@ from hypothesis import strategies as st
         ("slurm_update error: Socket timed out on send/recv operation", "down", "slurmctld"),
         ("Slurm backup controller in standby mode", "down", "slurmctld"),
         ("Rate limit exceeded, please retry momentarily", "down", "slurmctld"),
+        (
+            "slurm_load_ctl_conf error: Zero Bytes were transmitted or received",
+            "down",
+            "the key or the clock of this host",
+        ),
         ("slurm_update error: Access/permission denied", "denied", "AdminLevel operator"),
         ("slurm_update error: Invalid user id", "denied", "become"),
         ("Protocol authentication error", "denied", "munge"),
