@@ -272,3 +272,17 @@ def test_one_part_alone() -> None:
     found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nccl")
     assert found["packages"] == ["libnccl2=2.27*"]
     assert not found["waits"]
+
+
+def test_one_part_alone_keeps_what_the_others_hold_and_wait_for() -> None:
+    alone, together = plan(PARTS, HOST, {}, VERSIONS, only="nccl"), plan(PARTS, HOST, {}, VERSIONS)
+    assert alone["pins"] == together["pins"]
+    assert [item["path"] for item in alone["files"]] == ["/x"]
+    driver = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nvidia_driver")
+    assert driver["waits"]
+    assert PENDING in [item["path"] for item in driver["files"]]
+
+
+def test_a_part_that_the_host_does_not_get_brings_nothing() -> None:
+    found = plan(PARTS, {"roles": ["nvidia_driver"]}, {}, VERSIONS, only="nccl")
+    assert (found["packages"], [unit["name"] for unit in found["units"]]) == ([], ["boot"])
