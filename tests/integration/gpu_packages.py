@@ -15,6 +15,12 @@ from .repositories import build, sign
 
 OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
 UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+#: Its specification has the driver that is loaded.
+CTK = """#!/bin/sh
+test "$1 $2" = "cdi generate" || exit 1
+case $3 in --output=*.yaml) ;; *) exit 1 ;; esac
+sed -n 's/.*x86_64  \\([0-9.]*\\).*/kind: nvidia.com\\/gpu \\1/p' /proc/driver/nvidia/version >"${3#--output=}"
+"""
 SYSTEM = "usr/lib/systemd/system"
 #: Packages without those of the driver: name, version, what it depends on, units, files.
 OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
@@ -27,7 +33,7 @@ OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("libnvidia-container1", "1.20.1-1", "", {}),
     ("libnvidia-container-tools", "1.20.1-1", "libnvidia-container1 (= 1.20.1-1)", {
         "usr/bin/nvidia-container-cli": "#!/bin/sh\necho 'cli-version: 1.20.1'\n"}),
-    ("nvidia-container-toolkit-base", "1.20.1-1", "", {}),
+    ("nvidia-container-toolkit-base", "1.20.1-1", "", {"usr/bin/nvidia-ctk": CTK}),
     ("nvidia-container-toolkit", "1.20.1-1",
      "nvidia-container-toolkit-base (= 1.20.1-1), libnvidia-container-tools (= 1.20.1-1)", {}),
     ("libgdrapi", "2.5.2-1", "", {}),

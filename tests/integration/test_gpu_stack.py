@@ -224,7 +224,10 @@ LOADED = (
     "printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build\\n'"
     " \"$(dpkg-query -W -f '${Version}' nvidia-open | cut -d- -f1)\" >/proc/driver/nvidia/version"
 )
-BOOT = f"systemctl stop slurmd; systemctl start trainwright-gpu-stack || exit 1; {LOADED}; {BOOTED}"
+BOOT = (
+    f"systemctl stop slurmd trainwright-cdi; systemctl start trainwright-gpu-stack || exit 1; {LOADED};"
+    f" systemctl start trainwright-cdi; {BOOTED}"
+)
 REBOOT = f"""#!/bin/bash
 echo reboot >>/var/tmp/reboots
 exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOT)}
@@ -259,6 +262,7 @@ def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> No
         found = stack.versions(host)
         assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NEW}-1"
         assert site.run(host, "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]
+        assert site.run(host, "cat /etc/cdi/nvidia.yaml").split()[-1] == NEW
     for job in submitted:
         site.wait_job(job)
         assert (site.sacct(job, "State"), site.job(job)["Restarts"]) == ("COMPLETED", "0")
