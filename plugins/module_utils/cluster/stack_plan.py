@@ -37,7 +37,9 @@ def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -
 def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     """Return a package as apt-get takes it, with the version of the first pin that names it."""
     for pin in pins:
-        if any(fnmatchcase(name, pattern) for pattern in pin["packages"].split()):
+        if pin["version"] and any(
+            fnmatchcase(name, pattern) for pattern in pin["packages"].split()
+        ):
             return f"{name}={pin['version']}"
     return name
 
@@ -61,7 +63,7 @@ def plan(
         chosen = (parts[role] for role in among if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
-    pins = [pin for pin in of("pins", every) if pin["version"].strip("*")]
+    pins = [pin for pin in of("pins", every) if pin["version"].strip("*") or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     loaded = (facts.get("stack") or {}).get("driver")
