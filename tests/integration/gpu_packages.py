@@ -25,6 +25,7 @@ SYSTEM = "usr/lib/systemd/system"
 #: Packages without those of the driver: name, version, what it depends on, units, files.
 OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("cuda-toolkit-13-2", "13.2.0-1", "", {
+        "usr/local/cuda-13.2/bin/nvcc": '#!/bin/sh\nexec g++ -x c++ "$@"\n',
         "usr/local/cuda-13.2/version.json": json.dumps({"cuda": {"name": "CUDA SDK", "version": "13.2.0"}})}),
     ("datacenter-gpu-manager-4-core", "1:4.7.0-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
     ("datacenter-gpu-manager-4-core", "1:4.8.1-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
@@ -39,7 +40,8 @@ OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("libgdrapi", "2.5.2-1", "", {}),
     ("gdrdrv-dkms", "2.5.2-1", "", {}),
     ("libnccl2", "2.27.3-1+cuda13.0", "", {"usr/lib/x86_64-linux-gnu/libnccl.so.2.27.3": ""}),
-    ("libnccl-dev", "2.27.3-1+cuda13.0", "libnccl2 (= 2.27.3-1+cuda13.0)", {}),
+    ("libnccl-dev", "2.27.3-1+cuda13.0", "libnccl2 (= 2.27.3-1+cuda13.0)", {
+        "usr/include/nccl.h": "#define NCCL_MAJOR 2\n"}),
 )  # fmt: skip
 
 

@@ -182,6 +182,7 @@ STACK = {
     "nvidia_container",
     "gdrcopy",
     "nccl",
+    "nccl_tests",
     "efa",
     "aws_ofi_nccl",
     "openmpi",
