@@ -222,7 +222,8 @@ def load(stack: Stack, host: str, version: str) -> None:
 # A boot installs what waits, before slurmd, and loads what is installed.
 LOADED = (
     "printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build\\n'"
-    " \"$(dpkg-query -W -f '${Version}' nvidia-open | cut -d- -f1)\" >/proc/driver/nvidia/version"
+    # systemd-run would take a ${name} for a variable of its own.
+    " \"$(dpkg -s nvidia-open | sed -n 's/^Version: //p' | cut -d- -f1)\" >/proc/driver/nvidia/version"
 )
 BOOT = (
     f"systemctl stop slurmd trainwright-cdi; systemctl start trainwright-gpu-stack || exit 1; {LOADED};"
