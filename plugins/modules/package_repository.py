@@ -59,9 +59,13 @@ options:
         type: str
         required: true
       version:
-        description: Version, which may be a pattern. All others are refused.
+        description: Version, which may be a pattern. All others are refused. Empty leaves the version open.
         type: str
         required: true
+      elsewhere:
+        description: Refuse what the host of O(url) has of these packages, also in the version.
+        type: bool
+        default: false
   timeout:
     description: Seconds for the download of the key, each of three times.
     type: int
@@ -105,6 +109,7 @@ import base64
 import re
 import time
 import typing as t
+import urllib.parse
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
@@ -136,13 +141,22 @@ def source_text(params: dict[str, t.Any], key: str) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
-def pins_text(pins: list[dict[str, str]]) -> str:
-    """Return the pins: the version, and none of the others."""
-    stanzas = [
-        f"Package: {pin['packages']}\nPin: version {version}\nPin-Priority: {priority}\n"
-        for pin in pins
-        for version, priority in ((pin["version"], 1001), ("*", -1))
-    ]
+def pins_text(pins: list[dict[str, t.Any]], url: str) -> str:
+    """Return the pins: nothing from here where it comes from elsewhere, the version, and none of the others.
+
+    apt takes the first that fits a package's version.
+    """
+    stanzas = []
+    for pin in pins:
+        lines = []
+        if pin.get("elsewhere"):
+            lines.append((f'origin "{urllib.parse.urlsplit(url).hostname or ""}"', -1))
+        if pin["version"]:
+            lines += [(f"version {pin['version']}", 1001), ("version *", -1)]
+        stanzas += [
+            f"Package: {pin['packages']}\nPin: {what}\nPin-Priority: {priority}\n"
+            for what, priority in lines
+        ]
     return HEAD + "\n" + "\n".join(stanzas)
 
 
@@ -213,7 +227,9 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
         else:
             listed.append({"path": used, "mode": "0644", "content": ""})
     if params["pins"]:
-        listed.append({"path": pins, "mode": "0644", "content": pins_text(params["pins"])})
+        listed.append(
+            {"path": pins, "mode": "0644", "content": pins_text(params["pins"], params["url"])}
+        )
     else:
         listed.append({"path": pins, "state": "absent"})
     listed.append({"path": source, "mode": "0644", "content": source_text(params, used)})
@@ -238,6 +254,7 @@ def main() -> None:
                 "options": {
                     "packages": {"type": "str", "required": True},
                     "version": {"type": "str", "required": True},
+                    "elsewhere": {"type": "bool", "default": False},
                 },
             },
             "timeout": {"type": "int", "default": 30},
@@ -252,7 +269,7 @@ def main() -> None:
     lines = [
         *values,
         *module.params["components"],
-        *(text for pin in module.params["pins"] for text in pin.values()),
+        *(pin[name] for pin in module.params["pins"] for name in ("packages", "version")),
     ]
     if any(set(line) & set("\n\r") for line in lines):
         module.fail_json(msg="a value has more than one line -> write each in one")

@@ -129,29 +129,49 @@ def sha256(path: Path) -> str:
 
 def plugin_source(directory: Path, version: str) -> Path:
     """Write the source of a stand-in for NCCL's plugin, with the same bytes each time."""
-    archive = directory / f"aws-ofi-nccl-{version}.tar.gz"
+    return _packed(
+        SCRIPT.parent / "ofi-nccl",
+        directory / f"aws-ofi-nccl-{version}.tar.gz",
+        f"aws-ofi-nccl-{version}",
+    )
 
+
+def nccl_tests_source(directory: Path, version: str) -> Path:
+    """Write the source of a stand-in for nccl-tests, by the name of GitHub's archive of a tag."""
+    source = ROOT / "tests" / "fixtures" / "nccl-tests"
+    return _packed(source, directory / f"v{version}.tar.gz", f"nccl-tests-{version}")
+
+
+def _packed(source: Path, archive: Path, top: str) -> Path:
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.mtime = member.uid = member.gid = 0
         member.uname = member.gname = "root"
         return member
 
     with tarfile.open(archive, "w:gz") as packed:
-        packed.add(SCRIPT.parent / "ofi-nccl", f"aws-ofi-nccl-{version}", filter=plain)
+        packed.add(source, top, filter=plain)
     return archive
 
 
-def main() -> None:
-    """Make the archives that a Molecule scenario needs, once: DIRECTORY efa|plugin VERSION.
+#: Those whose checksum is the answer.
+SOURCES = {"plugin": plugin_source, "nccl-tests": nccl_tests_source}
 
-    Prints the fingerprint of the key of the installer, or the checksum of the plugin's source.
+
+def main() -> None:
+    """Make the archives that a Molecule scenario needs, once: DIRECTORY efa|plugin|nccl-tests VERSION.
+
+    Prints the fingerprint of the key of the installer, or the checksum of a source.
     """
     directory, kind, version = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     directory.mkdir(parents=True, exist_ok=True)
     answer = directory / f"answer-{kind}-{version}"
     if not answer.exists():
-        made = plugin_source(directory, version) if kind == "plugin" else build(directory, version)
-        answer.write_text(sha256(made) if kind == "plugin" else sign(made, directory))
+        source = SOURCES.get(kind)
+        answer.write_text(
+            sha256(source(directory, version))
+            if source
+            else sign(build(directory, version), directory)
+        )
     print(answer.read_text(), end="")
 
 

@@ -8,7 +8,6 @@ The packages have the files and units that the roles count on, and nothing that 
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Iterator
@@ -19,54 +18,16 @@ from typing import Any
 import pytest
 import yaml
 
-from . import efa_archive
-from .repositories import build, sign
+from . import efa_archive, gpu_packages
+from .gpu_packages import NEW, NOW, OLD
 from .site import Nodes, Run, Site, sample
 from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
 NODES = tuple(f"c{number}" for number in range(1, sample(2, 4) + 1))
-OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
 #: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
 VERSIONS = {"nccl": "2.27.3", "efa": "1.90.0"}
 PORT = 8321
-UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
-SYSTEM = "usr/lib/systemd/system"
-#: Packages without those of the driver: name, version, what it depends on, units, files.
-OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
-    ("cuda-toolkit-13-2", "13.2.0-1", "", {
-        "usr/local/cuda-13.2/version.json": json.dumps({"cuda": {"name": "CUDA SDK", "version": "13.2.0"}})}),
-    ("datacenter-gpu-manager-4-core", "1:4.7.0-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
-    ("datacenter-gpu-manager-4-core", "1:4.8.1-1", "", {f"{SYSTEM}/nvidia-dcgm.service": UNIT}),
-    ("datacenter-gpu-manager-4-cuda13", "1:4.7.0-1", "datacenter-gpu-manager-4-core (= 1:4.7.0-1)", {}),
-    ("datacenter-gpu-manager-4-cuda13", "1:4.8.1-1", "datacenter-gpu-manager-4-core (= 1:4.8.1-1)", {}),
-    ("libnvidia-container1", "1.20.1-1", "", {}),
-    ("libnvidia-container-tools", "1.20.1-1", "libnvidia-container1 (= 1.20.1-1)", {
-        "usr/bin/nvidia-container-cli": "#!/bin/sh\necho 'cli-version: 1.20.1'\n"}),
-    ("nvidia-container-toolkit-base", "1.20.1-1", "", {}),
-    ("nvidia-container-toolkit", "1.20.1-1",
-     "nvidia-container-toolkit-base (= 1.20.1-1), libnvidia-container-tools (= 1.20.1-1)", {}),
-    ("libgdrapi", "2.5.2-1", "", {}),
-    ("gdrdrv-dkms", "2.5.2-1", "", {}),
-    ("libnccl2", "2.27.3-1+cuda13.0", "", {"usr/lib/x86_64-linux-gnu/libnccl.so.2.27.3": ""}),
-    ("libnccl-dev", "2.27.3-1+cuda13.0", "libnccl2 (= 2.27.3-1+cuda13.0)", {}),
-)  # fmt: skip
-
-
-def driver(version: str) -> list[tuple[str, str, str, dict[str, str]]]:
-    """Return the packages of one version of the driver."""
-    text = f"{version}-1"
-    return [
-        ("nvidia-kernel-open-dkms", text, "", {}),
-        ("libnvidia-compute", text, "", {"usr/lib/x86_64-linux-gnu/libcuda.so.1": version}),
-        ("nvidia-persistenced", text, "", {f"{SYSTEM}/nvidia-persistenced.service": UNIT}),
-        ("nvidia-fabricmanager", text, "", {f"{SYSTEM}/nvidia-fabricmanager.service": UNIT}),
-        ("nvidia-open", text, ", ".join(
-            f"{name} (= {text})"
-            for name in ("nvidia-kernel-open-dkms", "libnvidia-compute", "nvidia-persistenced")), {}),
-    ]  # fmt: skip
-
-
 SERVER = """
 import collections, http.server, sys
 port, busy = map(int, sys.argv[1:])
@@ -155,16 +116,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         for host in NODES:
             efa(site, host, 32)
         site.play("site.yml")
-        directory = cluster.local.directory / "shared" / "gpu-stack"
-        directory.mkdir()
-        for version in (OLD, NOW, NEW):
-            for package in driver(version):
-                build(directory, *package)
-        for package in OTHERS:
-            build(directory, *package)
+        fingerprint = gpu_packages.repository(cluster.local.directory / "shared" / "gpu-stack")
         work = tmp_path_factory.mktemp("stack")
         efa_key = efa_archive.sign(efa_archive.build(work, VERSIONS["efa"]), work)
-        made = Stack(site, work / "types.yml", sign(directory), work, efa_key)
+        made = Stack(site, work / "types.yml", fingerprint, work, efa_key)
         made.serve()
         yield made
     finally:
@@ -267,9 +222,13 @@ def load(stack: Stack, host: str, version: str) -> None:
 # A boot installs what waits, before slurmd, and loads what is installed.
 LOADED = (
     "printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build\\n'"
-    " \"$(dpkg-query -W -f '${Version}' nvidia-open | cut -d- -f1)\" >/proc/driver/nvidia/version"
+    # systemd-run would take a ${name} for a variable of its own.
+    " \"$(dpkg -s nvidia-open | sed -n 's/^Version: //p' | cut -d- -f1)\" >/proc/driver/nvidia/version"
 )
-BOOT = f"systemctl stop slurmd; systemctl start trainwright-gpu-stack || exit 1; {LOADED}; {BOOTED}"
+BOOT = (
+    f"systemctl stop slurmd trainwright-cdi; systemctl start trainwright-gpu-stack || exit 1; {LOADED};"
+    f" systemctl start trainwright-cdi; {BOOTED}"
+)
 REBOOT = f"""#!/bin/bash
 echo reboot >>/var/tmp/reboots
 exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOT)}
@@ -304,6 +263,7 @@ def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> No
         found = stack.versions(host)
         assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NEW}-1"
         assert site.run(host, "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]
+        assert site.run(host, "cat /etc/cdi/nvidia.yaml").split()[-1] == NEW
     for job in submitted:
         site.wait_job(job)
         assert (site.sacct(job, "State"), site.job(job)["Restarts"]) == ("COMPLETED", "0")

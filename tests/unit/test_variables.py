@@ -198,6 +198,13 @@ def gpu_repository(given: t.Any) -> None:
     given["settings"]["gpu_stack_repository"] = {"url": "file:///srv/packages", "trusted": True}
 
 
+def older_driver(given: t.Any) -> None:
+    """Let this collection install the driver that Debian 13 has."""
+    gpu_repository(given)
+    host_variable("gpu_stack", "managed")(given)
+    given["settings"]["gpu_stack_versions"] = {"driver": "550.163.01", "cuda": "12.4"}
+
+
 def with_oci(given: t.Any) -> None:
     given["groups"]["slurm_oci"] = ["c1"]
 
@@ -285,6 +292,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         setting("gpu_stack_releases", OUR_RELEASE),
         setting("gpu_stack_release", "ours"),
     ),
+    "nvidia_driver_source": (older_driver, setting("nvidia_driver_source", "distribution")),
     "gpu_stack_versions": (nothing, setting("gpu_stack_versions", {"nccl": "2.27.3"})),
     "oci_conf": (with_oci, setting("oci_conf", {"MountSpoolDir": "/mnt"})),
     **{

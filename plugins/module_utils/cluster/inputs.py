@@ -85,6 +85,7 @@ FROM_OTHER_ROLES = (
     "node_tuning_profile",
     "node_tuning_sysctl",
     "node_tuning_transparent_hugepages",
+    "nvidia_driver_source",
     "oci_conf",
     "pam_slurm_adopt_allow_groups",
     "pam_slurm_adopt_allow_users",

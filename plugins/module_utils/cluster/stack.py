@@ -21,6 +21,7 @@ from .inputs import Inputs, members, seen
 Json = dict[str, t.Any]
 GROUP, WORD = "slurm_gpu", "gpu_stack"
 PRESENT, MANAGED, NONE = "present", "managed", "none"
+SOURCE, DISTRIBUTION = "nvidia_driver_source", "distribution"
 CHECK = "stack"
 #: GPUs that reach each other through NVSwitches only with Fabric Manager, by model and at least so many of them.
 #: NVIDIA Fabric Manager User Guide, Supported Platforms.
@@ -84,12 +85,32 @@ def versions(settings: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str]]:
     return name, found
 
 
+def system(facts: t.Mapping[str, t.Any]) -> str:
+    """Return a host's system as the tables name it: debian 13."""
+    found = facts.get("os") or {}
+    return f"{found.get('id')} {found.get('version')}"
+
+
+def _driver(facts: t.Mapping[str, t.Any], source: str, version: str) -> Json:
+    """Return the packages of the driver, those that its version holds, and whose they are."""
+    archive = stack.of_distribution(system(facts), version) if source == DISTRIBUTION else None
+    if archive is None:
+        return {"of_distribution": False, "packages": ["nvidia-open"], "held": [],
+                "fabric_manager": "nvidia-fabricmanager"}  # fmt: skip
+    return {"of_distribution": True, "packages": list(archive.packages), "held": list(archive.held),
+            "fabric_manager": archive.fabric_manager}  # fmt: skip
+
+
 def parts(
-    facts: t.Mapping[str, t.Any], declared: Declared | None, wanted: t.Collection[str]
+    facts: t.Mapping[str, t.Any],
+    declared: Declared | None,
+    wanted: t.Mapping[str, str],
+    source: str = "",
 ) -> Json:
     """Return what a managed host gets, by what is declared for it, else by what it has.
 
-    roles: in the order in which they are set up. The others: services of the driver that its hardware needs.
+    roles: in the order in which they are set up. driver: its packages, by `nvidia_driver_source`. The others: services
+    of the driver that its hardware needs.
     """
     kind = declared.kind if declared else None
     gpus = kind.gpus if kind else None
@@ -114,6 +135,7 @@ def parts(
     ]
     return {
         "roles": roles,
+        "driver": _driver(facts, source, wanted.get("driver", "")),
         "fabric_manager": count >= _SWITCHED.get(model, 2**16),
         "subnet_manager": model in _SUBNET,
         "imex": model in _IMEX,
@@ -143,7 +165,7 @@ def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
         "release": release,
         "versions": wanted,
         "hosts": {
-            host: parts(facts, kinds.get(host), wanted)
+            host: parts(facts, kinds.get(host), wanted, inputs["settings"].get(SOURCE) or "")
             for host, facts in hosts.items()
             if word(inputs, host) == MANAGED
         },

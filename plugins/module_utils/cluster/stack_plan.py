@@ -13,6 +13,8 @@ from ..node.reboots import DIRECTORY, plain
 Json = dict[str, t.Any]
 #: The role's own files and units, which any part needs.
 OWN = "gpu_stack"
+#: The part for which a host waits for its boot.
+DRIVER = "nvidia_driver"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")
 #: Packages that the next boot installs.
@@ -35,7 +37,9 @@ def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -
 def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     """Return a package as apt-get takes it, with the version of the first pin that names it."""
     for pin in pins:
-        if any(fnmatchcase(name, pattern) for pattern in pin["packages"].split()):
+        if pin["version"] and any(
+            fnmatchcase(name, pattern) for pattern in pin["packages"].split()
+        ):
             return f"{name}={pin['version']}"
     return name
 
@@ -49,17 +53,19 @@ def plan(
 ) -> Json:
     """Return the packages, pins, directories, files and units of a host, and whether the packages wait for a reboot.
 
-    parts: by role what it has of each. host: of the cluster model's stack. only: a part that is set up alone.
+    parts: by role what it has of each. host: of the cluster model's stack. only: a part that is set up alone, which
+    leaves to the others what they hold and what they wait for.
     """
-    roles = [OWN, *([only] if only else host["roles"])]
-    chosen = [parts[role] for role in roles if role in parts]
+    every = [OWN, *host["roles"]]
+    roles = [role for role in every if not only or role in (OWN, only)]
 
-    def of(kind: str) -> list[t.Any]:
+    def of(kind: str, among: list[str] = roles) -> list[t.Any]:
+        chosen = (parts[role] for role in among if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
-    pins = [pin for pin in of("pins") if pin["version"].strip("*")]
+    pins = [pin for pin in of("pins", every) if pin["version"].strip("*") or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
-    reason = reboot_reason(facts, versions) if "nvidia_driver" in roles else ""
+    reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     loaded = (facts.get("stack") or {}).get("driver")
     waits = bool(reason and loaded)
     directories = {item["path"]: item for item in of("directories")}
@@ -85,7 +91,7 @@ def plan(
         "packages": packages,
         "pins": pins,
         "directories": list(directories.values()),
-        "files": [*of("files"), pending, reboot],
+        "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
         "units": units,
         "waits": waits,
         "reason": reason,

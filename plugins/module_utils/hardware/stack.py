@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from .stack_data import (
     COMPONENTS,
+    DISTRIBUTION_DRIVERS,
     EFA_BRINGS,
     EFA_SOURCE,
     GPU_NEEDS,
     LEAST_DRIVER,
     LEAST_DRIVER_SOURCE,
+    OWN_VERSION,
     RELEASES,
 )
 
@@ -63,6 +65,32 @@ class Release:
     name: str
     versions: dict[str, str]
     source: str
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The driver that a distribution has. branch: "*" for any; held: the packages of the driver's very version."""
+
+    branch: str
+    packages: tuple[str, ...]
+    fabric_manager: str
+    source: str
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        named = (*self.packages, self.fabric_manager)
+        return tuple(name for name in named if name and name not in OWN_VERSION)
+
+
+def of_distribution(system: str, driver: str) -> Archive | None:
+    """Return what a system such as `debian 13` has for a version of the driver, None where that is not known."""
+    for line in DISTRIBUTION_DRIVERS.strip().splitlines():
+        name, branch, packages, manager, source = (part.strip() for part in line.split(" | "))
+        if name == system:
+            names = packages.format(branch=driver.partition(".")[0]).split()
+            manager = "" if manager == "-" else manager.format(branch=driver.partition(".")[0])
+            return Archive(branch, tuple(names), manager, source)
+    return None
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -54,6 +54,21 @@ libfabric=1.22.0 rdma_core=52.0 openmpi=4.1.6 | {_PCLUSTER} 3.11.0
 #: The release that `gpu_stack: managed` installs unless a site names one.
 DEFAULT_RELEASE = "dlami-2026-10"
 
+#: The driver in the archives of the distributions: "system | branch | packages | Fabric Manager | source". A branch of
+#: * is any that the archive has, with the version's first number in its names. They hold each other at one version.
+DISTRIBUTION_DRIVERS = """
+debian 12 | 535 | nvidia-open-kernel-dkms nvidia-driver nvidia-smi libcuda1 nvidia-persistenced | - | \
+packages.debian.org, nvidia-graphics-drivers in bookworm (contrib, non-free)
+debian 13 | 550 | nvidia-open-kernel-dkms nvidia-driver nvidia-smi libcuda1 nvidia-persistenced | - | \
+packages.debian.org, nvidia-graphics-drivers in trixie (contrib, non-free)
+ubuntu 22.04 | * | nvidia-driver-{branch}-server-open | nvidia-fabricmanager-{branch} | \
+packages.ubuntu.com, nvidia-graphics-drivers-BRANCH-server in jammy (restricted)
+ubuntu 24.04 | * | nvidia-driver-{branch}-server-open | nvidia-fabricmanager-{branch} | \
+packages.ubuntu.com, nvidia-graphics-drivers-BRANCH-server in noble (restricted)
+"""
+#: Of these, packages whose version is not the driver's.
+OWN_VERSION = ("nvidia-persistenced",)
+
 #: Least driver for applications of a major release of CUDA, and the source.
 LEAST_DRIVER: dict[int, str] = {13: "580", 12: "525.60.13", 11: "450.80.02"}
 LEAST_DRIVER_SOURCE = "NVIDIA CUDA Compatibility, Minor Version Compatibility, table 1"

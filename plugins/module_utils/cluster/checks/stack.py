@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...hardware.stack import StackError
+from ...hardware.stack import StackError, of_distribution
+from ...hardware.stack import node as fitting
 from .. import stack
 from ..inputs import CLUSTER, Problem
 
@@ -24,11 +25,16 @@ _FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
 def releases(inputs: Inputs) -> Iterator[Problem]:
     """The release and the versions can be read."""
     try:
-        stack.versions(inputs["settings"])
+        _release, wanted = stack.versions(inputs["settings"])
     except StackError as error:
         variable, _colon, what = str(error).partition(": ")
         remedy = "correct it; the releases of this collection are in docs/gpu_stack.md"
         yield Problem(CLUSTER, variable, what, remedy)
+        return
+    for misfit in fitting(wanted):
+        # A release of its publisher fits; with an EFA of the site's own, its parts are that installer's.
+        if misfit.component == "driver":
+            yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, misfit.remedy)
 
 
 def repository(inputs: Inputs) -> Iterator[Problem]:
@@ -64,9 +70,8 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
     for host, facts in stack.gpu_hosts(inputs).items():
         if stack.word(inputs, host) != stack.MANAGED:
             continue
-        system = facts.get("os") or {}
-        name = f"{system.get('id')} {system.get('version')}"
-        if system.get("like") != "debian":
+        name = stack.system(facts)
+        if (facts.get("os") or {}).get("like") != "debian":
             yield Problem(
                 host,
                 stack.WORD,
@@ -92,4 +97,34 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (releases, repository, managed)
+def driver_source(inputs: Inputs) -> Iterator[Problem]:
+    """The archive of a managed host's distribution has the driver that is wanted, with the daemons of its hardware."""
+    if inputs["settings"].get(stack.SOURCE) != stack.DISTRIBUTION:
+        return
+    try:
+        model = stack.model_of(inputs)
+    except StackError:  # above
+        return
+    wanted = model["versions"].get("driver", "")
+    found = stack.gpu_hosts(inputs)
+    for host, part in model["hosts"].items():
+        name = stack.system(found[host])
+        archive = of_distribution(name, wanted)
+        if "nvidia_driver" not in part["roles"]:
+            continue
+        if archive is None:
+            what, remedy = f"no driver of the archive of {name} is known to this collection", ""
+        elif archive.branch not in ("*", wanted.partition(".")[0]):
+            what = f"{name} has driver {archive.branch} ({archive.source}), and {wanted} is wanted"
+            remedy = "name the version of the archive in gpu_stack_versions (driver), or "
+        elif part["subnet_manager"] or part["imex"]:
+            what, remedy = "the archive does not have nvlsm or IMEX, which this machine needs", ""
+        elif part["fabric_manager"] and not archive.fabric_manager:
+            what, remedy = f"{name} does not have Fabric Manager, which this machine needs", ""
+        else:
+            continue
+        what = f"is distribution, and {what}"
+        yield Problem(host, stack.SOURCE, what, f"{remedy}write nvidia_driver_source: nvidia")
+
+
+CHECKS: tuple[Check, ...] = (releases, repository, managed, driver_source)

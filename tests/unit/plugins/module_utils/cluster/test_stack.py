@@ -125,6 +125,8 @@ def test_a_managed_p5_gets_everything_that_its_hardware_needs() -> None:
     assert stack["hosts"]["c1"] == {
         "roles": ["nvidia_driver", "cuda_toolkit", "nvidia_dcgm", "nvidia_container", "gdrcopy",
                   "efa", "aws_ofi_nccl"],
+        "driver": {"of_distribution": False, "packages": ["nvidia-open"], "held": [],
+                   "fabric_manager": "nvidia-fabricmanager"},
         "fabric_manager": True,
         "subnet_manager": False,
         "imex": False,
@@ -174,6 +176,8 @@ def test_versions_of_the_site_come_before_those_of_the_release() -> None:
         ({"gpu_stack_versions": {"driver": 595.9}}, "gpu_stack_versions.driver", "595.9 is not the text", "correct"),
         ({"gpu_stack_versions": {"drivr": "1"}}, "gpu_stack_versions.drivr", "is not one of", "correct"),
         ({"gpu_stack_releases": {"a": {"driver": "1"}}}, "gpu_stack_releases.a.source", "is missing", "correct"),
+        ({"gpu_stack_versions": {"driver": "550.163.01"}}, "gpu_stack_versions", "wanted >= 580 (CUDA 13.2",
+         "CUDA of an older"),
         ({"gpu_stack_repository": {"url": "x"}}, "gpu_stack_repository.url", "is not a URL", "https://"),
         ({"gpu_stack_repository": {"url": "https://x/y"}}, "gpu_stack_repository.key_url", "nobody has signed",
          "key_fingerprint"),
@@ -285,3 +289,90 @@ def test_one_part_alone() -> None:
     found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nccl")
     assert found["packages"] == ["libnccl2=2.27*"]
     assert not found["waits"]
+
+
+def test_one_part_alone_keeps_what_the_others_hold_and_wait_for() -> None:
+    alone, together = plan(PARTS, HOST, {}, VERSIONS, only="nccl"), plan(PARTS, HOST, {}, VERSIONS)
+    assert alone["pins"] == together["pins"]
+    assert [item["path"] for item in alone["files"]] == ["/x"]
+    driver = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nvidia_driver")
+    assert driver["waits"]
+    assert PENDING in [item["path"] for item in driver["files"]]
+
+
+def test_a_part_that_the_host_does_not_get_brings_nothing() -> None:
+    found = plan(PARTS, {"roles": ["nvidia_driver"]}, {}, VERSIONS, only="nccl")
+    assert (found["packages"], [unit["name"] for unit in found["units"]]) == ([], ["boot"])
+
+
+# -- the driver of the distribution ---------------------------------------------------------------------
+OLD = {"driver": "550.163.01", "cuda": "12.4"}
+NOBLE = {
+    "id": "ubuntu",
+    "like": "debian",
+    "version": "24.04",
+    "codename": "noble",
+    "pretty": "Ubuntu",
+}
+
+
+def of_distribution(kind: str, system: dict[str, str] | None = None, **versions: str) -> t.Any:
+    """Return the inputs of one managed machine that gets its driver from its distribution."""
+    given = given_stack(
+        word="managed",
+        gpu_stack_repository=REPOSITORY,
+        nvidia_driver_source="distribution",
+        gpu_stack_versions={**OLD, **versions},
+    )
+    given["groups"]["slurm_gpu"] = ["c2"]
+    given["host_vars"]["c2"]["slurm_node"]["machine_type"] = kind
+    given["facts"]["c2"]["os"] = system or given["facts"]["c2"]["os"]
+    return given
+
+
+def test_debians_driver_is_held_and_its_tools_are_not() -> None:
+    given = of_distribution("g6.xlarge")
+    assert not problems(given)
+    driver = build_model(given)["stack"]["hosts"]["c2"]["driver"]
+    assert driver["of_distribution"]
+    assert "nvidia-open-kernel-dkms" in driver["held"]
+    assert set(driver["packages"]) - set(driver["held"]) == {"nvidia-persistenced"}
+
+
+def test_ubuntus_driver_has_its_branch_in_its_name() -> None:
+    given = of_distribution("p5.48xlarge", NOBLE, driver="580.95.05")
+    assert not problems(given)
+    driver = build_model(given)["stack"]["hosts"]["c2"]["driver"]
+    assert driver["packages"] == ["nvidia-driver-580-server-open"]
+    assert driver["held"] == ["nvidia-driver-580-server-open", "nvidia-fabricmanager-580"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "system", "driver", "what", "remedy"),
+    [
+        ("g6.xlarge", None, "535.261.03", "debian 13 has driver 550", "gpu_stack_versions"),
+        ("p5.48xlarge", None, "550.163.01", "does not have Fabric Manager", "nvidia_driver_source: nvidia"),
+        ("p6e-gb200.36xlarge", NOBLE, "580.95.05", "does not have nvlsm or IMEX", "nvidia_driver_source: nvidia"),
+        ("g6.xlarge", {**NOBLE, "version": "26.04"}, "580.95.05", "no driver of the archive of ubuntu 26.04",
+         "nvidia_driver_source: nvidia"),
+    ],
+)  # fmt: skip
+def test_what_the_archive_does_not_have_is_refused(
+    kind: str, system: dict[str, str] | None, driver: str, what: str, remedy: str
+) -> None:
+    found = problems(of_distribution(kind, system, driver=driver))
+    [problem] = [one for one in found if one.variable == "nvidia_driver_source"]
+    assert problem.host == "c2"
+    assert what in problem.what
+    assert remedy in problem.remedy
+
+
+def test_pins_of_the_distribution_refuse_the_repositorys_driver() -> None:
+    pins = [
+        {"packages": "nvidia-*", "version": "", "elsewhere": True},
+        {"packages": "nvidia-driver", "version": "550.163.01*"},
+    ]
+    parts = {"nvidia_driver": {"packages": ["nvidia-driver", "nvidia-persistenced"], "pins": pins}}
+    found = plan(parts, {"roles": ["nvidia_driver"]}, {}, {"driver": "550.163.01"})
+    assert found["pins"] == pins
+    assert found["packages"] == ["nvidia-driver=550.163.01*", "nvidia-persistenced"]
