@@ -13,7 +13,7 @@ description:
   - Returns the hosts that wait for a reboot, or those that a person named, idle nodes first.
   - A run that was ended goes on. A node that it has drained and that has booted since then is only verified, and one
     that it gave back is left.
-positional: slurm_nodes, named, reason, controllers
+positional: slurm_nodes, named, reason, controllers, min_usable, at_once, boot_check
 options:
   _input:
     description: The registered results of M(trainwright.slurm.node_facts), by host.
@@ -37,6 +37,18 @@ options:
     type: list
     elements: str
     default: []
+  min_usable:
+    description: Nodes that have to stay usable during the first wave.
+    type: int
+    default: 0
+  at_once:
+    description: Nodes of a wave, a number or a percentage of those to reboot.
+    type: str
+    default: "1"
+  boot_check:
+    description: Whether the kernel has to be restarted, which that of a container cannot be.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""
@@ -65,7 +77,7 @@ _value:
     directly: {description: The other hosts., type: list, elements: str}
     mark: {description: Hosts that get RV(_value.text) as their reason., type: list, elements: str}
     text: {description: The reason of the person and when it was given., type: str}
-    problems: {description: Why named hosts cannot be rebooted., type: list, elements: str}
+    problems: {description: Why nothing can be rebooted., type: list, elements: str}
     lines: {description: The plan for a person., type: list, elements: str}
 """
 
@@ -80,9 +92,13 @@ def reboot_plan(
     named: bool = False,
     reason: str = "",
     controllers: t.Sequence[str] = (),
+    min_usable: int = 0,
+    at_once: str = "1",
+    boot_check: bool = True,
 ) -> dict[str, t.Any]:
     """Return the plan."""
-    return reboot.plan(answers, slurm_nodes, named, str(reason), controllers)
+    floor = reboot.Floor(int(min_usable), str(at_once))
+    return reboot.plan(answers, slurm_nodes, named, str(reason), controllers, floor, boot_check)
 
 
 def reboot_faults(

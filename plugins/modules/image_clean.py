@@ -28,6 +28,7 @@ attributes:
   check_mode: {support: full, description: Says what would be removed.}
   diff_mode: {support: none, description: Its files can have the names of users.}
 notes:
+  - A host with the record or the accounts of a cluster is refused.
   - Cleared logs and caches of packages do not count as a change, since the system adds to them all the time.
 """
 
@@ -60,6 +61,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
+    kept = imaging.of_controller()
+    if kept:
+        module.fail_json(
+            msg=f"{kept}: this host is a controller of a cluster or has its accounts, and its keys would be lost -> take"
+            " another machine, or remove that once the cluster is gone"
+        )
     try:
         found = imaging.find(given["authorized_keys"], given["spool_dir"], given["config_dir"])
         if not module.check_mode:

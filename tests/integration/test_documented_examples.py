@@ -35,9 +35,10 @@ GUIDE = "docs/modules.md"
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
 # train_status speak of a training that goes on: test_training.py runs it beside one. container_image_build needs
 # Podman: tests/unit/test_image_build.py. EFA's need its publisher or a stand-in of it: test_efa.py.
+# image_clean is refused on a controller: test_golden_image.py.
 ELSEWHERE = (
-    *("container_image_build", "dataset_", "ec2_", "efa_", "fsx_", "slurm_conf"),
-    *("train_status", "verified_file"),
+    *("container_image_build", "dataset_", "ec2_", "efa_", "fsx_", "image_clean"),
+    *("slurm_conf", "train_status", "verified_file"),
 )
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
@@ -75,7 +76,6 @@ HOSTS = {
 }
 _BY_ROLE = "its role does it for real, with the files of this cluster, in every run of site.yml"
 CHECKED = {
-    ("image_clean", "Clean the machine"): "it would take the keys of this host",
     ("services", "Run the controller"): _BY_ROLE,
     ("scratch_disks", "Make a scratch of the instance's own disks"): "it would leave a directory",
     (

@@ -93,14 +93,13 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         refused = site.play("remove_nodes.yml", nodes=new, rc=None)
         assert refused.rc != 0 and "confirm=yes" in refused.output
         # Where the inventory lacks it, a whole run says so and finds nothing to do but its host key in the others'
-        # lists, the days above, the nodes that the health agent judges, and the partitions' nodes that job-lint knows.
+        # lists, the days above, and the nodes that the health agent judges.
         site.cluster.forget(new)
         listed = site.play("site.yml")
         assert {task.split(" | ")[-1] for _, task in listed.changed} <= {
             "Write the base configuration",
             "Write the agent, its library and its configuration",
             "Run the agent",
-            "Configure sshd and the Slurm clients",
         }
         assert f"{new}: known to Slurm and not in the inventory" in listed.output.replace("\n", " ")
         assert site.node_state(new) == "idle"

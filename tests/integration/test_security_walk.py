@@ -62,6 +62,8 @@ WRITTEN = [
     ("directory", r"/var/lib/enroot(/\w+)?", "0755"),
     ("file", r"/var/lib/trainwright/secrets/.+\.(pub|krl)", "0644"),
     ("file", r"/etc/trainwright/plugstack\.conf", "0644"),
+    # Their paths are those of a table in Python.
+    ("file", r"/etc/trainwright/training(-mpi)?\.sh", "0644"),
     ("file", r"/var/lib/trainwright/(stamps|applied|proved|secrets)/.+", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/[\w.]*lock", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/\w+\.json", "0644"),

@@ -144,6 +144,8 @@ VALUES = [
          {"slurmrestd_listen_address": "1.2.3.4; rm"}),
     Case("listen-in-the-environment", "cluster", "slurmrestd_conf", "sets SLURMRESTD_LISTEN", "use slurmrestd_socket",
          {"slurmrestd_conf": {"SLURMRESTD_LISTEN": ":6820"}}),
+    Case("negative-days", "cluster", "shared_storage_temporary_days", "-3 is not a number of days", "from 0, for never",
+         {"shared_storage_temporary_days": -3}),
     Case("no-days", "cluster", "shared_storage_temporary_days", "4000 is not a number of days", "from 0, for never",
          {"shared_storage_temporary_days": 4000}),
     Case("group-of-two-words", "cluster", "shared_storage_tree_group", "'a b' is not the name of a group", "research",

@@ -27,6 +27,16 @@ _IDLE_FIRST = ("IDLE", "MIXED", "ALLOCATED")
 Facts = t.Mapping[str, t.Any]
 
 
+class Floor(t.NamedTuple):
+    """How many nodes have to stay usable, and how many are rebooted at once: a number or a percentage of them."""
+
+    usable: int = 0
+    at_once: str = "1"
+
+
+NO_FLOOR = Floor()
+
+
 def slurm_reason(why: str) -> str:
     """Return the reason for the drain: it is true while reboot.yml works, and after it ended without the node."""
     return f"tw:{OWNER}:node: {plain(why)} -> reboot.yml resumes it; run that again if it has ended"
@@ -83,13 +93,16 @@ def plan(
     named: bool,
     reason: str = "",
     controllers: t.Collection[str] = (),
+    floor: Floor = NO_FLOOR,
+    boot_check: bool = True,
     now: int | None = None,
 ) -> dict[str, t.Any]:
     """Return which hosts to reboot, in order, and what to say.
 
     answers: by host, the registered result of node_facts. slurm_nodes: from slurm_info; empty before there is a
     cluster. named: whether a person named the hosts; otherwise those with a reason are taken. controllers: hosts that
-    Slurm cannot reboot, since slurmctld would not see them come back.
+    Slurm cannot reboot, since slurmctld would not see them come back. boot_check: whether the kernel has to be
+    restarted.
     """
     reason = plain(reason) or "asked by a person"
     now = int(time.time()) if now is None else now
@@ -118,7 +131,7 @@ def plan(
             why = "; ".join(f"{part}: {said}" for part, said in reasons.items())
         else:
             continue
-        said = _left(host, node, facts[host]) if not done else ""
+        said = _left(host, node, facts[host], boot_check) if not done else ""
         if said:
             (problems if named else lines).append(said)
             continue
@@ -139,6 +152,7 @@ def plan(
     else:
         lines += away.values()
     hosts.sort(key=lambda one: (not one["done"], _busy(nodes.get(one["host"], {})), one["host"]))
+    problems += _below(floor, [one["host"] for one in hosts if one["through_slurm"]], slurm_nodes)
     for why in dict.fromkeys(one["why"] for one in hosts):
         lines.append(f"{fold([one['host'] for one in hosts if one['why'] == why])}: {why}")
     return {
@@ -152,8 +166,32 @@ def plan(
     }
 
 
-def _left(host: str, node: Facts | None, facts: Facts) -> str:
+def _usable(node: Facts) -> bool:
+    """Tell whether users' jobs can start on a node; reboot_node.yml asks the same before each wave."""
+    out = {"DRAIN", "NOT_RESPONDING"} & {*node.get("flags", ())}
+    return bool(node.get("partitions")) and node.get("state") in _IDLE_FIRST and not out
+
+
+def _below(floor: Floor, order: t.Sequence[str], nodes: t.Sequence[Facts]) -> list[str]:
+    """Return a line if the first wave would go below the floor. order: the nodes that Slurm reboots."""
+    if not order:
+        return []
+    number = int(floor.at_once.rstrip("%"))
+    wave = max(1, len(order) * number // 100) if floor.at_once.endswith("%") else number
+    left = sum(_usable(node) and node["name"] not in order[:wave] for node in nodes)
+    if left >= floor.usable:
+        return []
+    fewer = ", or take fewer at a time with reboot_at_once" if min(wave, len(order)) > 1 else ""
+    return [
+        f"{left} nodes would stay usable and reboot_min_usable is {floor.usable} -> bring others back first (sinfo -R"
+        f" names them){fewer}"
+    ]
+
+
+def _left(host: str, node: Facts | None, facts: Facts, boot_check: bool) -> str:
     """Return why a host must not be rebooted now, or ""."""
+    if boot_check and facts.get("virtualization") == "container":
+        return f"{host}: a container ends with a reboot and does not come back -> reboot the machine that it runs on"
     if node and "NOT_RESPONDING" in node.get("flags", ()):
         return f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
     if not node and facts["services"].get("slurmd") == "active":

@@ -48,7 +48,6 @@ REMOVED: dict[str, tuple[str, ...]] = {
         "/etc/trainwright/join.key",
         "/var/lib/trainwright/joined",
         "/var/lib/trainwright/proved",
-        "/var/lib/trainwright/record.json",
         "/var/lib/trainwright/secrets",
         "/var/lib/trainwright/stamps",
         "/root/.aws",
@@ -87,6 +86,16 @@ _LOGS = "/var/log"
 #: These are emptied and stay, since programs add to them only where they are there.
 _EMPTIED = ("wtmp", "btmp", "lastlog")
 _ROTATED = (".gz", ".xz", ".zst", ".bz2", ".1", ".old", ".journal", ".journal~")
+
+
+#: The record of a cluster and its accounts: they exist once.
+OF_CONTROLLER = ("/var/lib/trainwright/record.json", "/var/lib/mysql/slurm_acct_db")
+
+
+def of_controller(root: str = "/") -> str:
+    """Return the first path by which a host is, or was, a controller or the host of the database; "" without one."""
+    base = root.rstrip("/")
+    return next((path for path in OF_CONTROLLER if os.path.lexists(base + path)), "")
 
 
 class Found(t.NamedTuple):

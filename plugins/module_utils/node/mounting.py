@@ -196,7 +196,8 @@ def _reason(unit: str) -> str:
     """Return the last words of the mount program."""
     told = run(["journalctl", "--no-pager", "--output=cat", "--lines=20", f"--unit={unit}"]).stdout
     own = (unit, "Mounting ", "Mounted ", "Failed to mount ", "Unmount")
-    words = [line.strip() for line in told.splitlines() if line.strip()]
+    # mount(8) ends with a hint at dmesg, after the line with the cause.
+    words = [line.strip() for line in told.splitlines() if line.strip() and "dmesg(1)" not in line]
     return next((line for line in reversed(words) if not line.startswith(own)), "no answer")
 
 

@@ -41,6 +41,11 @@ def _is_listen_address(text: str) -> bool:
     return is_address(bare) or is_host_name(text) or text in LOCAL_NAMES
 
 
+def _between(least: int, most: int) -> Callable[[str], bool]:
+    """Return a test of whole numbers; a role's specification refuses what is none."""
+    return lambda text: not re.fullmatch(r"-?\d+", text) or least <= int(text) <= most
+
+
 #: Variables of other roles that become a part of a line. Not of FROM_OTHER_ROLES: one that needs a fact of its host is
 #: left to its role.
 _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
@@ -50,22 +55,22 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "write the name of one group, such as adm",
     ),
     "node_scratch_timeout": (
-        lambda text: not text.isdigit() or 1 <= int(text) <= 600,
+        _between(1, 600),
         "is not a number of seconds",
         "write a number from 1 to 600",
     ),
     "shared_storage_deadline": (
-        lambda text: not text.isdigit() or 1 <= int(text) <= 3600,
+        _between(1, 3600),
         "is not a number of seconds",
         "write a number from 1 to 3600",
     ),
     "shared_storage_mount_timeout": (
-        lambda text: not text.isdigit() or 1 <= int(text) <= 600,
+        _between(1, 600),
         "is not a number of seconds",
         "write a number from 1 to 600",
     ),
     "shared_storage_temporary_days": (
-        lambda text: not text.isdigit() or int(text) <= 3650,
+        _between(0, 3650),
         "is not a number of days",
         "write a number from 0, for never, to 3650",
     ),
@@ -75,7 +80,7 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "write the name of one group, such as research",
     ),
     "slurm_accounts_max_submit_jobs": (
-        lambda text: not text.lstrip("-").isdigit() or 0 <= int(text) < 2**31,
+        _between(0, 2**31 - 1),
         "is not a number of jobs",
         "write a number from 0, for no limit, to 2147483647",
     ),
@@ -85,7 +90,7 @@ _PARTS: dict[str, tuple[Callable[[str], t.Any], str, str]] = {
         "write one address, without a port; 0.0.0.0 is all of the host",
     ),
     "slurmrestd_max_connections": (
-        lambda text: not text.isdigit() or 10 <= int(text) <= 100_000,
+        _between(10, 100_000),
         "is not a number of connections",
         "write a number from 10 to 100000",
     ),

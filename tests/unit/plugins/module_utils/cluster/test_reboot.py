@@ -51,6 +51,30 @@ def test_those_that_wait_are_taken_idle_first() -> None:
     assert "c1: system: upgrade of linux-image-6.12" in plan["lines"]
 
 
+@pytest.mark.parametrize(
+    ("at_once", "usable", "left"),
+    [("1", 2, ""), ("2", 2, "1 nodes would stay"), ("100%", 1, "0 nodes would"), ("34%", 2, "")],
+)
+def test_a_first_wave_below_the_floor_is_refused_with_the_plan(
+    at_once: str, usable: int, left: str
+) -> None:
+    """Before a reason is written on a host, and with --check too. c4 is drained, so it does not count."""
+    nodes = [{**node(f"c{n}"), "partitions": ["all"]} for n in (1, 2, 3)]
+    nodes.append({**node("c4", "IDLE", "broken"), "partitions": ["all"]})
+    answers = {f"c{n}": facts() for n in (1, 2, 3)}
+    plan = reboot.plan(answers, nodes, True, "new kernel", floor=reboot.Floor(usable, at_once))
+    (problem,) = plan["problems"] or [""]
+    assert problem.startswith(left) and bool(problem) == bool(left)
+    assert ("reboot_at_once" in problem) == bool(left)
+
+
+def test_a_container_is_refused_unless_its_kernel_need_not_restart() -> None:
+    answers = {"c1": facts(virtualization="container")}
+    (problem,) = reboot.plan(answers, [node("c1")], True)["problems"]
+    assert problem.startswith("c1: a container ends with a reboot")
+    assert chosen(reboot.plan(answers, [node("c1")], True, boot_check=False)) == [("c1", False)]
+
+
 def test_slurm_does_not_reboot_its_controller() -> None:
     """slurmctld would not see that the node comes back."""
     answers = {"ctl1": facts(("system", "an upgrade"))}

@@ -145,3 +145,10 @@ def test_logs_on_a_disk_of_their_own_are_part_of_the_image(
     monkeypatch.setattr(imaging.os, "lstat", lstat)
     found = imaging.find(False, root=str(base), mounts=str(tmp_path / "mounts"))
     assert found.counts() == ({"logs": 1} if counts else {})
+
+
+def test_a_controller_is_known_by_what_exists_once(tmp_path: Path) -> None:
+    assert imaging.of_controller(str(tmp_path)) == ""
+    accounts = tmp_path / "var/lib/mysql/slurm_acct_db"
+    accounts.mkdir(parents=True)
+    assert imaging.of_controller(str(tmp_path)) == "/var/lib/mysql/slurm_acct_db"
