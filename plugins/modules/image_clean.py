@@ -64,8 +64,8 @@ def main() -> None:
     kept = imaging.of_controller()
     if kept:
         module.fail_json(
-            msg=f"{kept}: this host is a controller of a cluster or has its accounts, and its keys would be lost -> take"
-            " another machine, or remove that once the cluster is gone"
+            msg=f"{kept}: this host is a controller of a cluster or has its accounts, and its keys would be lost ->"
+            " take another machine, or remove that once the cluster is gone"
         )
     try:
         found = imaging.find(given["authorized_keys"], given["spool_dir"], given["config_dir"])
