@@ -20,9 +20,10 @@ import pytest
 import yaml
 
 from .conftest import Converged
+from .gpu_packages import NOW, OTHERS, driver
 from .repositories import build, sign
 from .site import ROOT, SOAK, Run, Site, poll, tail
-from .test_gpu_stack import NOW, OTHERS, PORT, SERVER, driver
+from .test_gpu_stack import PORT, SERVER
 
 pytestmark = [
     pytest.mark.systems("debian12", only="munge, with which a node asks the controllers"),

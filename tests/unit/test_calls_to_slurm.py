@@ -81,7 +81,9 @@ def calls(paths: t.Iterable[Path]) -> list[str]:
             waiting = run_by(task)
             while waiting:
                 text = waiting.pop()
-                out += [f"{path.name}: {task.get('name')}: {m[0]}" for m in COMMANDS.finditer(text)]
+                # A trigger of dpkg names a program, and runs another one.
+                ran = re.sub(r"^interest\S* \S+$", "", text, flags=re.M)
+                out += [f"{path.name}: {task.get('name')}: {m[0]}" for m in COMMANDS.finditer(ran)]
                 for expression in re.findall(r"\{[{%](.*?)[%}]\}", text, re.DOTALL):
                     for name in set(re.findall(r"\w+", expression)) - seen:
                         seen.add(name)

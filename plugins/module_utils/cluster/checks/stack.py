@@ -99,10 +99,10 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
 
 def driver_source(inputs: Inputs) -> Iterator[Problem]:
     """The archive of a managed host's distribution has the driver that is wanted, with the daemons of its hardware."""
-    if inputs["settings"].get(stack.SOURCE) != stack.DISTRIBUTION:
+    if inputs["settings"].get("nvidia_driver_source") != stack.DISTRIBUTION:
         return
     try:
-        model = stack.model_of(inputs)
+        model = stack.model_of(inputs, [])
     except StackError:  # above
         return
     wanted = model["versions"].get("driver", "")

@@ -225,7 +225,7 @@ _URL = re.compile(r"(https?|file)://\S+")
 def lustre_repository(inputs: Inputs) -> Iterator[Problem]:
     """The parts of the repository of Lustre's client that the site replaces can be used."""
     where = "lustre_client_repository_parts"
-    given = inputs["settings"].get(where) or {}
+    given = inputs["settings"].get("lustre_client_repository_parts") or {}
     if given and not inputs["settings"].get("lustre_client_repository"):
         yield Problem(
             CLUSTER,
