@@ -85,7 +85,8 @@ def calls(paths: t.Iterable[Path]) -> list[str]:
                 ran = re.sub(r"^interest\S* \S+$", "", text, flags=re.M)
                 out += [f"{path.name}: {task.get('name')}: {m[0]}" for m in COMMANDS.finditer(ran)]
                 for expression in re.findall(r"\{[{%](.*?)[%}]\}", text, re.DOTALL):
-                    for name in set(re.findall(r"\w+", expression)) - seen:
+                    # The value of a variable has those of its attributes in it.
+                    for name in set(re.findall(r"(?<![\w.])\w+", expression)) - seen:
                         seen.add(name)
                         waiting += values.get(name, [])
     return out
