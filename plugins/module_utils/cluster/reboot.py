@@ -22,6 +22,8 @@ PERSON = "person"
 _ASKED = re.compile(r"(.*) \(asked (\d+)\)")
 #: Facts that are the same before and after a reboot, or must not be.
 _COMPARED = ("boot_id", "reboot", "mounts", "unmounted", "services")
+#: Characters of what a host without facts said.
+_SAID = 200
 _IDLE_FIRST = ("IDLE", "MIXED", "ALLOCATED")
 
 Facts = t.Mapping[str, t.Any]
@@ -77,13 +79,21 @@ def _began(reason: str, answers: t.Mapping[str, Facts], nodes: t.Mapping[str, Fa
     return min(found, default=0)
 
 
-def _unknown(answers: t.Mapping[str, t.Any]) -> dict[str, str]:
+def _unknown(answers: t.Mapping[str, t.Any], nodes: t.Mapping[str, Facts]) -> dict[str, str]:
+    """Return a line for each host without facts."""
     found = {}
     for host, answer in answers.items():
         if isinstance(answer, t.Mapping) and "node" in answer:
             continue
         said = str(answer.get("msg") or "no answer") if isinstance(answer, t.Mapping) else ""
-        found[host] = f"{host}: {plain(said) or 'no answer'} -> see whether it runs and answers SSH"
+        # The end of what SSH says has the cause.
+        cause = " ".join(said.split())[-_SAID:]
+        drained = (
+            "drained by reboot, and does not answer: " if _of_drain(nodes.get(host, {})) else ""
+        )
+        found[host] = (
+            f"{host}: {drained}{cause or 'no answer'} -> see whether it runs and answers SSH"
+        )
     return found
 
 
@@ -106,9 +116,9 @@ def plan(
     """
     reason = plain(reason) or "asked by a person"
     now = int(time.time()) if now is None else now
-    away = _unknown(answers)
-    facts = {host: answer["node"] for host, answer in answers.items() if host not in away}
     nodes = {str(node["name"]): node for node in slurm_nodes}
+    away = _unknown(answers, nodes)
+    facts = {host: answer["node"] for host, answer in answers.items() if host not in away}
     began = _began(reason, facts, nodes) if named else 0
     text = f"{reason} (asked {began or now})"
     hosts: list[dict[str, t.Any]] = []
