@@ -168,7 +168,7 @@ def test_a_node_that_only_slurmd_knows_is_not_rebooted_past_its_jobs() -> None:
 def test_a_named_host_without_an_answer_is_a_problem() -> None:
     answers = {"c1": facts(), "c2": {"failed": True, "msg": "gpus[0]: 9 is not\nso"}}
     plan = reboot.plan(answers, [], True, "x", now=9)
-    assert plan["problems"] == ["c2: gpus[0]: 9 is not -> see whether it runs and answers SSH"]
+    assert plan["problems"] == ["c2: gpus[0]: 9 is not so -> see whether it runs and answers SSH"]
 
 
 def test_a_host_that_is_back_has_what_it_had() -> None:
