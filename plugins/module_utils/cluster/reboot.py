@@ -13,6 +13,7 @@ import time
 import typing as t
 
 from ..node.reboots import plain
+from ..node.terminal import printable
 from ..slurm.client.node import owner_of
 from ..slurm.hostlist import fold
 
@@ -87,7 +88,7 @@ def _unknown(answers: t.Mapping[str, t.Any], nodes: t.Mapping[str, Facts]) -> di
             continue
         said = str(answer.get("msg") or "no answer") if isinstance(answer, t.Mapping) else ""
         # The end of what SSH says has the cause.
-        cause = " ".join(said.split())[-_SAID:]
+        cause = printable(" ".join(said.split()))[-_SAID:]
         drained = (
             "drained by reboot, and does not answer: " if _of_drain(nodes.get(host, {})) else ""
         )
