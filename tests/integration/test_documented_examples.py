@@ -140,6 +140,7 @@ for n in 5 6 7 8; do echo 127.0.0.$n gpu0$n >>/etc/hosts; done
 """
 AFTER = f"""
 rm -r /etc/exports.d
+rm -f /var/lib/trainwright/reboot.json
 rm -rf {REGISTRY} /shared/images/base.sqsh /shared/images/pytorch.sqsh /shared/images/train.sqsh
 rm -f /var/lib/trainwright/secrets/host_certs/node1*
 scontrol delete reservation=workshop; scontrol delete reservation=maintenance

@@ -93,7 +93,11 @@ def parsed(text: str) -> dict[str, t.Any]:
         return {}
     if not isinstance(found, dict):
         return {}
-    fits = all(type(found.get(key)) is kind for key, kind in _SCHEMA.items())
+    # A bool is an int in Python.
+    fits = all(
+        isinstance(found.get(key), kind) and not isinstance(found[key], bool)
+        for key, kind in _SCHEMA.items()
+    )
     return {key: found[key] for key in _SCHEMA} if fits and 0 <= found["since"] < 1 << 40 else {}
 
 
