@@ -45,6 +45,7 @@ def packages(version: str) -> dict[str, Package]:
         }),
         "openmpi40-aws": ("4.1.7-2", {
             "/opt/amazon/openmpi/bin/mpirun": (MPIRUN.replace("@version@", "4.1.7"), 0o755),
+            "/opt/amazon/openmpi/include/mpi.h": ("/* Of the fixture. */\n", 0o644),
             "/opt/amazon/openmpi/etc/openmpi-mca-params.conf": ("# Of the package.\n", 0o644),
         }),
         "rdma-core": ("61.0-1", {"/etc/rdma/fixture.conf": ("# Of the fixture.\n", 0o644)}),

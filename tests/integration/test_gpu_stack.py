@@ -28,6 +28,9 @@ NODES = tuple(f"c{number}" for number in range(1, sample(2, 4) + 1))
 #: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
 VERSIONS = {"nccl": "2.27.3", "efa": "1.90.0"}
 PORT = 8321
+NCCL_TESTS = "trainwright-nccl-tests"
+KEPT = f"{NCCL_TESTS}_2.19.6+*.deb"
+MEASURE = "/opt/nccl-tests/build/all_reduce_perf"
 SERVER = """
 import collections, http.server, sys
 port, busy = map(int, sys.argv[1:])
@@ -84,8 +87,17 @@ class Stack:
             **variables,
         }
         given["gpu_stack_versions"] = {**VERSIONS, **variables.get("gpu_stack_versions", {})}
-        tags = () if "--tags" in arguments else ("--tags", "gpu_stack")
+        tags = () if "--tags" in arguments else ("--tags", "gpu_stack,nccl_tests")
         return self.site.play("site.yml", *tags, "-i", str(self.types), *arguments, rc=rc, **given)
+
+    def nccl_tests(self) -> dict[str, Any]:
+        """Return the variables with which nccl-tests are built."""
+        source = efa_archive.nccl_tests_source(self.mirror, "2.19.6")
+        return {
+            "gpu_stack_nccl_tests": True,
+            "nccl_tests_sha256": efa_archive.sha256(source),
+            "nccl_tests_cuda": "/usr/local/cuda-13.2",
+        }
 
     def versions(self, host: str) -> dict[str, str]:
         """Return the versions of the installed packages of the repository."""
@@ -147,17 +159,18 @@ def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack
 
 
 def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> None:
-    """The repository has newer ones of most, and does not answer at first."""
-    site = stack.site
+    """The repository has newer ones of most, and does not answer at first. The first node builds nccl-tests."""
+    site, given = stack.site, stack.nccl_tests()
     for host in NODES:
         site.run(
             host,
             f"rm -rf /var/lib/apt/lists/*{PORT}* /var/cache/apt/*.bin /etc/apt/*/trainwright-gpu*",
         )
-    checked = stack.play("--check")
+    checked = stack.play("--check", **given)
     assert all(stack.versions(host) == {} for host in NODES)
+    assert not list((stack.mirror / "cache").glob(KEPT))
     stack.serve(busy=2)
-    first = stack.play()
+    first = stack.play(**given)
     assert checked.changed == first.changed
     assert {host for host, _task in first.changed} == set(NODES)
     for host in NODES:
@@ -174,13 +187,34 @@ def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> 
         units = "nvidia-persistenced nvidia-fabricmanager nvidia-dcgm"
         assert site.run(host, f"systemctl is-active {units}").split() == ["active"] * 3
         assert site.run(host, f"systemctl is-enabled {units}").split() == ["enabled"] * 3
+        assert site.run(host, MEASURE).strip() == "# nccl-tests of NCCL 2"
+        assert bool(site.run(host, "dpkg -l g++ 2>/dev/null | grep ^ii || true")) == (host == "c1")
         policy = site.run(host, "apt-get -s upgrade | grep -c ^Inst.*nvidia || true")
         assert policy.strip() == "0", "an upgrade would take what is held"
-    assert stack.play("--check").changed == set()
-    again = stack.play()
+    assert stack.play("--check", **given).changed == set()
+    again = stack.play(**given)
     assert again.changed == set()
     assert max(again.executions(host) for host in NODES) <= 40
     assert "nouveau" in site.run("c1", "cat /etc/modprobe.d/trainwright-nvidia.conf")
+
+
+def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None:
+    """The host that would build is named, with the file that it lacks."""
+    refused = stack.play(rc=2, **stack.nccl_tests(), nccl_tests_mpi="/opt/ours")
+    assert "c1: gpu_stack_nccl_tests: this host would build nccl-tests" in refused.output
+    assert "/opt/ours/include/mpi.h is neither there nor comes with" in refused.output
+    assert refused.changed == set()
+
+
+def test_a_node_that_comes_later_gets_the_kept_nccl_tests(stack: Stack) -> None:
+    site, last = stack.site, NODES[-1]
+    [package] = (stack.mirror / "cache").glob(KEPT)
+    written = package.stat().st_mtime_ns
+    site.run(last, f"dpkg -r {NCCL_TESTS} >/dev/null; ! test -e /opt/nccl-tests/build")
+    joined = stack.play("--tags", "nccl_tests", "--limit", f"{last},ctl1", **stack.nccl_tests())
+    assert {host for host, _task in joined.changed} == {last}
+    assert site.run(last, MEASURE)
+    assert package.stat().st_mtime_ns == written
 
 
 def test_a_stack_that_is_present_is_compared_and_left_alone(stack: Stack) -> None:

@@ -205,6 +205,12 @@ def older_driver(given: t.Any) -> None:
     given["settings"]["gpu_stack_versions"] = {"driver": "550.163.01", "cuda": "12.4"}
 
 
+def managed_gpus(given: t.Any) -> None:
+    """Let this collection install the GPU software of c1."""
+    gpu_repository(given)
+    host_variable("gpu_stack", "managed")(given)
+
+
 def with_oci(given: t.Any) -> None:
     given["groups"]["slurm_oci"] = ["c1"]
 
@@ -287,6 +293,7 @@ IN_MODEL: dict[str, tuple[Change, Change]] = {
         host_variable("nfs_server_exports", [{"path": "/srv/data", "read_only": True}]),
     ),
     "gpu_stack": (gpu_repository, host_variable("gpu_stack", "managed")),
+    "gpu_stack_nccl_tests": (managed_gpus, setting("gpu_stack_nccl_tests", True)),
     "gpu_stack_release": (nothing, setting("gpu_stack_release", "dlami-2025-12")),
     "gpu_stack_releases": (
         setting("gpu_stack_releases", OUR_RELEASE),

@@ -44,6 +44,7 @@ INVENTORY_SETTINGS = ("ec2_machine_types",)
 FROM_OTHER_ROLES = (
     "cluster_users_source",
     "enroot_cache_days",
+    "gpu_stack_nccl_tests",
     "gpu_stack_release",
     "gpu_stack_releases",
     "gpu_stack_repository",

@@ -17,9 +17,11 @@ from ..hardware.stack_data import COMPONENTS, DEFAULT_RELEASE
 from ..slurm.hostlist import fold
 from .declared import Declared, declarations
 from .inputs import Inputs, members, seen
+from .stack_plan import waits
 
 Json = dict[str, t.Any]
 GROUP, WORD = "slurm_gpu", "gpu_stack"
+NCCL_TESTS = "gpu_stack_nccl_tests"
 PRESENT, MANAGED, NONE = "present", "managed", "none"
 SOURCE, DISTRIBUTION = "nvidia_driver_source", "distribution"
 CHECK = "stack"
@@ -161,16 +163,39 @@ def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
         if node.setdefault("stack", {}):
             key = tuple(sorted(node["stack"].items()))
             alike.setdefault(key, []).append(node["name"])
+    managed = {
+        host: parts(facts, kinds.get(host), wanted, inputs["settings"].get(SOURCE) or "")
+        for host, facts in hosts.items()
+        if word(inputs, host) == MANAGED
+    }
     return {
         "release": release,
         "versions": wanted,
-        "hosts": {
-            host: parts(facts, kinds.get(host), wanted, inputs["settings"].get(SOURCE) or "")
-            for host, facts in hosts.items()
-            if word(inputs, host) == MANAGED
-        },
+        "hosts": managed,
+        "nccl_tests": _nccl_tests(inputs, managed, wanted),
         "nodes": [{"nodes": fold(names), "stack": dict(key)} for key, names in alike.items()],
     }
+
+
+def _nccl_tests(
+    inputs: Inputs, managed: t.Mapping[str, Json], wanted: t.Mapping[str, str]
+) -> Json:
+    """Return the hosts that get nccl-tests, and those of them that would build, one for each system.
+
+    A host whose packages wait for its boot has neither their compiler nor their libraries.
+    """
+    facts = inputs["facts"]
+    hosts = [
+        host
+        for host, part in managed.items()
+        if inputs["settings"].get(NCCL_TESTS)
+        and "nvidia_driver" in part["roles"]
+        and not waits(facts[host], wanted)
+    ]
+    first: dict[tuple[str, str], str] = {}
+    for host in hosts:
+        first.setdefault((system(facts[host]), str(facts[host].get("arch") or "")), host)
+    return {"hosts": hosts, "builders": list(first.values())}
 
 
 # -- what does not fit -------------------------------------------------------------------------------

@@ -34,6 +34,11 @@ def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -
     return ""
 
 
+def waits(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -> bool:
+    """Tell whether a host installs its packages when it boots next, since another driver is in use."""
+    return bool(reboot_reason(facts, versions) and (facts.get("stack") or {}).get("driver"))
+
+
 def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     """Return a package as apt-get takes it, with the version of the first pin that names it."""
     for pin in pins:
@@ -66,12 +71,11 @@ def plan(
     pins = [pin for pin in of("pins", every) if pin["version"].strip("*") or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
-    loaded = (facts.get("stack") or {}).get("driver")
-    waits = bool(reason and loaded)
+    waiting = bool(reason) and waits(facts, versions)
     directories = {item["path"]: item for item in of("directories")}
     pending: Json = {"path": PENDING, "state": "absent"}
     reboot: Json = {"path": f"{DIRECTORY}/{OWN}", "state": "absent"}
-    if waits:
+    if waiting:
         pending = {"path": PENDING, "mode": "0644", "content": "\n".join(packages) + "\n"}
     if reason:
         above = DIRECTORY.rpartition("/")[0]
@@ -93,6 +97,6 @@ def plan(
         "directories": list(directories.values()),
         "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
         "units": units,
-        "waits": waits,
+        "waits": waiting,
         "reason": reason,
     }

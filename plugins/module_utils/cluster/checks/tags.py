@@ -25,6 +25,7 @@ ROLES = {
     "shared_storage": "slurm_cluster",
     "node_base": "slurm_cluster",
     "gpu_stack": "slurm_compute",
+    "nccl_tests": "slurm_compute",
     "node_scratch": "slurm_compute",
     "node_tuning": "slurm_compute",
     "login_access": "slurm_cluster",

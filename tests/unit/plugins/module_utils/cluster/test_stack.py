@@ -228,6 +228,20 @@ def test_a_system_without_a_known_repository_has_to_name_one() -> None:
     assert "debian 13" in problem.what
 
 
+def test_nccl_tests_are_built_by_one_host_of_each_system() -> None:
+    given = managed(os={**managed()["facts"]["c1"]["os"], "id": "ubuntu", "version": "24.04"})
+    assert build_model(given)["stack"]["nccl_tests"] == {"hosts": [], "builders": []}
+    given["settings"]["gpu_stack_nccl_tests"] = True
+    assert build_model(given)["stack"]["nccl_tests"] == {
+        "hosts": ["c1", "c2", "c3"],
+        "builders": ["c1", "c2"],
+    }
+    given["host_vars"]["c3"]["gpu_stack"] = "present"
+    # Its toolkit is installed at its next boot.
+    given["facts"]["c1"]["stack"]["driver"] = "580.95.05"
+    assert build_model(given)["stack"]["nccl_tests"] == {"hosts": ["c2"], "builders": ["c2"]}
+
+
 # -- the plan of one host -----------------------------------------------------------------------------
 PARTS = {
     "gpu_stack": {"files": [{"path": "/x"}], "units": [{"name": "boot", "start": False}]},
