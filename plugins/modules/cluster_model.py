@@ -469,7 +469,7 @@ job_hooks:
   description: Parts and mode of the job hooks, and their lines in slurm.conf (C(before) until C(waits) are ready).
   type: dict
   returned: success
-stack: {description: "GPU, EFA: C(release), C(versions), C(hosts), C(nccl_tests), C(nodes).", type: dict, returned: always}
+stack: {description: "GPUs: C(release), C(versions), C(hosts), C(nccl_tests), C(nodes).", type: dict, returned: always}
 tuning: {description: C(hosts) that role node_tuning visits and their C(packages)., type: dict, returned: success}
 health_agents_left: {description: Controllers whose agent of node_health has to go., type: list, returned: success}
 slurmd_digest:

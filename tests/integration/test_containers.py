@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,58 @@ def test_without_its_plugin_verify_says_what_is_wrong(site: Converged) -> None:
     task = {"name": "look", module: {"fail": True, "plugin": "/usr/lib/nowhere.so"}}
     result = run_tasks(site, [task], host="c1")["look"]
     assert result["failed"] and "-> run site.yml" in result["msg"]
+
+
+#: Prints the status of the catalogue of images without a login, with a wrong one, with the right one.
+ASK = """
+import base64, urllib.error, urllib.request
+for login in "", "ci:wrong", "ci:open sesame":
+    asked = urllib.request.Request("https://ctl1:5000/v2/_catalog")
+    if login:
+        asked.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+    try:
+        print(urllib.request.urlopen(asked).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+
+
+@pytest.mark.systems("debian12")
+def test_a_host_becomes_the_registry_of_the_cluster(site: Converged, tmp_path: Path) -> None:
+    """Nodes trust its certificate, of an authority of the site, and it asks for a login."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-subj", "/CN=ctl1",
+         "-addext", "subjectAltName=DNS:ctl1", "-keyout", tmp_path / "key", "-out", tmp_path / "crt"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    groups = {"all": {"children": {"slurm_registry": {"hosts": {"ctl1": {}}}}}}
+    (tmp_path / "groups.yml").write_text(yaml.safe_dump(groups))
+    hashed = "$2y$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW"  # open sesame
+    given = {
+        "image_registry_storage": "/srv/images",
+        "image_registry_certificate": str(tmp_path / "crt"),
+        "image_registry_key": str(tmp_path / "key"),
+        "image_registry_ca": str(tmp_path / "crt"),
+        "image_registry_users": [{"name": "ci", "password_hash": hashed}],
+    }
+    arguments = ("image_registry.yml", "-i", str(tmp_path / "groups.yml"))
+    hosts = ("ctl1", "login1", "c1")
+    try:
+        first = site.play(*arguments, **given)
+        assert {host for host, _task in first.changed} >= set(hosts)
+        for host in hosts:
+            assert site.run(host, f"python3 -c '{ASK}'").split() == ["401", "401", "200"], host
+        assert site.play(*arguments, **given).changed == set()
+    finally:
+        site.run("ctl1", "apt-get purge -qqy docker-registry >/dev/null 2>&1; rm -rf /srv/images")
+        undo = "rm -f /usr/local/share/ca-certificates/trainwright-*; update-ca-certificates >/dev/null 2>&1"
+        for host in site.cluster.hosts:
+            site.run(host, undo)
+        site.run(
+            "ctl1",
+            "rm -rf /etc/docker/registry /etc/systemd/system/docker-registry.service.d; systemctl daemon-reload",
+        )
 
 
 @pytest.mark.systems("debian12")
