@@ -277,9 +277,17 @@ class Site:
 
     def wait_node(self, node: str, *states: str, timeout: float = 90) -> str:
         """Wait until a node is in one of the states (``idle``, ``mixed`` ...)."""
-        return poll(
-            f"{node} to be {'/'.join(states)}", lambda: self.node_state(node) in states, timeout
-        )
+        seen: list[str] = []
+
+        def there() -> bool:
+            seen[:] = [self.node_state(node)]
+            return seen[0] in states
+
+        try:
+            return poll(f"{node} to be {'/'.join(states)}", there, timeout)
+        except AssertionError as error:
+            shown = self.run("ctl1", f"scontrol show node {node}", check=False)
+            raise AssertionError(f"{error}: {seen}\n{shown}") from error
 
     # -- services ----------------------------------------------------------------------------
     def pid(self, host: str, unit: str) -> str:
