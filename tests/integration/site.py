@@ -272,8 +272,14 @@ class Site:
         return self.run("ctl1", f"sacct -nPX -j {job} -o {fields}")
 
     def node_state(self, node: str) -> str:
-        """The state of a node, as sinfo prints it, flags included."""
-        return self.run("ctl1", f"sinfo -hN -n {node} -o %T | head -n1")
+        """The state of a node, as sinfo prints it, flags included.
+
+        After the end of many jobs, sinfo (24.11) says mixed for minutes where scontrol says IDLE, which is true.
+        """
+        state = self.run("ctl1", f"sinfo -hN -n {node} -o %T | head -n1")
+        if state == "mixed" and "State=IDLE " in self.run("ctl1", f"scontrol show node {node}"):
+            return "idle"
+        return state
 
     def wait_node(self, node: str, *states: str, timeout: float = 90) -> str:
         """Wait until a node is in one of the states (``idle``, ``mixed`` ...)."""
