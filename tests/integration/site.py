@@ -111,7 +111,11 @@ class Run:
 
 
 def poll(what: str, check: Callable[[], Any], timeout: float = 60, every: float = 0.3) -> Any:
-    """Wait until ``check`` returns something true, and return it; fail with ``what`` after ``timeout`` s."""
+    """Wait until ``check`` returns something true, and return it; fail with ``what`` after ``timeout`` s.
+
+    Beside other processes of `make test`, it waits twice as long: a limit ends what hangs, and measures nothing.
+    """
+    timeout *= 2 if "PYTEST_XDIST_WORKER" in os.environ else 1
     deadline = time.monotonic() + timeout
     while True:
         value = check()
