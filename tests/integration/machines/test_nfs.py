@@ -75,7 +75,7 @@ def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, oth
     server.run("systemctl stop nfs-server", timeout=300)
     started = time.monotonic()
     other.wait_for_slurmd(other.power_cycle())
-    assert time.monotonic() - started < 400
+    assert time.monotonic() - started < 700
     # Nobody writes below the mount point meanwhile.
     refused = other.run("timeout -k 1 100 touch /data/lost", check=False, timeout=200)
     assert refused.returncode != 0
