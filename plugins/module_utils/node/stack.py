@@ -9,8 +9,9 @@ import json
 import os
 import re
 import typing as t
+from fnmatch import fnmatchcase
 
-from . import efa_manifest, kernel_modules
+from . import efa_manifest, kernel_modules, nvidia_runfile
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -28,12 +29,17 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
     "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
 }
+#: Packages that bring files of the driver; each of them would be in the way of NVIDIA's installer. Source: the names of
+#: NVIDIA's repository, of Debian (nvidia-graphics-drivers) and of Ubuntu (nvidia-graphics-drivers-BRANCH).
+DRIVER = ("nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-*", "nvidia-kernel-open-dkms", "nvidia-dkms-*",
+          "nvidia-open-kernel-dkms", "nvidia-kernel-dkms", "libnvidia-compute", "libnvidia-compute-*", "libcuda1",
+          "nvidia-persistenced", "nvidia-smi", "nvidia-utils-*")  # fmt: skip
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 
 
 def package_names() -> list[str]:
     """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
-    return [name for names in PACKAGES.values() for name in names]
+    return [*(name for names in PACKAGES.values() for name in names), *DRIVER]
 
 
 def _driver(root: str) -> str:
@@ -93,6 +99,12 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
         if version and (component != "openmpi" or not found.get("openmpi")):
             found[component] = version
     return {name: text for name, text in sorted(found.items()) if text and _SAFE.fullmatch(text)}
+
+
+def driver_from(packages: t.Mapping[str, str], root: str = "/") -> dict[str, t.Any]:
+    """Return where the driver on disk is from: its packages, and the version that NVIDIA's installer brought."""
+    found = [name for name in packages if any(fnmatchcase(name, one) for one in DRIVER)]
+    return {"packages": sorted(found)[:16], "runfile": nvidia_runfile.installed(root)}
 
 
 def kernel_build(root: str = "/", release: str = "") -> dict[str, bool]:

@@ -125,7 +125,8 @@ def test_a_managed_p5_gets_everything_that_its_hardware_needs() -> None:
     assert stack["hosts"]["c1"] == {
         "roles": ["nvidia_driver", "cuda_toolkit", "nvidia_dcgm", "nvidia_container", "gdrcopy",
                   "efa", "aws_ofi_nccl"],
-        "driver": {"of_distribution": False, "packages": ["nvidia-open"], "held": [],
+        "repository": True,
+        "driver": {"of_distribution": False, "runfile": False, "packages": ["nvidia-open"], "held": [],
                    "fabric_manager": "nvidia-fabricmanager"},
         "fabric_manager": True,
         "subnet_manager": False,
