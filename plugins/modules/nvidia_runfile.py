@@ -131,7 +131,7 @@ def ensure(module: AnsibleModule) -> tuple[bool, bool]:
         nvidia_runfile.installed() == params["version"]
         and waits.split("\n")[0] != wanted.split("\n")[0]
     ):
-        # What waited was another version.
+        # The order that waited was for another version.
         gone = [*nvidia_runfile.leftovers(), *([nvidia_runfile.ORDER] if waits else [])]
         for path in () if check else reversed(gone):
             os.unlink(path)

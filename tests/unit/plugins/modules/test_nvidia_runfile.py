@@ -253,7 +253,7 @@ def test_a_driver_in_use_at_the_boot(host: Host) -> None:
     assert host.boot().returncode == 0
     assert host.calls() == [f"{NEW} {' '.join(NODE)}"]
     said = (host.root / "modprobe").read_text().splitlines()
-    assert said[-2:] == ["-r nvidia", "-q nvidia-uvm"]
+    assert said[-2:] == ["-r nvidia", "-q -a nvidia-uvm gdrdrv"]
 
 
 def test_another_version_than_the_one_that_was_asked_for(host: Host) -> None:
