@@ -29,11 +29,20 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
     "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
 }
-#: Packages that bring files of the driver; each of them would be in the way of NVIDIA's installer. Source: the names of
-#: NVIDIA's repository, of Debian (nvidia-graphics-drivers) and of Ubuntu (nvidia-graphics-drivers-BRANCH).
-DRIVER = ("nvidia-open", "cuda-drivers", "nvidia-driver", "nvidia-driver-*", "nvidia-kernel-open-dkms", "nvidia-dkms-*",
-          "nvidia-open-kernel-dkms", "nvidia-kernel-dkms", "libnvidia-compute", "libnvidia-compute-*", "libcuda1",
-          "nvidia-persistenced", "nvidia-smi", "nvidia-utils-*")  # fmt: skip
+#: Packages of the driver, which would be in the way of NVIDIA's installer, and others of such names. Source: the names
+#: in NVIDIA's repository, in Debian (nvidia-graphics-drivers, nvidia-cuda-toolkit) and in Ubuntu.
+DRIVER = (
+    "nvidia-*",
+    "libnvidia-*",
+    "libcuda1",
+    "libcudadebugger1",
+    "cuda-drivers*",
+    "firmware-nvidia-*",
+)
+BESIDE_DRIVER = ("nvidia-container-*", "libnvidia-container*", "nvidia-docker*", "nvidia-fabric*", "nvidia-imex*",
+                 "libnvidia-nscq*", "nvidia-driver-assistant", "*-local-repo-*", "nvidia-cuda-*", "nvidia-profiler",
+                 "nvidia-visual-profiler", "nvidia-nsight*", "nvidia-gds*", "nvidia-fs*", "nvidia-mig*",
+                 "cuda-drivers-fabricmanager*")  # fmt: skip
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 
 
@@ -103,8 +112,12 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
 
 def driver_from(packages: t.Mapping[str, str], root: str = "/") -> dict[str, t.Any]:
     """Return where the driver on disk is from: its packages, and the version that NVIDIA's installer brought."""
-    found = [name for name in packages if any(fnmatchcase(name, one) for one in DRIVER)]
-    return {"packages": sorted(found)[:16], "runfile": nvidia_runfile.installed(root)}
+
+    def named(name: str, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    found = [name for name in packages if named(name, DRIVER) and not named(name, BESIDE_DRIVER)]
+    return {"packages": sorted(found)[:64], "runfile": nvidia_runfile.installed(root)}
 
 
 def kernel_build(root: str = "/", release: str = "") -> dict[str, bool]:

@@ -191,10 +191,11 @@ def driver_from(inputs: Inputs) -> Iterator[Problem]:
             continue
         if source == stack.RUNFILE and origin.get("packages"):
             names = " ".join(origin["packages"])
+            first = " ".join(origin["packages"][:3]) + " ..." * (len(origin["packages"]) > 3)
             yield Problem(
                 host,
                 stack.SOURCE,
-                f"is runfile, and the host has the driver from packages ({names})",
+                f"is runfile, and the host has the driver from packages ({first})",
                 f"drain the host, apt-get purge {names}, reboot it and run this again; or write another source",
             )
         elif source != stack.RUNFILE and origin.get("runfile"):
