@@ -32,7 +32,7 @@ _SUBNET = ("B200", "B300")
 _IMEX = ("GB200",)
 
 #: Parts of a host with NVIDIA's installer that no package of NVIDIA's repository brings.
-_ELSEWHERE = frozenset(("nvidia_driver", "rdma_core", "efa", "aws_ofi_nccl"))
+NOT_OF_REPOSITORY = frozenset(("nvidia_driver", "rdma_core", "efa", "aws_ofi_nccl"))
 
 
 def word(inputs: Inputs, host: str) -> str:
@@ -150,7 +150,7 @@ def parts(
         "roles": roles,
         "repository": source != RUNFILE
         or any(daemons.values())
-        or not _ELSEWHERE.issuperset(roles),
+        or not NOT_OF_REPOSITORY.issuperset(roles),
         "driver": _driver(facts, source, wanted.get("driver", "")),
         **daemons,
         "gpus": count,

@@ -77,6 +77,16 @@ def _managed(inputs: Inputs) -> dict[str, t.Any]:
     return found
 
 
+def _beside_installer(settings: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any]) -> str:
+    """Return what a host with NVIDIA's installer gets from the repository, as the end of a line."""
+    if settings.get(stack.SOURCE) != stack.RUNFILE or not part:
+        return ""
+    daemons = {"fabric_manager": "Fabric Manager", "subnet_manager": "nvlsm", "imex": "IMEX"}
+    needed = [text for name, text in daemons.items() if part[name]]
+    needed += [role for role in part["roles"] if role not in stack.NOT_OF_REPOSITORY]
+    return f"; it has {', '.join(needed)}, which the installer does not bring"
+
+
 def managed(inputs: Inputs) -> Iterator[Problem]:
     """A managed host can have what this run would install."""
     settings = inputs["settings"]
@@ -93,12 +103,17 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
                 "install it there (an image with it, or its vendor's roles), and write gpu_stack: present",
             )
             continue
-        needs = (hosts.get(host) or {}).get("repository", True)
-        if needs and not settings.get("gpu_stack_repository") and name not in REPOSITORIES:
+        part = hosts.get(host) or {}
+        if (
+            part.get("repository", True)
+            and not settings.get("gpu_stack_repository")
+            and name not in REPOSITORIES
+        ):
             yield Problem(
                 host,
                 "gpu_stack_repository",
-                f"is not set, and no repository of NVIDIA for {name} is known to this collection",
+                f"is not set, and no repository of NVIDIA for {name} is known to this collection"
+                + _beside_installer(settings, part),
                 "name one (docs/gpu_stack.md), or write gpu_stack: present",
             )
         if facts.get("virtualization") != "container" and (facts.get("kernel_build") or {}).get(

@@ -462,6 +462,7 @@ def test_a_driver_alone_needs_no_repository() -> None:
     assert not build_model(given)["stack"]["hosts"]["c2"]["repository"]
     [problem] = problems(of_runfile("p5.48xlarge", **alone))
     assert problem.variable == "gpu_stack_repository" and "debian 13" in problem.what
+    assert "it has Fabric Manager, which the installer does not bring" in problem.what
     assert build_model(of_runfile())["stack"]["hosts"]["c2"]["repository"]
 
 
