@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
@@ -110,3 +113,50 @@ def test_the_files_of_the_installer_go_with_it() -> None:
     files = {item["path"]: item for item in render("__nvidia_driver_files", source="nvidia")}
     assert files[program]["state"] == files[order]["state"] == "absent"
     assert unit not in files, "a package's own takes its place"
+
+
+# -- the program of the boot -------------------------------------------------------------------------
+def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[int, list[str]]:
+    """Run the program of the boot with nvidia_uvm and nvidia loaded; return its exit code and what it called."""
+    calls = tmp_path / "calls"
+    calls.write_text("")
+    state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
+    for path in (state, tools, modules / "nvidia_uvm", modules / "nvidia"):
+        path.mkdir(parents=True, exist_ok=True)
+    (state / "packages").write_text("nvidia-open=595*\n")
+    codes = {"systemd-detect-virt": int(not container), "nvidia-runfile": installer}
+    for name in ("modprobe", "apt-get", "dpkg", "systemctl", *codes):
+        said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
+        (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
+        (tools / name).chmod(0o755)
+    text = (ROLES / "gpu_stack/templates/gpu-stack.j2").read_text("utf-8")
+    for ours, theirs in (
+        ("/usr/lib/trainwright", tools),
+        ("/var/lib/trainwright/gpu_stack", state),
+        ("/sys/module", modules),
+    ):
+        text = text.replace(ours, str(theirs))
+    found = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", text], env=found, capture_output=True, check=False)
+    called = [line.split(" --")[0].strip() for line in calls.read_text().splitlines()]
+    return done.returncode, called
+
+
+def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -> None:
+    code, called = boot(tmp_path)
+    assert (code, called) == (0, [
+        "nvidia-runfile", "modprobe -r nvidia_uvm", "modprobe -r nvidia", "dpkg", "apt-get",
+        "modprobe -q -a nvidia-uvm gdrdrv", "systemctl daemon-reload",
+    ])  # fmt: skip
+    assert os.listdir(tmp_path / "state") == ["packages.installed"]
+
+
+def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:
+    code, called = boot(tmp_path, container=True)
+    assert code == 0 and not [line for line in called if line.startswith("modprobe")]
+
+
+def test_packages_wait_for_an_installer_that_failed(tmp_path: Path) -> None:
+    code, called = boot(tmp_path, installer=1)
+    assert (code, called) == (1, ["nvidia-runfile"])
+    assert os.listdir(tmp_path / "state") == ["packages"]
