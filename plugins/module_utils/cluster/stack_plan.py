@@ -67,7 +67,9 @@ def plan(
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     loaded = (facts.get("stack") or {}).get("driver")
-    waits = bool(reason and loaded)
+    # The installer does not run under nouveau either; packages can be there beside it.
+    runfile = bool((host.get("driver") or {}).get("runfile"))
+    waits = bool(reason and (loaded or runfile))
     directories = {item["path"]: item for item in of("directories")}
     pending: Json = {"path": PENDING, "state": "absent"}
     reboot: Json = {"path": f"{DIRECTORY}/{OWN}", "state": "absent"}
