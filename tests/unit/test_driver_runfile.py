@@ -117,11 +117,11 @@ def test_the_files_of_the_installer_go_with_it() -> None:
 
 # -- the program of the boot -------------------------------------------------------------------------
 def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[int, list[str]]:
-    """Run the program of the boot with nvidia_uvm and nvidia loaded; return its exit code and what it called."""
+    """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called."""
     calls = tmp_path / "calls"
     calls.write_text("")
     state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
-    for path in (state, tools, modules / "nvidia_uvm", modules / "nvidia"):
+    for path in (state, tools, modules / "nvidia_peermem", modules / "nvidia"):
         path.mkdir(parents=True, exist_ok=True)
     (state / "packages").write_text("nvidia-open=595*\n")
     codes = {"systemd-detect-virt": int(not container), "nvidia-runfile": installer}
@@ -145,8 +145,9 @@ def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[i
 def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -> None:
     code, called = boot(tmp_path)
     assert (code, called) == (0, [
-        "nvidia-runfile", "modprobe -r nvidia_uvm", "modprobe -r nvidia", "dpkg", "apt-get",
-        "modprobe -q -a nvidia-uvm gdrdrv", "systemctl daemon-reload",
+        "nvidia-runfile", "modprobe -r nvidia_peermem", "modprobe -r nvidia", "dpkg", "apt-get",
+        *(f"modprobe -q {name}" for name in ("nvidia-uvm", "gdrdrv", "nvidia_peermem", "nvidia")),
+        "systemctl daemon-reload",
     ])  # fmt: skip
     assert os.listdir(tmp_path / "state") == ["packages.installed"]
 
