@@ -259,6 +259,12 @@ ansible_facts:
               left out.
           type: dict
           returned: always
+        driver_from:
+          description:
+            - Where NVIDIA's driver on the disk is from. C(packages), the names of those that bring it, and C(runfile),
+              the version that NVIDIA's installer installed, empty for none.
+          type: dict
+          returned: always
         kernel_build:
           description:
             - Whether kernel modules can be built and loaded, C(headers) of the running kernel are installed,

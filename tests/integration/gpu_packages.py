@@ -7,12 +7,15 @@ They have the files and units that the roles count on, and nothing that needs a 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 
 from .repositories import build, sign
 
+INSTALLER = Path(__file__).resolve().parents[1] / "fixtures" / "nvidia" / "nvidia_installer.sh"
 OLD, NOW, NEW = "580.95.05", "595.91.07", "595.112.07"
 UNIT = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 #: Its specification has the driver that is loaded.
@@ -57,6 +60,13 @@ def driver(version: str) -> list[tuple[str, str, str, dict[str, str]]]:
             f"{name} (= {text})"
             for name in ("nvidia-kernel-open-dkms", "libnvidia-compute", "nvidia-persistenced")), {}),
     ]  # fmt: skip
+
+
+def installer(directory: Path, version: str) -> dict[str, str]:
+    """Write a stand-in for NVIDIA's installer of a version; return its checksum by its name."""
+    path = directory / f"NVIDIA-Linux-{os.uname().machine}-{version}.run"
+    path.write_text(INSTALLER.read_text("utf-8").replace("@version@", version), "utf-8")
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def repository(directory: Path, versions: tuple[str, ...] = (OLD, NOW, NEW)) -> str:

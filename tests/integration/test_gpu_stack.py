@@ -321,3 +321,47 @@ def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) ->
     )
     site.run("c1", "rm /var/lib/trainwright/gpu_stack/packages; systemctl start slurmd")
     site.wait_node("c1", "idle")
+
+
+def test_nvidias_installer_runs_at_once_or_at_a_boot_and_again_after_a_failure(
+    stack: Stack,
+) -> None:
+    """c1 has no driver in use, and c2 has another one, whose installer fails at first."""
+    site = stack.site
+    given = {
+        "nvidia_driver_source": "runfile",
+        "nvidia_driver_runfile_sha256": gpu_packages.installer(stack.mirror, NEW),
+        "gpu_stack_versions": {"driver": NEW},
+    }
+    # As preflight asks for where the driver is in packages.
+    names = "nvidia-open nvidia-kernel-open-dkms libnvidia-compute nvidia-persistenced"
+    for host in NODES:
+        site.run(host, f"apt-get purge -qy {names} >/dev/null; umount -q /proc/driver || true")
+    load(stack, "c2", NOW)
+    stack.play(**given)
+    for host in ("c1", "c2"):
+        waits = host == "c2"
+        calls = site.run(host, "cat /var/tmp/nvidia-installer-calls 2>/dev/null || true").strip()
+        assert calls == ("" if waits else f"{NEW} --silent --no-kernel-modules")
+        kept = site.run(host, "ls /var/lib/trainwright/gpu_stack").split()
+        assert (
+            ("runfile" in kept) == (f"NVIDIA-Linux-{os.uname().machine}-{NEW}.run" in kept) == waits
+        )
+        assert "(none)" in site.run(host, "apt-cache policy nvidia-open | grep Candidate")
+    assert stack.versions("c1")["nvidia-fabricmanager"] == f"{NEW}-1"
+    assert site.run("c1", "systemctl is-active nvidia-persistenced").strip() == "active"
+
+    site.run("c2", "touch /var/tmp/nvidia-installer-fails; systemctl stop slurmd")
+    assert site.run("c2", "systemctl start slurmd 2>&1 || echo refused").endswith("refused")
+    said = site.run("c2", "journalctl -u trainwright-gpu-stack -n 20 --no-pager")
+    assert "exit 1: ERROR: Unable to build the kernel module" in said
+    assert "read /var/log/nvidia-installer.log and correct that" in said
+    assert site.node_state("c1") == "idle"
+    # The next boot.
+    load(stack, "c2", NEW)
+    site.run("c2", "rm /var/tmp/nvidia-installer-fails; rm -r /run/trainwright/reboot-required")
+    site.run("c2", "systemctl start slurmd nvidia-persistenced nvidia-fabricmanager")
+    assert site.run("c2", f"grep -c '({NEW})' /var/lib/nvidia/log").strip() == "1"
+    assert site.run("c2", "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]
+    assert stack.versions("c2")["nvidia-fabricmanager"] == f"{NEW}-1"
+    assert stack.play(**given).changed == set()

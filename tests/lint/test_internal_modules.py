@@ -25,6 +25,7 @@ INTERNAL = {
     "nfs_exports",
     "node_bundle",
     "node_tuning",
+    "nvidia_runfile",
     "package_files",
     "package_repository",
     "path_owner",

@@ -20,7 +20,7 @@ MOST_LINES = 550
 LAYERS = (
     ("checks", "hardware", "node"),
     ("aws", "report", "slurm"),
-    ("containers", "data", "health", "hooks"),
+    ("containers", "data", "health", "hooks", "validation"),
     ("cluster", "training"),
     ("plugin_utils",),
     (

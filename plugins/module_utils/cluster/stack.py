@@ -23,7 +23,7 @@ Json = dict[str, t.Any]
 GROUP, WORD = "slurm_gpu", "gpu_stack"
 NCCL_TESTS = "gpu_stack_nccl_tests"
 PRESENT, MANAGED, NONE = "present", "managed", "none"
-SOURCE, DISTRIBUTION = "nvidia_driver_source", "distribution"
+SOURCE, DISTRIBUTION, RUNFILE = "nvidia_driver_source", "distribution", "runfile"
 CHECK = "stack"
 #: GPUs that reach each other through NVSwitches only with Fabric Manager, by model and at least so many of them.
 #: NVIDIA Fabric Manager User Guide, Supported Platforms.
@@ -32,6 +32,9 @@ _SWITCHED = {"A100": 8, "H100": 8, "H200": 8, "B200": 8, "B300": 8}
 _SUBNET = ("B200", "B300")
 #: Racks in which GPUs of several machines share memory: NVIDIA IMEX Service guide.
 _IMEX = ("GB200",)
+
+#: Parts of a host with NVIDIA's installer that no package of NVIDIA's repository brings.
+NOT_OF_REPOSITORY = frozenset(("nvidia_driver", "rdma_core", "efa", "aws_ofi_nccl"))
 
 
 def word(inputs: Inputs, host: str) -> str:
@@ -95,11 +98,16 @@ def system(facts: t.Mapping[str, t.Any]) -> str:
 
 def _driver(facts: t.Mapping[str, t.Any], source: str, version: str) -> Json:
     """Return the packages of the driver, those that its version holds, and whose they are."""
+    found: Json = {"of_distribution": False, "runfile": False, "packages": ["nvidia-open"], "held": [],
+                   "fabric_manager": "nvidia-fabricmanager"}  # fmt: skip
+    if source == RUNFILE:
+        container = facts.get("virtualization") == "container"
+        options = stack.installer_options(version, container)
+        return {**found, "runfile": True, "packages": [], "options": options}
     archive = stack.of_distribution(system(facts), version) if source == DISTRIBUTION else None
     if archive is None:
-        return {"of_distribution": False, "packages": ["nvidia-open"], "held": [],
-                "fabric_manager": "nvidia-fabricmanager"}  # fmt: skip
-    return {"of_distribution": True, "packages": list(archive.packages), "held": list(archive.held),
+        return found
+    return {"of_distribution": True, "runfile": False, "packages": list(archive.packages), "held": list(archive.held),
             "fabric_manager": archive.fabric_manager}  # fmt: skip
 
 
@@ -111,8 +119,8 @@ def parts(
 ) -> Json:
     """Return what a managed host gets, by what is declared for it, else by what it has.
 
-    roles: in the order in which they are set up. driver: its packages, by `nvidia_driver_source`. The others: services
-    of the driver that its hardware needs.
+    roles: in the order in which they are set up. repository: whether NVIDIA's is needed.
+    driver: its packages, by `nvidia_driver_source`. The others: services of the driver that its hardware needs.
     """
     kind = declared.kind if declared else None
     gpus = kind.gpus if kind else None
@@ -135,12 +143,18 @@ def parts(
         )
         if on and (not component or component in wanted)
     ]
-    return {
-        "roles": roles,
-        "driver": _driver(facts, source, wanted.get("driver", "")),
+    daemons = {
         "fabric_manager": count >= _SWITCHED.get(model, 2**16),
         "subnet_manager": model in _SUBNET,
         "imex": model in _IMEX,
+    }
+    return {
+        "roles": roles,
+        "repository": source != RUNFILE
+        or any(daemons.values())
+        or not NOT_OF_REPOSITORY.issuperset(roles),
+        "driver": _driver(facts, source, wanted.get("driver", "")),
+        **daemons,
         "gpus": count,
         "efa": declared.efa if declared else 0,
     }
@@ -177,9 +191,7 @@ def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
     }
 
 
-def _nccl_tests(
-    inputs: Inputs, managed: t.Mapping[str, Json], wanted: t.Mapping[str, str]
-) -> Json:
+def _nccl_tests(inputs: Inputs, managed: t.Mapping[str, Json], wanted: t.Mapping[str, str]) -> Json:
     """Return the hosts that get nccl-tests, and those of them that would build, one for each system.
 
     A host whose packages wait for its boot has neither their compiler nor their libraries.
@@ -190,7 +202,7 @@ def _nccl_tests(
         for host, part in managed.items()
         if inputs["settings"].get(NCCL_TESTS)
         and "nvidia_driver" in part["roles"]
-        and not waits(facts[host], wanted)
+        and not waits(part, facts[host], wanted)
     ]
     first: dict[tuple[str, str], str] = {}
     for host in hosts:

@@ -34,9 +34,14 @@ def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -
     return ""
 
 
-def waits(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -> bool:
+def waits(
+    host: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]
+) -> bool:
     """Tell whether a host installs its packages when it boots next, since another driver is in use."""
-    return bool(reboot_reason(facts, versions) and (facts.get("stack") or {}).get("driver"))
+    loaded = (facts.get("stack") or {}).get("driver")
+    # The installer does not run under nouveau either; packages can be there beside it.
+    runfile = (host.get("driver") or {}).get("runfile")
+    return bool(reboot_reason(facts, versions) and (loaded or runfile))
 
 
 def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
@@ -71,7 +76,7 @@ def plan(
     pins = [pin for pin in of("pins", every) if pin["version"].strip("*") or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
-    waiting = bool(reason) and waits(facts, versions)
+    waiting = bool(reason) and waits(host, facts, versions)
     directories = {item["path"]: item for item in of("directories")}
     pending: Json = {"path": PENDING, "state": "absent"}
     reboot: Json = {"path": f"{DIRECTORY}/{OWN}", "state": "absent"}

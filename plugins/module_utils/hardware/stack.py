@@ -19,6 +19,7 @@ from .stack_data import (
     EFA_BRINGS,
     EFA_SOURCE,
     GPU_NEEDS,
+    INSTALLER_OPEN,
     LEAST_DRIVER,
     LEAST_DRIVER_SOURCE,
     OWN_VERSION,
@@ -91,6 +92,19 @@ def of_distribution(system: str, driver: str) -> Archive | None:
             manager = "" if manager == "-" else manager.format(branch=driver.partition(".")[0])
             return Archive(branch, tuple(names), manager, source)
     return None
+
+
+def installer_options(driver: str, container: bool) -> list[str]:
+    """Return the options of NVIDIA's installer for a version: open modules, built by dkms, and no question asked.
+
+    container: the modules are its host's.
+    """
+    if container:
+        return ["--silent", "--no-kernel-modules"]
+    option, _least = next(
+        (row for row in INSTALLER_OPEN if not older(driver, row[1])), INSTALLER_OPEN[-1]
+    )
+    return ["--silent", "--dkms", option]
 
 
 def numbers(version: str) -> tuple[int, ...]:

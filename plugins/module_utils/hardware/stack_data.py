@@ -69,6 +69,12 @@ packages.ubuntu.com, nvidia-graphics-drivers-BRANCH-server in noble (restricted)
 #: Of these, packages whose version is not the driver's.
 OWN_VERSION = ("nvidia-persistenced",)
 
+#: The name of NVIDIA's installer; the table of role artifact has its address.
+INSTALLER_FILE = "NVIDIA-Linux-{arch}-{version}.run"
+#: The option of NVIDIA's installer (.run) for open modules, and the first driver that has it. Source: option_table.h of
+#: https://github.com/NVIDIA/nvidia-installer, by its commits 555.42.02 and 515.43.04, the first with open modules.
+INSTALLER_OPEN = (("--kernel-module-type=open", "555.42.02"), ("-m=kernel-open", "515.43.04"))
+
 #: Least driver for applications of a major release of CUDA, and the source.
 LEAST_DRIVER: dict[int, str] = {13: "580", 12: "525.60.13", 11: "450.80.02"}
 LEAST_DRIVER_SOURCE = "NVIDIA CUDA Compatibility, Minor Version Compatibility, table 1"

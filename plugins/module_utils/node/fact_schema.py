@@ -259,6 +259,12 @@ FACTS: dict[str, Judge] = {
     "stack": mapping(
         text("[a-z_]+", "a component", 32), text(r"[0-9][A-Za-z0-9.+~_-]*", "a version", 64), 32
     ),
+    "driver_from": record(
+        {
+            "packages": list_of(text(r"[a-z0-9][a-z0-9.+-]*", "the name of a package", 128)),
+            "runfile": text(r"|\d+\.\d+(\.\d+)?", "a version of the driver", 64),
+        }
+    ),
     "kernel_build": record(dict.fromkeys(("headers", "secure_boot", "nouveau"), flag)),
     "users": mapping(_account, or_null(record({"uid": _id, "gid": _id}))),
     "groups": mapping(_account, or_null(record({"gid": _id}))),

@@ -9,8 +9,9 @@ import json
 import os
 import re
 import typing as t
+from fnmatch import fnmatchcase
 
-from . import efa_manifest, kernel_modules
+from . import efa_manifest, kernel_modules, nvidia_runfile
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -28,12 +29,26 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "openmpi": ("openmpi40-aws", "openmpi50-aws", "libopenmpi3t64", "libopenmpi3", "openmpi"),
     "lustre_client": ("lustre-client-modules-aws", "kmod-lustre-client", "lustre-client"),
 }
+#: Packages of the driver, which would be in the way of NVIDIA's installer, and others of such names. Source: the names
+#: in NVIDIA's repository, in Debian (nvidia-graphics-drivers, nvidia-cuda-toolkit) and in Ubuntu.
+DRIVER = (
+    "nvidia-*",
+    "libnvidia-*",
+    "libcuda1",
+    "libcudadebugger1",
+    "cuda-drivers*",
+    "firmware-nvidia-*",
+)
+BESIDE_DRIVER = ("nvidia-container-*", "libnvidia-container*", "nvidia-docker*", "nvidia-fabric*", "nvidia-imex*",
+                 "libnvidia-nscq*", "nvidia-driver-assistant", "*-local-repo-*", "nvidia-cuda-*", "nvidia-profiler",
+                 "nvidia-visual-profiler", "nvidia-nsight*", "nvidia-gds*", "nvidia-fs*", "nvidia-mig*",
+                 "cuda-drivers-fabricmanager*")  # fmt: skip
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 
 
 def package_names() -> list[str]:
     """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
-    return [name for names in PACKAGES.values() for name in names]
+    return [*(name for names in PACKAGES.values() for name in names), *DRIVER]
 
 
 def _driver(root: str) -> str:
@@ -93,6 +108,16 @@ def stack(packages: t.Mapping[str, str], root: str = "/") -> dict[str, str]:
         if version and (component != "openmpi" or not found.get("openmpi")):
             found[component] = version
     return {name: text for name, text in sorted(found.items()) if text and _SAFE.fullmatch(text)}
+
+
+def driver_from(packages: t.Mapping[str, str], root: str = "/") -> dict[str, t.Any]:
+    """Return where the driver on disk is from: its packages, and the version that NVIDIA's installer brought."""
+
+    def named(name: str, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    found = [name for name in packages if named(name, DRIVER) and not named(name, BESIDE_DRIVER)]
+    return {"packages": sorted(found)[:64], "runfile": nvidia_runfile.installed(root)}
 
 
 def kernel_build(root: str = "/", release: str = "") -> dict[str, bool]:

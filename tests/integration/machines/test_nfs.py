@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..site import poll
+from ..site import SOAK, poll
 from .conftest import NAME, Node, as_alice, module, play
 
 #: Numbered lines, each of them on the server's disk before the next.
@@ -75,7 +75,7 @@ def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, oth
     server.run("systemctl stop nfs-server", timeout=300)
     started = time.monotonic()
     other.wait_for_slurmd(other.power_cycle())
-    assert time.monotonic() - started < 400
+    assert time.monotonic() - started < 700
     # Nobody writes below the mount point meanwhile.
     refused = other.run("timeout -k 1 100 touch /data/lost", check=False, timeout=200)
     assert refused.returncode != 0
@@ -115,6 +115,7 @@ def limited(server: Node) -> Iterator[Node]:
     )
 
 
+@pytest.mark.skipif(not SOAK, reason="a file system with quotas; run by `make soak`")
 def test_an_export_holds_no_more_than_its_quota(limited: Node, other: Node) -> None:
     path, options, *clients = limited.run(
         "grep '^/srv/data ' /etc/exports.d/trainwright.exports"
@@ -150,6 +151,7 @@ def test_an_export_holds_no_more_than_its_quota(limited: Node, other: Node) -> N
     assert left.strip() == "projid = 0"
 
 
+@pytest.mark.skipif(not SOAK, reason="as tests/integration/test_storage.py; run by `make soak`")
 def test_an_export_that_everybody_may_write_is_refused(server: Node) -> None:
     before = server.run("exportfs -v").stdout
     wrong = '{"nfs_server_exports": [{"path": "/srv/data", "mount": "/", "clients": ["*"]}]}'

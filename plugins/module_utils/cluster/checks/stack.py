@@ -7,8 +7,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...hardware.stack import StackError, of_distribution
+from ...hardware.stack import StackError, of_distribution, older
 from ...hardware.stack import node as fitting
+from ...hardware.stack_data import INSTALLER_FILE, INSTALLER_OPEN
+from ...node.nvidia_runfile import bad_options
 from .. import stack
 from ..inputs import CLUSTER, Problem
 
@@ -19,6 +21,8 @@ if t.TYPE_CHECKING:
 
 #: Systems for which NVIDIA has a repository by this collection's knowledge; others name theirs.
 REPOSITORIES = ("debian 12", "ubuntu 22.04", "ubuntu 24.04")
+_SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
+_RUNFILE = re.compile(r"(https?|file)://\S+\.run|file:/\S+\.run")
 _FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
 
 
@@ -64,9 +68,29 @@ def repository(inputs: Inputs) -> Iterator[Problem]:
         )
 
 
+def _managed(inputs: Inputs) -> dict[str, t.Any]:
+    """Return what each managed host gets; {} where the versions cannot be read, which has a check of its own."""
+    try:
+        found: dict[str, t.Any] = stack.model_of(inputs, [])["hosts"]
+    except StackError:
+        return {}
+    return found
+
+
+def _beside_installer(settings: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any]) -> str:
+    """Return what a host with NVIDIA's installer gets from the repository, as the end of a line."""
+    if settings.get(stack.SOURCE) != stack.RUNFILE or not part:
+        return ""
+    daemons = {"fabric_manager": "Fabric Manager", "subnet_manager": "nvlsm", "imex": "IMEX"}
+    needed = [text for name, text in daemons.items() if part[name]]
+    needed += [role for role in part["roles"] if role not in stack.NOT_OF_REPOSITORY]
+    return f"; it has {', '.join(needed)}, which the installer does not bring"
+
+
 def managed(inputs: Inputs) -> Iterator[Problem]:
     """A managed host can have what this run would install."""
     settings = inputs["settings"]
+    hosts = _managed(inputs)
     for host, facts in stack.gpu_hosts(inputs).items():
         if stack.word(inputs, host) != stack.MANAGED:
             continue
@@ -79,11 +103,17 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
                 "install it there (an image with it, or its vendor's roles), and write gpu_stack: present",
             )
             continue
-        if not settings.get("gpu_stack_repository") and name not in REPOSITORIES:
+        part = hosts.get(host) or {}
+        if (
+            part.get("repository", True)
+            and not settings.get("gpu_stack_repository")
+            and name not in REPOSITORIES
+        ):
             yield Problem(
                 host,
                 "gpu_stack_repository",
-                f"is not set, and no repository of NVIDIA for {name} is known to this collection",
+                f"is not set, and no repository of NVIDIA for {name} is known to this collection"
+                + _beside_installer(settings, part),
                 "name one (docs/gpu_stack.md), or write gpu_stack: present",
             )
         if facts.get("virtualization") != "container" and (facts.get("kernel_build") or {}).get(
@@ -127,4 +157,70 @@ def driver_source(inputs: Inputs) -> Iterator[Problem]:
         yield Problem(host, stack.SOURCE, what, f"{remedy}write nvidia_driver_source: nvidia")
 
 
-CHECKS: tuple[Check, ...] = (releases, repository, managed, driver_source)
+def runfile(inputs: Inputs) -> Iterator[Problem]:
+    """NVIDIA's installer can be verified and run unattended, with options that a site may give."""
+    settings = inputs["settings"]
+    if settings.get(stack.SOURCE) != stack.RUNFILE:
+        return
+    hosts = [host for host, part in _managed(inputs).items() if "nvidia_driver" in part["roles"]]
+    if not hosts:
+        return
+    driver = stack.versions(settings)[1]["driver"]
+    url = str(settings.get("nvidia_driver_runfile_url") or "")
+    given = settings.get("nvidia_driver_runfile_sha256") or {}
+    found = stack.gpu_hosts(inputs)
+    for arch in sorted({str(found[host].get("arch")) for host in hosts}):
+        pattern = url.rpartition("/")[2] or INSTALLER_FILE
+        file = pattern.replace("{version}", driver).replace("{arch}", arch)
+        if not _SHA256.fullmatch(str(given.get(file) or "")):
+            yield Problem(
+                CLUSTER,
+                "nvidia_driver_runfile_sha256",
+                f"does not have the SHA-256 of {file}, and root would run a file that nobody vouches for",
+                f"write {{{file}: ...}}, with the output of sha256sum for a file that you trust",
+            )
+    if url and not _RUNFILE.fullmatch(url):
+        yield Problem(
+            CLUSTER,
+            "nvidia_driver_runfile_url",
+            f"{url!r} is not the URL of a .run file",
+            "write https://HOST/PATH/NVIDIA-Linux-{arch}-{version}.run, or name artifact_mirror",
+        )
+    for fault in bad_options(settings.get("nvidia_driver_runfile_options") or []):
+        yield Problem(CLUSTER, "nvidia_driver_runfile_options", fault, "leave it out")
+    least = INSTALLER_OPEN[-1][1]
+    if older(driver, least):
+        what = f"is runfile, and driver {driver} is older than {least}, the first with open modules"
+        yield Problem(
+            CLUSTER, stack.SOURCE, what, "name a newer one in gpu_stack_versions (driver)"
+        )
+
+
+def driver_from(inputs: Inputs) -> Iterator[Problem]:
+    """The driver that a managed host has is from the source that this run uses: two would write over each other."""
+    source = inputs["settings"].get(stack.SOURCE) or "nvidia"
+    found = stack.gpu_hosts(inputs)
+    for host, part in _managed(inputs).items():
+        origin = found[host].get("driver_from") or {}
+        if "nvidia_driver" not in part["roles"]:
+            continue
+        if source == stack.RUNFILE and origin.get("packages"):
+            names = " ".join(origin["packages"])
+            first = " ".join(origin["packages"][:3]) + " ..." * (len(origin["packages"]) > 3)
+            yield Problem(
+                host,
+                stack.SOURCE,
+                f"is runfile, and the host has the driver from packages ({first})",
+                f"drain the host, apt-get purge {names}, reboot it and run this again; or write another source",
+            )
+        elif source != stack.RUNFILE and origin.get("runfile"):
+            yield Problem(
+                host,
+                stack.SOURCE,
+                f"is {source}, and the host has driver {origin['runfile']} from NVIDIA's installer",
+                "drain the host, nvidia-uninstall --silent, reboot it and run this again; or write"
+                " nvidia_driver_source: runfile",
+            )
+
+
+CHECKS: tuple[Check, ...] = (releases, repository, managed, driver_source, runfile, driver_from)

@@ -15,6 +15,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack_pl
     PENDING,
     plan,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack import (
+    installer_options,
+)
 
 from .test_machines import fleet
 
@@ -125,7 +128,8 @@ def test_a_managed_p5_gets_everything_that_its_hardware_needs() -> None:
     assert stack["hosts"]["c1"] == {
         "roles": ["nvidia_driver", "cuda_toolkit", "nvidia_dcgm", "nvidia_container", "gdrcopy",
                   "efa", "aws_ofi_nccl"],
-        "driver": {"of_distribution": False, "packages": ["nvidia-open"], "held": [],
+        "repository": True,
+        "driver": {"of_distribution": False, "runfile": False, "packages": ["nvidia-open"], "held": [],
                    "fabric_manager": "nvidia-fabricmanager"},
         "fabric_manager": True,
         "subnet_manager": False,
@@ -379,6 +383,125 @@ def test_what_the_archive_does_not_have_is_refused(
     assert problem.host == "c2"
     assert what in problem.what
     assert remedy in problem.remedy
+
+
+# -- NVIDIA's installer ---------------------------------------------------------------------------------
+FILE = "NVIDIA-Linux-x86_64-595.91.07.run"
+SUM = "a" * 64
+
+
+def of_runfile(kind: str = "p5.48xlarge", **settings: t.Any) -> t.Any:
+    """Return the inputs of one managed machine that gets its driver from NVIDIA's installer."""
+    given = given_stack(
+        word="managed",
+        **{
+            "gpu_stack_repository": REPOSITORY,
+            "nvidia_driver_source": "runfile",
+            "nvidia_driver_runfile_sha256": {FILE: SUM},
+            **settings,
+        },
+    )
+    given["groups"]["slurm_gpu"] = ["c2"]
+    given["host_vars"]["c2"]["slurm_node"]["machine_type"] = kind
+    given["facts"]["c2"].update(arch="x86_64", virtualization="kvm")
+    return given
+
+
+def test_nvidias_installer_takes_the_place_of_the_drivers_packages_alone() -> None:
+    given = of_runfile()
+    assert not problems(given)
+    host = build_model(given)["stack"]["hosts"]["c2"]
+    assert host["driver"]["runfile"] and host["driver"]["packages"] == []
+    assert host["driver"]["options"] == ["--silent", "--dkms", "--kernel-module-type=open"]
+    assert host["fabric_manager"] and host["driver"]["fabric_manager"] == "nvidia-fabricmanager"
+    given["facts"]["c2"]["virtualization"] = "container"
+    host = build_model(given)["stack"]["hosts"]["c2"]
+    assert host["driver"]["options"] == ["--silent", "--no-kernel-modules"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "option"),
+    [
+        ("515.43.04", "-m=kernel-open"),
+        ("550.163.01", "-m=kernel-open"),
+        ("555.42.02", "--kernel-module-type=open"),
+        ("620.1.2", "--kernel-module-type=open"),
+    ],
+)
+def test_the_option_for_open_modules_of_each_version(driver: str, option: str) -> None:
+    assert installer_options(driver, False) == ["--silent", "--dkms", option]
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "what", "remedy"),
+    [
+        ({"nvidia_driver_runfile_sha256": {}}, "nvidia_driver_runfile_sha256", f"the SHA-256 of {FILE}", "sha256sum"),
+        ({"nvidia_driver_runfile_sha256": {FILE: "x"}}, "nvidia_driver_runfile_sha256", FILE, "sha256sum"),
+        ({"gpu_stack_versions": {"driver": "595.112.07"}}, "nvidia_driver_runfile_sha256",
+         "NVIDIA-Linux-x86_64-595.112.07.run", "sha256sum"),
+        ({"nvidia_driver_runfile_url": "https://x/driver", "nvidia_driver_runfile_sha256": {"driver": SUM}},
+         "nvidia_driver_runfile_url", "not the URL of a .run", "artifact_mirror"),
+        ({"nvidia_driver_runfile_options": ["--uninstall"]}, "nvidia_driver_runfile_options", "--uninstall", "leave"),
+        ({"gpu_stack_versions": {"driver": "510.47.03", "cuda": "11.8"}, "nvidia_driver_runfile_sha256":
+          {"NVIDIA-Linux-x86_64-510.47.03.run": SUM}}, "nvidia_driver_source", "older than 515.43.04", "newer"),
+        ({"gpu_stack_repository": {}}, "gpu_stack_repository", "debian 13", "name one"),
+    ],
+)  # fmt: skip
+def test_an_installer_that_cannot_be_trusted_or_run_is_refused(
+    settings: dict[str, t.Any], variable: str, what: str, remedy: str
+) -> None:
+    [problem] = problems(of_runfile(**settings))
+    assert problem.variable == variable
+    assert what in problem.what and remedy in problem.remedy
+
+
+def test_the_name_of_a_mirror_has_the_checksum() -> None:
+    url = "https://mirror.example.org/nvidia/{version}-{arch}.run"
+    given = of_runfile(
+        nvidia_driver_runfile_url=url,
+        nvidia_driver_runfile_sha256={"595.91.07-x86_64.run": SUM},
+    )
+    assert not problems(given)
+
+
+def test_a_driver_alone_needs_no_repository() -> None:
+    """Its machine does not need Fabric Manager, and the release does not name CUDA."""
+    alone = {
+        "gpu_stack_repository": {},
+        "gpu_stack_release": "ours",
+        "gpu_stack_releases": {"ours": {"driver": "595.91.07", "source": "us"}},
+    }
+    given = of_runfile("g6.xlarge", **alone)
+    assert not problems(given)
+    assert not build_model(given)["stack"]["hosts"]["c2"]["repository"]
+    [problem] = problems(of_runfile("p5.48xlarge", **alone))
+    assert problem.variable == "gpu_stack_repository" and "debian 13" in problem.what
+    assert "it has Fabric Manager, which the installer does not bring" in problem.what
+    assert build_model(of_runfile())["stack"]["hosts"]["c2"]["repository"]
+
+
+def test_a_driver_of_another_source_is_refused() -> None:
+    given = of_runfile()
+    given["facts"]["c2"]["driver_from"] = {"packages": ["libcuda1", "nvidia-open"], "runfile": ""}
+    [problem] = problems(given)
+    assert (problem.host, problem.variable) == ("c2", "nvidia_driver_source")
+    assert "from packages (libcuda1 nvidia-open)" in problem.what
+    assert "apt-get purge libcuda1 nvidia-open" in problem.remedy
+    given["facts"]["c2"]["driver_from"] = {"packages": [], "runfile": "595.58.03"}
+    assert not problems(given)
+    given["settings"]["nvidia_driver_source"] = "nvidia"
+    [problem] = problems(given)
+    assert "driver 595.58.03 from NVIDIA's installer" in problem.what
+    assert "nvidia-uninstall" in problem.remedy
+    given["host_vars"]["c2"]["gpu_stack"] = "present"
+    assert not problems(given)
+
+
+def test_the_installer_waits_for_nouveau_too() -> None:
+    facts = {"kernel_build": {"nouveau": True}}
+    runfile = {**HOST, "driver": {"runfile": True}}
+    assert plan(PARTS, runfile, facts, VERSIONS)["waits"]
+    assert not plan(PARTS, runfile, {}, VERSIONS)["waits"]
 
 
 def test_pins_of_the_distribution_refuse_the_repositorys_driver() -> None:

@@ -140,3 +140,20 @@ def test_what_a_kernel_module_needs(tmp_path: Path) -> None:
         found = stack.kernel_build(root, "6.8.0")
         assert found == {"headers": True, "secure_boot": bool(state), "nouveau": True}
         assert fact_schema.fault({"kernel_build": found}) == ""
+
+
+def test_where_the_driver_on_disk_is_from(tmp_path: Path) -> None:
+    names = "nvidia-container-toolkit nvidia-fabricmanager-580 libnvidia-container1 nvidia-cuda-toolkit libnccl2"
+    others = dict.fromkeys(names.split(), "1")
+    assert stack.driver_from(others, str(tmp_path)) == {"packages": [], "runfile": ""}
+    record = tree(tmp_path, {"var/lib/nvidia/log": "1.0-5959107 (595.91.07)\nNVIDIA\n"})
+    found = stack.driver_from(
+        {**others, "libcuda1": "1", "nvidia-driver-580-server-open": "1"}, record
+    )
+    assert found == {
+        "packages": ["libcuda1", "nvidia-driver-580-server-open"],
+        "runfile": "595.91.07",
+    }
+    assert not fact_schema.fault({"driver_from": found})
+    assert fact_schema.fault({"driver_from": {**found, "runfile": "$(x)"}})
+    assert {"libcuda1", "nvidia-*"} <= set(stack.package_names())

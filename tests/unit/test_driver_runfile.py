@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What role nvidia_driver installs, holds and writes with NVIDIA's installer: its own variables rendered."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.trainwright.slurm.plugins.filter.artifact import artifact
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack import parts
+from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
+
+from tests.unit.cluster import ROOT
+
+LOADER = DataLoader()
+ROLES = ROOT / "roles"
+VERSIONS = {"driver": "595.91.07", "container_toolkit": "1.20.1"}
+FILE = "NVIDIA-Linux-x86_64-595.91.07.run"
+SUM = "ab" * 32
+
+
+def render(name: str, source: str = "runfile", **given: t.Any) -> t.Any:
+    """A variable of the role on a host with H100 GPUs; ``given`` are facts and public variables."""
+    variables: dict[str, t.Any] = {}
+    files = sorted((ROLES / "nvidia_driver/vars/main").glob("*.yml"))
+    for path in (
+        ROLES / "nvidia_driver/defaults/main.yml",
+        ROLES / "artifact/defaults/main.yml",
+        ROLES / "artifact/vars/main/table.yml",
+        *files,
+    ):
+        variables.update(LOADER.load_from_file(str(path), trusted_as_template=True))
+    node: dict[str, t.Any] = {
+        "arch": "x86_64",
+        "kernel": "6.12.1",
+        "virtualization": "kvm",
+        "os": {"id": "debian", "version": "13"},
+        "gpus": [{}],
+        "kernel_build": {"headers": given.pop("headers", False)},
+    }
+    node |= {key: given.pop(key) for key in list(given) if key in node}
+    host = {**parts(node, None, VERSIONS, source), "fabric_manager": True}
+    variables.update(
+        inventory_hostname="c1",
+        slurm_facts={"node": node},
+        slurm_model={"stack": {"hosts": {"c1": host}, "versions": VERSIONS}},
+        nvidia_driver_runfile_sha256={FILE: SUM},
+        __nvidia_driver_stand_in="",
+        **given,
+    )
+    templar = Templar(loader=LOADER, variables=variables)
+    templar.environment.filters["trainwright.slurm.artifact"] = artifact
+    return templar.template(variables[name])
+
+
+def test_the_address_is_nvidias_own() -> None:
+    found = render("__nvidia_driver_artifact")
+    assert found["url"] == f"https://us.download.nvidia.com/tesla/595.91.07/{FILE}"
+    assert (found["file"], found["sha256"]) == (FILE, SUM)
+    found = render("__nvidia_driver_artifact", artifact_mirror="https://mirror.example.org/x")
+    assert found["url"] == f"https://mirror.example.org/x/{FILE}"
+    own = "https://mirror.example.org/{version}/NVIDIA-Linux-{arch}-{version}.run"
+    found = render("__nvidia_driver_artifact", nvidia_driver_runfile_url=own)
+    assert found["url"] == f"https://mirror.example.org/595.91.07/{FILE}"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, ["dkms", "gcc", "make", "linux-headers-6.12.1"]),
+        # Those of a kernel that the site builds are in no package.
+        ({"headers": True}, ["dkms", "gcc", "make"]),
+        ({"virtualization": "container"}, []),
+    ],
+)
+def test_what_has_to_be_there_first(given: dict[str, t.Any], wanted: list[str]) -> None:
+    assert render("__nvidia_driver_build_packages", **given) == wanted
+
+
+def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
+    assert render("__nvidia_driver_packages") == ["nvidia-fabricmanager"]
+    pins = [{**pin, "elsewhere": False} for pin in render("__nvidia_driver_pins")]
+    stanzas = pins_text(pins, "https://x/").split("\n\n")
+    first = {
+        name: next(one for one in stanzas if f"{name}*" in one.split("\n")[0])
+        for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-")
+    }
+    assert "Pin: version 595.91.07*\nPin-Priority: 1001" in first["nvidia-fabricmanager"]
+    assert "Pin: version 1.20.1*\nPin-Priority: 1001" in first["nvidia-container-toolkit"]
+    assert "Pin: version no-version-of-a-package\n" in first["libnvidia-"]
+    assert "Pin: version *\nPin-Priority: -1" in stanzas[-1] and "libcuda1" in stanzas[-1]
+
+
+def test_options_of_the_site_come_after_ours() -> None:
+    found = render("__nvidia_driver_options", nvidia_driver_runfile_options=["--no-drm"])
+    assert found == ["--silent", "--dkms", "--kernel-module-type=open", "--no-drm"]
+
+
+def test_the_files_of_the_installer_go_with_it() -> None:
+    program = "/usr/lib/trainwright/nvidia-runfile"
+    unit = "/usr/lib/systemd/system/nvidia-persistenced.service"
+    order = "/var/lib/trainwright/gpu_stack/runfile"
+    files = {item["path"]: item for item in render("__nvidia_driver_files")}
+    assert files[program]["content"].startswith("#!/bin/sh\n") and files[program]["mode"] == "0755"
+    assert "ExecStart=/usr/bin/nvidia-persistenced" in files[unit]["content"]
+    assert order not in files, "it is the module's"
+    files = {item["path"]: item for item in render("__nvidia_driver_files", source="nvidia")}
+    assert files[program]["state"] == files[order]["state"] == "absent"
+    assert unit not in files, "a package's own takes its place"
+
+
+# -- the program of the boot -------------------------------------------------------------------------
+def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[int, list[str]]:
+    """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called."""
+    calls = tmp_path / "calls"
+    calls.write_text("")
+    state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
+    for path in (state, tools, modules / "nvidia_peermem", modules / "nvidia"):
+        path.mkdir(parents=True, exist_ok=True)
+    (state / "packages").write_text("nvidia-open=595*\n")
+    codes = {"systemd-detect-virt": int(not container), "nvidia-runfile": installer}
+    for name in ("modprobe", "apt-get", "dpkg", "systemctl", *codes):
+        said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
+        (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
+        (tools / name).chmod(0o755)
+    text = (ROLES / "gpu_stack/templates/gpu-stack.j2").read_text("utf-8")
+    for ours, theirs in (
+        ("/usr/lib/trainwright", tools),
+        ("/var/lib/trainwright/gpu_stack", state),
+        ("/sys/module", modules),
+    ):
+        text = text.replace(ours, str(theirs))
+    found = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", text], env=found, capture_output=True, check=False)
+    called = [line.split(" --")[0].strip() for line in calls.read_text().splitlines()]
+    return done.returncode, called
+
+
+def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -> None:
+    code, called = boot(tmp_path)
+    assert (code, called) == (0, [
+        "nvidia-runfile", "modprobe -r nvidia_peermem", "modprobe -r nvidia", "dpkg", "apt-get",
+        *(f"modprobe -q {name}" for name in ("nvidia-uvm", "gdrdrv", "nvidia_peermem", "nvidia")),
+        "systemctl daemon-reload",
+    ])  # fmt: skip
+    assert os.listdir(tmp_path / "state") == ["packages.installed"]
+
+
+def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:
+    code, called = boot(tmp_path, container=True)
+    assert code == 0 and not [line for line in called if line.startswith("modprobe")]
+
+
+def test_packages_wait_for_an_installer_that_failed(tmp_path: Path) -> None:
+    code, called = boot(tmp_path, installer=1)
+    assert (code, called) == (1, ["nvidia-runfile"])
+    assert os.listdir(tmp_path / "state") == ["packages"]
