@@ -20,7 +20,7 @@ MOST_LINES = 550
 LAYERS = (
     ("checks", "hardware", "node"),
     ("aws", "report", "slurm"),
-    ("containers", "data", "health", "hooks", "validation"),
+    ("containers", "data", "health", "hooks"),
     ("cluster", "training"),
     ("plugin_utils",),
     (
