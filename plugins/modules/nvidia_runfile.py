@@ -127,10 +127,8 @@ def ensure(module: AnsibleModule) -> tuple[bool, bool]:
     waits = nvidia_runfile.waiting()
     # Also where the version is there: an order that waits was not carried out, or was broken off.
     file = params["file"]
-    if (
-        nvidia_runfile.installed() == params["version"]
-        and waits.split("\n")[0] != wanted.split("\n")[0]
-    ):
+    same = waits.partition("\n")[0] == wanted.partition("\n")[0]
+    if nvidia_runfile.installed() == params["version"] and not same:
         # The order that waited was for another version.
         gone = [*nvidia_runfile.leftovers(), *([nvidia_runfile.ORDER] if waits else [])]
         for path in () if check else reversed(gone):

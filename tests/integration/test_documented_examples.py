@@ -38,7 +38,7 @@ GUIDE = "docs/modules.md"
 # image_clean is refused on a controller: test_golden_image.py.
 ELSEWHERE = (
     *("container_image_build", "dataset_", "ec2_", "efa_", "fsx_", "image_clean"),
-    *("slurm_conf", "train_status", "verified_file"),
+    *("nvidia_runfile", "slurm_conf", "train_status", "verified_file"),
 )
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
