@@ -68,11 +68,20 @@ def test_every_directory_is_a_scenario() -> None:
 def test_scenario_converges_something_and_verifies_it(scenario: Path) -> None:
     first, second = imported(scenario / "converge.yml")[:2]
     assert (first.name, second.name) == ("create.yml", "require_hosts.yml")
-    tests = list((scenario / "tests").glob("test_*.py"))
-    assert [path.name for path in tests] == [f"test_{scenario.name}.py"]
-    text = tests[0].read_text(encoding="utf-8")
-    assert re.search(r"^def test_\w+\(host: Host\)", text, re.M)
-    assert len(text.splitlines()) <= 60, "a scenario's own tests are short; more goes into tests/"
+    tests = {path.name: path for path in (scenario / "tests").glob("test_*.py")}
+    assert f"test_{scenario.name}.py" in tests
+    # A scenario may set up further roles; the tests of each are in a file that is named after the role.
+    roles = {path.name for path in (MOLECULE.parent / "roles").iterdir()}
+    assert {name.removeprefix("test_").removesuffix(".py") for name in tests} <= {
+        *roles,
+        scenario.name,
+    }
+    for path in tests.values():
+        text = path.read_text(encoding="utf-8")
+        assert re.search(r"^def test_\w+\(host: Host", text, re.M)
+        assert len(text.splitlines()) <= 60, (
+            "a scenario's own tests are short; more goes into tests/"
+        )
     cluster = MOLECULE / runs_on(scenario) / "vars" / "cluster.yml"
     assert read(cluster)["cluster"]["os"] in ("debian12", "debian13")
 

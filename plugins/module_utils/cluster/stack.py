@@ -21,7 +21,6 @@ from .stack_plan import waits
 
 Json = dict[str, t.Any]
 GROUP, WORD = "slurm_gpu", "gpu_stack"
-NCCL_TESTS = "gpu_stack_nccl_tests"
 PRESENT, MANAGED, NONE = "present", "managed", "none"
 SOURCE, DISTRIBUTION, RUNFILE = "nvidia_driver_source", "distribution", "runfile"
 CHECK = "stack"
@@ -200,7 +199,7 @@ def _nccl_tests(inputs: Inputs, managed: t.Mapping[str, Json], wanted: t.Mapping
     hosts = [
         host
         for host, part in managed.items()
-        if inputs["settings"].get(NCCL_TESTS)
+        if inputs["settings"].get("gpu_stack_nccl_tests")
         and "nvidia_driver" in part["roles"]
         and not waits(part, facts[host], wanted)
     ]
