@@ -34,6 +34,10 @@ _DISK_MB = 320  # xfs takes 300 at least
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 INVENTORY = Path(__file__).with_name("inventory.yml")
 USERS = ("alice", "bob", "carol")
+#: Clients wait so long for the locks of others after a restart of the server; the kernel has 90 s.
+GRACE = "mkdir -p /etc/nfs.conf.d; printf '[nfsd]\\nlease-time=10\\ngrace-time=10\\n' >/etc/nfs.conf.d/test.conf"
+#: KiB that /data reads ahead on a client, by the device that mountinfo has.
+READ_AHEAD = "cat /sys/class/bdi/$(findmnt -nro MAJ:MIN -t nfs4 /data)/read_ahead_kb"
 
 
 @dataclass
@@ -127,6 +131,13 @@ class Node:
     def login_command(self, user: str, command: str) -> list[str]:
         ssh, *rest = self.machine.command(command, user=user, shared=False)
         return [ssh, "-o", "LogLevel=INFO", *rest]
+
+
+def kept(node: Node) -> str:
+    """The signatures of the disk that nobody may touch."""
+    return node.run(
+        f"wipefs --no-act --noheadings --output=TYPE,LABEL,UUID /dev/disk/by-id/virtio-{KEPT}"
+    ).stdout
 
 
 def as_alice(command: str) -> str:
@@ -227,4 +238,13 @@ def converge(nodes: dict[str, Node]) -> None:
 def node(converged: Node) -> Iterator[Node]:
     """The machine without jobs before and after the test."""
     yield converged
+    converged.cancel_jobs()
+
+
+@pytest.fixture(scope="module")
+def server(converged: Node) -> Iterator[Node]:
+    """The machine with the server, which runs after the tests as before."""
+    converged.run(f"{GRACE}; systemctl restart nfs-server", timeout=300)
+    yield converged
+    converged.run("systemctl start nfs-server; rm -f /etc/nfs.conf.d/test.conf", timeout=300)
     converged.cancel_jobs()

@@ -1,35 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""NFS 4.2 from vm1 to vm2: its server stops under a job that writes, and is away while a client boots."""
+"""NFS 4.2 from vm1 to vm2: its server stops under a job that writes. test_power_cut.py has a boot without it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from ..site import SOAK, poll
-from .conftest import NAME, Node, as_alice, module, play
+from .conftest import NAME, READ_AHEAD, Node, as_alice, module, play
 
 #: Numbered lines, each of them on the server's disk before the next.
 LINES = 60
 WRITES = f"for n in $(seq {LINES}); do echo $n >>/data/lines; sync /data/lines || exit 1; sleep 0.5; done"
-#: Clients wait so long for the locks of others after a restart of the server; the kernel has 90 s.
-GRACE = "mkdir -p /etc/nfs.conf.d; printf '[nfsd]\\nlease-time=10\\ngrace-time=10\\n' >/etc/nfs.conf.d/test.conf"
-
-
-@pytest.fixture
-def server(converged: Node) -> Iterator[Node]:
-    """The machine with the server, which runs after the test as before."""
-    converged.run(f"{GRACE}; systemctl restart nfs-server", timeout=300)
-    yield converged
-    converged.run("systemctl start nfs-server; rm -f /etc/nfs.conf.d/test.conf", timeout=300)
-    converged.cancel_jobs()
-
-
-#: KiB that /data reads ahead on a client, by the device that mountinfo has.
-READ_AHEAD = "cat /sys/class/bdi/$(findmnt -nro MAJ:MIN -t nfs4 /data)/read_ahead_kb"
 
 
 def test_the_client_has_nfs_4_2_and_the_server_its_own_directory(server: Node, other: Node) -> None:
@@ -69,26 +53,6 @@ def test_a_job_that_writes_waits_for_the_server_and_loses_nothing(
     assert lines == [str(number) for number in range(1, LINES + 1)]
     state = server.run(f"sacct -nPX -j {job} --format=State").stdout.strip()
     assert state == "COMPLETED"
-
-
-def test_a_client_boots_without_the_server_and_mounts_it_later(server: Node, other: Node) -> None:
-    server.run("systemctl stop nfs-server", timeout=300)
-    started = time.monotonic()
-    other.wait_for_slurmd(other.power_cycle())
-    assert time.monotonic() - started < 700
-    # Nobody writes below the mount point meanwhile.
-    refused = other.run("timeout -k 1 100 touch /data/lost", check=False, timeout=200)
-    assert refused.returncode != 0
-    server.run("systemctl start nfs-server", timeout=300)
-    poll(
-        "the mount to come",
-        lambda: other.run("ls /data/of-alice", check=False).returncode == 0,
-        timeout=300,
-        every=2,
-    )
-    assert not server.run("ls /srv/data/lost", check=False).stdout
-    # By udev, which has the event later than the mount has its caller; no run has set it since the boot.
-    poll("its read-ahead", lambda: other.run(READ_AHEAD).stdout == "15360\n", timeout=120, every=1)
 
 
 LIMITED = "/srv/limited/data"

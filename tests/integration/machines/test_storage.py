@@ -1,27 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Local scratch on real block devices: RAID 0, a disk that carries data, and blank disks after a power cycle."""
+"""Local scratch on real block devices: RAID 0, and a disk that carries data. test_power_cut.py has blank disks."""
 
 from __future__ import annotations
 
 import pytest
 
 from ..site import SOAK, poll
-from .conftest import KEPT, KEPT_LABEL, SCRATCH, Node, play
-
-#: A job that writes to the scratch, and prints the type of the file system that it wrote to.
-WRITES = """
-import os, subprocess
-os.mkdir("/scratch/of-a-job")
-print(subprocess.run(["stat", "-f", "-c", "%T", "/scratch/of-a-job"], capture_output=True, text=True).stdout)
-"""
-
-
-def kept(node: Node) -> str:
-    """The signatures of the disk that nobody may touch."""
-    return node.run(
-        f"wipefs --no-act --noheadings --output=TYPE,LABEL,UUID /dev/disk/by-id/virtio-{KEPT}"
-    ).stdout
+from .conftest import KEPT_LABEL, SCRATCH, Node, kept, play
 
 
 def test_two_disks_are_raid_0_and_a_third_is_left_alone(other: Node) -> None:
@@ -50,18 +36,6 @@ def test_a_disk_that_carries_data_is_refused_before_anything_is_changed(other: N
         f"has xfs with the label {KEPT_LABEL} -> leave the disk out, or name it in node_scratch_wipe"
         in done.stdout
     )
-    assert kept(other) == before
-
-
-def test_the_scratch_is_back_after_its_disks_came_back_blank(other: Node) -> None:
-    other.run("touch /scratch/lost")
-    before = kept(other)
-    started = other.power_cycle(SCRATCH)
-    log = other.run("journalctl -b -u trainwright-scratch --output=cat --no-pager").stdout
-    other.wait_for_slurmd(started)
-    job = other.srun("", WRITES)
-    assert (job.returncode, job.stdout.strip()) == (0, "xfs"), (job, log)
-    assert other.run("ls -A /scratch").stdout.split() == ["enroot", "images", "of-a-job"]
     assert kept(other) == before
 
 
