@@ -44,12 +44,14 @@ class CheckError(ValueError):
 class Check:
     """One check.
 
-    nodes: `each` (one result a node), or sizes of the groups that run it together: numbers and `all`.
-    tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or `text` (the whole output),
-    `lines` (their number) or `ours` (programs of role validation). figure: the one of the parser's that is judged.
-    expect: see expectation.py; None: the table of thresholds, or the peers. verdict: of a miss. programs: what its
-    command needs on each node. unless: checks that make this one superfluous where they apply. compare: its figure is
-    compared with those of the checks of the same word. deadline: seconds of one step.
+    nodes: `each` (one result a node), or sizes of the groups that run it together: numbers and `all`. mounts: whether
+    it runs on each shared mount. tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or
+    `text` (the whole output) or `ours` (programs of role validation). figures: those of the parser that are judged,
+    each with a result of its own; of pairs, the bandwidth and perhaps a latency. expect: see expectation.py; None: the
+    table of thresholds, or the peers. verdict: of a miss. programs: what its command needs on each node. unless: checks
+    that make this one superfluous where they apply. compare: its first figure is compared with those of the checks of
+    the same word. test: of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether
+    NCCL's log in its output must name the network that the nodes declare. environment: of its command. job: of kind training, the description.
     """
 
     name: str
@@ -60,11 +62,10 @@ class Check:
     launch: str = "srun"
     nodes: tuple[t.Union[str, int], ...] = ("each",)
     tasks: t.Union[str, int] = 1
+    mounts: bool = False
     parser: str = "text"
-    figure: str = ""
+    figures: tuple[str, ...] = ()
     unit: str = ""
-    better: str = "higher"
-    size: t.Optional[int] = None
     expect: t.Any = None
     verdict: str = "FAIL"
     needs: tuple[str, ...] = ()
@@ -73,6 +74,7 @@ class Check:
     compare: str = ""
     test: str = ""
     deadline: int = 60
+    network: bool = False
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     job: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     remedy: str = ""
@@ -83,19 +85,38 @@ class Check:
         """Whether every node has a result of its own."""
         return self.nodes == ("each",)
 
+    def unit_of(self, figure: str) -> str:
+        """Return the unit of a figure, by its name."""
+        return self.unit or next((unit for end, unit in _UNITS if re.search(end, figure)), "")
+
+
+#: Unit of a figure by its name, as validation/parsers/parsed.py names them.
+_UNITS = (
+    ("_us$", "us"),
+    ("_seconds$", "s"),
+    ("_ops$", "ops/s"),
+    ("_iops$", "IO/s"),
+    ("_percent$", "%"),
+    ("^(bandwidth|busbw|algbw)", "GB/s"),
+)
+
+
+def less_is_better(figure: str) -> bool:
+    """Whether a figure is a time."""
+    return figure.endswith(("_us", "_seconds"))
+
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Check)}
-_LISTS = ("nodes", "needs", "programs", "unless")
+_LISTS = ("nodes", "figures", "needs", "programs", "unless")
 _MAPPINGS = ("environment", "job")
 _TEXTS = (
-    *("stage", "title", "kind", "command", "launch", "parser", "figure", "unit", "better"),
+    *("stage", "title", "kind", "command", "launch", "parser", "unit"),
     *("verdict", "compare", "test", "remedy", "provenance"),
 )
 _CHOICES = {
     "stage": STAGES,
     "kind": KINDS,
     "launch": LAUNCHERS,
-    "better": ("higher", "lower"),
     "verdict": _VERDICTS,
 }
 
@@ -180,6 +201,10 @@ def _faults(
     if not _whole(tasks) and tasks != "gpus":
         yield f"{where}.tasks: is {tasks!r} -> a number of processes of a node, or gpus"
     yield from _of_nodes(keys, where)
+    for key in ("mounts", "network"):
+        if not isinstance(keys.get(key, False), bool):
+            yield f"{where}.{key}: is {keys[key]!r} -> true or false"
+    yield from expectation_faults(keys.get("expect"), f"{where}.expect")
     parser = keys.get("parser", "text")
     if parsers and isinstance(parser, str) and parser not in parsers:
         yield f"{where}.parser: is {parser!r} -> one of {', '.join(sorted(parsers))}"
@@ -188,6 +213,35 @@ def _faults(
         yield f"{where}.command: is missing -> the command that a task runs"
     if kind == "training" and not keys.get("job"):
         yield f"{where}.job: is missing -> the description of a training job, docs/training_jobs.md"
+
+
+#: Forms of `expect` besides `same`, and the types of their value.
+EXPECTED = {
+    "declared": (str,),
+    "is": (str, int, float, bool),
+    "least": (int, float),
+    "most": (int, float),
+    "matches": (str,),
+    "lacks": (str,),
+}
+
+
+def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
+    """Yield what is wrong with the value of `expect`."""
+    if expect in (None, "same"):
+        return
+    forms = ", ".join(EXPECTED)
+    if not isinstance(expect, t.Mapping) or len(expect) != 1 or next(iter(expect)) not in EXPECTED:
+        yield f"{where}: is {expect!r} -> same, or a mapping with one of {forms}"
+        return
+    form, value = next(iter(expect.items()))
+    if not isinstance(value, EXPECTED[form]) or (isinstance(value, bool) and form != "is"):
+        yield f"{where}.{form}: is {value!r} -> see docs/validation.md"
+    elif form in ("matches", "lacks"):
+        try:
+            re.compile(value)
+        except re.error as error:
+            yield f"{where}.{form}: {value!r} is not a regular expression: {error} -> correct it"
 
 
 def _of_nodes(keys: t.Mapping[str, t.Any], where: str) -> t.Iterator[str]:
