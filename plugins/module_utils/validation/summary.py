@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The end of a validation: its document, its last line, and the nodes that should be drained. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..checks.result import Result, Verdict, counts, worst
+from ..slurm.hostlist import fold
+from . import document as documents
+from . import pairing, plan
+from .catalogue import STAGES
+from .course import GATES, Asked, Course
+from .expectation import line, number
+from .gates import Gates
+
+#: Options that the report names.
+_ARGUMENTS = (
+    *("nodes", "sample", "partition", "account", "reservation", "wake", "parallel", "full"),
+    *("image", "directory"),
+)
+
+
+def needs_somebody(one: Result) -> bool:
+    """Whether somebody should look at a result."""
+    return one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE, Verdict.WARN)
+
+
+def gates(options: t.Mapping[str, t.Any]) -> Gates:
+    """Return the references of the site and of its baseline. Raises PlanError, ResultError."""
+    given = {}
+    for name, value in options["thresholds"].items():
+        found = number(value)
+        if found is None or found <= 0:
+            raise plan.PlanError(f"validation_thresholds.{name}: is {value!r} -> a number above 0")
+        given[str(name)] = found
+    earlier: dict[tuple[str, str], float] = {}
+    since = ""
+    if options["baseline"]:
+        before = documents.from_json(options["baseline"])
+        since = before.run.id
+        for one in before.measurements:
+            value = one.value if one.value is not None or not one.points else one.points[-1][1]
+            if value and one.kind != "pair":
+                earlier[one.check, fold(list(one.hosts))] = value
+    return Gates(given=given, baseline=earlier, since=since, provisioned=options["storage"])
+
+
+def document(
+    course: Course, options: t.Mapping[str, t.Any], started: str, ended: str, version: str
+) -> documents.Document:
+    """Return the document of a run that is over."""
+    asked = course.asked
+    switches: dict[str, list[str]] = {}
+    for host in asked.hosts:
+        if host.switch:
+            switches.setdefault(host.switch[-1], []).append(host.name)
+    baseline = None
+    if options["baseline"]:
+        before = documents.from_json(options["baseline"])
+        baseline = documents.Baseline(before.run.id, before.run.started, before.measurements)
+    return documents.Document(
+        run=documents.Run(
+            id=asked.frame.run,
+            cluster=options["cluster"],
+            started=started,
+            ended=ended,
+            stages=[_stage(name, course) for name in STAGES],
+            nodes=[host.name for host in asked.hosts],
+            switches=switches,
+            versions={"Slurm": version} if version else {},
+            arguments={
+                **{name: options[name] for name in _ARGUMENTS},
+                "stages": list(asked.stages),
+                "exports": [f"{name}={value}" for name, value in asked.frame.exports.items()],
+            },
+        ),
+        results=course.results,
+        measurements=course.measurements,
+        search=pairing.search_of(course.searches),
+        baseline=baseline,
+    )
+
+
+def _stage(name: str, course: Course) -> documents.Stage:
+    found = next((one for one in course.stages if one.name == name), None)
+    if name not in course.asked.stages or found is None:
+        return documents.Stage(name, "skipped")
+    return documents.Stage(
+        name, "failed" if found.failed else "done", found.seconds, sorted(set(found.jobs))
+    )
+
+
+def line_of(results: t.Sequence[Result]) -> str:
+    """Return why the verdict is what it is, in one line: what is worst first, and how many there are."""
+    verdict = worst(results)
+    number_of = counts(results)
+    shown = ", ".join(f"{count} {name}" for name, count in number_of.items() if count)
+    bad = [one for one in results if one.verdict is verdict]
+    if verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE) or not bad:
+        return f"{verdict}: {shown or 'nothing was tested'}"
+    words = [
+        f"{one.host}: {one.check}: {one.what}" + (f" -> {one.remedy}" if one.remedy else "")
+        for one in bad[:3]
+    ]
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    return f"{verdict} ({shown}): {'; '.join(words)}{more}"
+
+
+def drains(course: Course) -> dict[str, str]:
+    """Return why a node should be drained, by node: a FAIL of its own in a stage that gates. INCOMPLETE never drains."""
+    names = {host.name for host in course.hosts}
+    gating = {check.name for check in course.asked.checks if check.stage in GATES}
+    found: dict[str, str] = {}
+    for one in course.results:
+        own = one.check.split(".")[0] in gating
+        if one.verdict is Verdict.FAIL and one.host in names and own and one.host not in found:
+            found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
+    return found
+
+
+def planned(asked: Asked) -> list[str]:
+    """Return what would be tested, a line each, as far as it is known before the first job."""
+    lines = [f"{len(asked.hosts)} nodes: {fold([host.name for host in asked.hosts])}"]
+    for check in asked.checks:
+        if check.stage in asked.stages:
+            reached = plan.reach(check, asked.hosts, asked.site)
+            state = reached.reason or f"{len(reached.hosts) + len(reached.missing)} nodes"
+            lines.append(f"{check.stage}: {check.name}: {check.title} ({state})")
+    return lines
