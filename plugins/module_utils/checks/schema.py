@@ -41,7 +41,7 @@ def faults(schema: Schema, value: object, where: str = "") -> list[str]:
         if number < MOST_FAULTS:
             found.append(fault)
         else:
-            return [*found, f"{where or 'document'}: has more faults -> mend these first"]
+            return [*found, f"{where or 'document'}: has more faults -> fix these first"]
     return found
 
 

@@ -126,22 +126,25 @@ def prometheus(suite: str, results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(suite: str, results: Results) -> str:
-    """Return a page that needs nothing else, the verdicts that need somebody first."""
-    summary: list[tuple[str, page.Cell]] = [("Verdict", worst(results).value)]
-    summary += [
-        (name.replace("_", " "), number) for name, number in counts(results).items() if number
-    ]
+def section(results: Results) -> page.Table:
+    """Return the results as a table of a page, the verdicts that need somebody first."""
     columns = ("Host", "Check", "Verdict", "Found", "Expected from", "Remedy")
     rows = [
         (one.host, one.check, one.verdict.value, one.what, one.provenance, one.remedy)
         for one in _ordered(results)
     ]
+    return page.Table("Checks", columns, rows)
+
+
+def html(suite: str, results: Results) -> str:
+    """Return a page that needs nothing else, the verdicts that need somebody first."""
+    found = [(name.replace("_", " "), number) for name, number in counts(results).items() if number]
     return page.render(
         page.Report(
             title=f"Results: {suite}",
-            summary=summary,
-            sections=[page.Table("Checks", columns, rows)],
+            verdict=worst(results).value,
+            summary=found,
+            sections=[section(results)],
             footer=f"Format {FORMAT}; the JSON beside this page has the same results.",
         )
     )

@@ -128,7 +128,7 @@ class Search:
     """The search for the node, link or switch that is at fault.
 
     rounds: number of rounds of pairs that ran. bad_nodes, bad_switches: their names. bad_links: the two nodes of each.
-    untested: nodes of which nothing is known. evidence: one line for each finding, with the numbers.
+    untested: nodes that no round has tested. evidence: one line for each finding, with the numbers.
     """
 
     rounds: int
@@ -351,7 +351,7 @@ SCHEMA: Plain = {
                             "items": _lines("The two nodes.", minItems=2, maxItems=2),
                         },
                         "bad_switches": _lines("Leaf switches at fault."),
-                        "untested": _lines("Nodes of which nothing is known."),
+                        "untested": _lines("Nodes that no round has tested."),
                         "evidence": _lines("A line for each finding, with its numbers."),
                     },
                     "The search for the node, link or switch at fault; null: there was none.",

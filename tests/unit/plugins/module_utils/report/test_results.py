@@ -112,7 +112,7 @@ def test_no_format_passes_on_what_a_host_wants_others_to_do(name: str) -> None:
         "xml": lambda: ElementTree.fromstring(text),
         "csv": lambda: next(csv.DictReader(io.StringIO(text)))["value"].startswith("'="),
         "prom": lambda: series(text),
-        "html": lambda: "<b>" not in text and "</script>" not in text,
+        "html": lambda: "<b>" not in text and text.count("</script>") == 1,
         "txt": lambda: len(text.splitlines()) == 3,
     }
     assert reader[name]()
