@@ -43,7 +43,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two looks at the jobs
 _LATE = 30.0  # seconds for which the log of a job that has ended may be missing here: caches of NFS
 _EVERY = 15.0  # seconds between two lines that differ in their numbers alone
 #: Options that do not make a validation another one.
-_SAME = ("programs", "node_results", "baseline", "look", "again", "queue_seconds", "wake", "parallel")
+_SAME = (
+    "programs",
+    "node_results",
+    "baseline",
+    "look",
+    "again",
+    "queue_seconds",
+    "wake",
+    "parallel",
+)
 
 
 class ActionModule(WaitsForJob):
@@ -174,7 +183,9 @@ class ActionModule(WaitsForJob):
 class _Jobs:
     """Submits the jobs of a round, and waits for their end."""
 
-    def __init__(self, action: ActionModule, asked: Asked, partition: str, limit: int | None) -> None:
+    def __init__(
+        self, action: ActionModule, asked: Asked, partition: str, limit: int | None
+    ) -> None:
         self.action, self.asked, self.partition, self.limit = action, asked, partition, limit
         self.options = action._options
 
@@ -247,7 +258,11 @@ class _Jobs:
                 whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run)
                 if view["ended"]:
                     since = ended.setdefault(name, time.monotonic())
-                    if not whole and view["state"] == "COMPLETED" and time.monotonic() - since < _LATE:
+                    if (
+                        not whole
+                        and view["state"] == "COMPLETED"
+                        and time.monotonic() - since < _LATE
+                    ):
                         continue  # the log of a job that came to its end is whole, here a little later
                     why = "" if view["state"] == "COMPLETED" else job_messages.failure(view)
                     if view["state"] == "COMPLETED" and not whole:
@@ -257,7 +272,14 @@ class _Jobs:
                     self.action._module("slurm_job", state="cancelled", id=ids[name])
                     why = f"waited {time.monotonic() - begin:.0f} s in the queue: {job_messages.standing(view)}"
                     done[name] = Ran(log, why, ids[name])
-            said.now(works, {name: seen["jobs"][str(ids[name])] for name in open_ones}, seen["texts"], paths, done, self.asked.frame.run)
+            said.now(
+                works,
+                {name: seen["jobs"][str(ids[name])] for name in open_ones},
+                seen["texts"],
+                paths,
+                done,
+                self.asked.frame.run,
+            )
             if [name for name in ids if name not in done]:
                 time.sleep(pause)
                 pause = min(pause * 1.3, _LONGEST_PAUSE)
@@ -294,7 +316,9 @@ class _Said:
             work = works[name]
             steps = collect.ended(texts.get(paths[name], ""), run)
             where = f"{work.stage}: job {view['id']} on {len(work.hosts)} nodes"
-            states.append((name, view["state"], view["reason"] if view["state"] == "PENDING" else ""))
+            states.append(
+                (name, view["state"], view["reason"] if view["state"] == "PENDING" else "")
+            )
             if view["state"] == "PENDING":
                 parts.append(f"{where} waits ({view['reason'] or 'no reason given'})")
             else:

@@ -60,17 +60,24 @@ def exports(given: t.Any) -> dict[str, str]:
         pairs = dict(part.split("=", 1) for part in parts if "=" in part and part != "ALL")
         wrong = [part for part in parts if "=" not in part and part != "ALL"]
         if wrong:
-            raise plan.PlanError(f"srun_exports: {wrong[0]!r} has no value -> NAME=value, with commas in between")
+            raise plan.PlanError(
+                f"srun_exports: {wrong[0]!r} has no value -> NAME=value, with commas in between"
+            )
     for name in pairs:
         if not _EXPORT.fullmatch(name):
-            raise plan.PlanError(f"srun_exports: {name!r} is not the name of a variable -> letters, digits and _")
+            raise plan.PlanError(
+                f"srun_exports: {name!r} is not the name of a variable -> letters, digits and _"
+            )
     return pairs
 
 
 def srun_options(given: t.Any) -> dict[str, str | bool]:
     """Return options by their long names, of a mapping or of `--mpi=pmix --label`. Raises PlanError."""
     if isinstance(given, Mapping):
-        return {str(name): value if isinstance(value, bool) else str(value) for name, value in given.items()}
+        return {
+            str(name): value if isinstance(value, bool) else str(value)
+            for name, value in given.items()
+        }
     try:
         words = shlex.split(str(given or ""))
     except ValueError as error:
@@ -91,7 +98,11 @@ def mounts(options: Options) -> tuple[plan.Mount, ...]:
     made = []
     for item in options["mounts"]:
         path = str(item.get("path") or "")
-        inside = [str(one.get("path")) for one in item.get("directories") or [] if isinstance(one, Mapping)]
+        inside = [
+            str(one.get("path"))
+            for one in item.get("directories") or []
+            if isinstance(one, Mapping)
+        ]
         home = ["~"] if item.get("purpose") == "home" else []
         places = (*(one for one in inside if "{" not in one), *home, path)
         provisioned = options["storage"].get(path) or {}
@@ -99,7 +110,9 @@ def mounts(options: Options) -> tuple[plan.Mount, ...]:
     return tuple(made)
 
 
-def switches(options: Options, hosts: Mapping[str, Mapping[str, t.Any]]) -> dict[str, tuple[str, ...]]:
+def switches(
+    options: Options, hosts: Mapping[str, Mapping[str, t.Any]]
+) -> dict[str, tuple[str, ...]]:
     """Return the switches above each node: those described, else its slurm_network_path."""
     found: dict[str, tuple[str, ...]] = {}
     for name, variables in hosts.items():
@@ -108,7 +121,11 @@ def switches(options: Options, hosts: Mapping[str, Mapping[str, t.Any]]) -> dict
             found[name] = tuple(str(one) for one in path)
     for item in options["topology"].get("switches") or []:
         nodes = item.get("nodes") or []
-        names = [n for one in ([nodes] if isinstance(nodes, str) else nodes) for n in values.expand(str(one))]
+        names = [
+            n
+            for one in ([nodes] if isinstance(nodes, str) else nodes)
+            for n in values.expand(str(one))
+        ]
         found.update(dict.fromkeys(names, (str(item.get("name")),)))
     return found
 
@@ -197,6 +214,10 @@ def asked(
             srun_options(options["srun_options"]),
             options["image"],
             (directory,),
+            {
+                "VALIDATION_MOUNTS": " ".join(one.path for one in site.mounts),
+                "VALIDATION_BUCKETS": " ".join(site.buckets),
+            },
         ),
         probe=probe,
         node_results=None if results is None else tuple(from_json(results)),

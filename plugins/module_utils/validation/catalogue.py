@@ -46,12 +46,12 @@ class Check:
 
     nodes: `each` (one result a node), or sizes of the groups that run it together: numbers and `all`. mounts: whether
     it runs on each shared mount. tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or
-    `text` (the whole output) or `ours` (programs of role validation). figures: those of the parser that are judged,
+    `text` (the whole output) or `ours` (programs of role validate). figures: those of the parser that are judged,
     each with a result of its own; of pairs, the bandwidth and perhaps a latency. expect: see expectation.py; None: the
     table of thresholds, or the peers. verdict: of a miss. programs: what its command needs on each node. unless: checks
     that make this one superfluous where they apply. compare: its first figure is compared with those of the checks of
     the same word. test: of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether
-    NCCL's log in its output must name the network that the nodes declare. environment: of its command. job: of kind training, the description.
+    NCCL's log in its output must name the network that the nodes declare. environment: of its command. srun_options: by their long names. job: of kind training, the description.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Check:
     deadline: int = 60
     network: bool = False
     environment: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    srun_options: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     job: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     remedy: str = ""
     provenance: str = ""
@@ -108,7 +109,7 @@ def less_is_better(figure: str) -> bool:
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Check)}
 _LISTS = ("nodes", "figures", "needs", "programs", "unless")
-_MAPPINGS = ("environment", "job")
+_MAPPINGS = ("environment", "srun_options", "job")
 _TEXTS = (
     *("stage", "title", "kind", "command", "launch", "parser", "unit"),
     *("verdict", "compare", "test", "remedy", "provenance"),
@@ -128,7 +129,7 @@ def load(
 ) -> list[Check]:
     """Return the checks in the order of their stages.
 
-    given: those of role validation by name. changes: those of the site: keys that replace, null for a check to leave
+    given: those of role validate by name. changes: those of the site: keys that replace, null for a check to leave
     out, a new name for a new check. parsers: names that `parser` may have. Raises CheckError.
     """
     merged: dict[str, dict[str, t.Any]] = {name: dict(keys) for name, keys in given.items()}

@@ -92,7 +92,9 @@ def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
     found: dict[str, dict[str, Output]] = {}
     node_mark, check, end = mark(run, "node "), mark(run, "check "), mark(run, "code ")
     for lines in tasks.values():
-        node = next((one[len(node_mark) :].strip() for one in lines if one.startswith(node_mark)), "")
+        node = next(
+            (one[len(node_mark) :].strip() for one in lines if one.startswith(node_mark)), ""
+        )
         if not node:
             continue
         mine = found.setdefault(node, {})

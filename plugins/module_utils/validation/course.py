@@ -142,14 +142,18 @@ class Course:
         for one in self.results:
             if one.verdict is Verdict.FAIL and one.host in names and one.host not in self.out:
                 self.out[one.host] = f"it failed {one.check}"
-                self.said.append(f"{stage}: {one.host} is left out of the later stages: it failed {one.check}")
+                self.said.append(
+                    f"{stage}: {one.host} is left out of the later stages: it failed {one.check}"
+                )
 
     def _report(self, stage: str, results: t.Sequence[Result]) -> None:
         found = {verdict: sum(one.verdict is verdict for one in results) for verdict in Verdict}
         shown = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
         self.said.append(f"{stage}: {shown or 'nothing to test'}")
 
-    def _ask(self, stage: str, works: t.List[Work]) -> t.Generator[t.List[Work], t.Dict[str, Ran], t.Dict[str, Ran]]:
+    def _ask(
+        self, stage: str, works: t.List[Work]
+    ) -> t.Generator[t.List[Work], t.Dict[str, Ran], t.Dict[str, Ran]]:
         """Yield jobs and return how they ended, after noting them in their stage."""
         if not works:
             return {}
@@ -176,8 +180,13 @@ class Course:
             if check.kind == "job" and check.of_each and check.launch == "srun"
         ]
         probe = self.asked.probe
-        reaches = {check.name: plan.reach(dataclasses.replace(check, programs=()), able, self.site) for check in static}
-        chosen = [(check, tuple(host.name for host in reaches[check.name].hosts)) for check in static]
+        reaches = {
+            check.name: plan.reach(dataclasses.replace(check, programs=()), able, self.site)
+            for check in static
+        }
+        chosen = [
+            (check, tuple(host.name for host in reaches[check.name].hosts)) for check in static
+        ]
         checks = [(probe, tuple(host.name for host in able)), *(one for one in chosen if one[1])]
         work = Work(
             self._name("static", 1), "static", tuple(able), each=Each(tuple(checks), tuple(able))
@@ -186,11 +195,15 @@ class Course:
         outputs = self._of_each(work, ran[work.name])
         seen = []
         for host in self.hosts:
-            reading = verdicts.read(probe, outputs.get(host.name, {}).get(probe.name), ran[work.name].why)
+            reading = verdicts.read(
+                probe, outputs.get(host.name, {}).get(probe.name), ran[work.name].why
+            )
             facts = getattr(reading.parsed, "facts", {})
             programs = facts.get("programs")
             if host.name not in self.out and reading.why:
-                self.results.append(verdicts.unread(probe, Place((host,), self._log(work)), reading))
+                self.results.append(
+                    verdicts.unread(probe, Place((host,), self._log(work)), reading)
+                )
                 self.out[host.name] = "its probe did not answer"
             if isinstance(programs, dict):
                 known = {str(name): str(path) for name, path in programs.items() if path}
@@ -217,9 +230,12 @@ class Course:
         ran: Ran,
         outputs: t.Mapping[str, t.Mapping[str, collect.Output]],
     ) -> None:
-        places = {host.name: self._place(work, (host,)) for host in hosts if host.name not in self.out}
+        places = {
+            host.name: self._place(work, (host,)) for host in hosts if host.name not in self.out
+        }
         readings = {
-            name: verdicts.read(check, outputs.get(name, {}).get(check.name), ran.why) for name in places
+            name: verdicts.read(check, outputs.get(name, {}).get(check.name), ran.why)
+            for name in places
         }
         self._judge(check, places, readings)
 
@@ -228,7 +244,12 @@ class Course:
         able = self._able()
         reaches: dict[str, Reach] = {}
         for check in self._checks(stage):
-            if stage == "static" and check.kind == "job" and check.of_each and check.launch == "srun":
+            if (
+                stage == "static"
+                and check.kind == "job"
+                and check.of_each
+                and check.launch == "srun"
+            ):
                 continue  # with the probe
             if check.kind == "slurm":
                 self.results += slurm_state.TESTS[check.test](check, self._slurm(check))
@@ -236,7 +257,9 @@ class Course:
                 self._health(check)
             else:
                 reached = plan.reach(check, able, self.site)
-                other = [name for name in check.unless if reaches.get(name, Reach(reason="-")).hosts]
+                other = [
+                    name for name in check.unless if reaches.get(name, Reach(reason="-")).hosts
+                ]
                 if other and reached.applies:
                     reached = Reach(reason=f"{other[0]} measures it")
                 reaches[check.name] = reached
@@ -257,7 +280,9 @@ class Course:
         if check.test != "node_state":
             return slurm
         known = {one.host for one in self.results if one.check == "node_state"}
-        return dataclasses.replace(slurm, nodes=tuple(n for n in slurm.nodes if n.name not in known))
+        return dataclasses.replace(
+            slurm, nodes=tuple(n for n in slurm.nodes if n.name not in known)
+        )
 
     def _health(self, check: Check) -> None:
         if self.asked.node_results is None:
@@ -288,20 +313,28 @@ class Course:
 
         One job has what each node does by itself, a second one the groups, one after the other.
         """
-        each = [(one, reaches[one.name].hosts) for one in checks if one.of_each and one.launch == "srun" and one.tasks == 1]
+        each = [
+            (one, reaches[one.name].hosts)
+            for one in checks
+            if one.of_each and one.launch == "srun" and one.tasks == 1
+        ]
         each = [one for one in each if one[1]]
         single: list[Step] = []
         groups: list[Step] = []
         for check in checks:
             hosts = reaches[check.name].hosts
             if check.of_each and not any(check is one for one, _hosts in each):
-                single += [self._step(check, (host,), f"{check.name}/{host.name}") for host in hosts]
+                single += [
+                    self._step(check, (host,), f"{check.name}/{host.name}") for host in hosts
+                ]
             elif not check.of_each and hosts:
                 groups += self._groups(check, hosts)
         works = []
         if each or single:
             among = {host.name: host for _check, hosts in each for host in hosts}
-            over = tuple({**among, **{step.hosts[0].name: step.hosts[0] for step in single}}.values())
+            over = tuple(
+                {**among, **{step.hosts[0].name: step.hosts[0] for step in single}}.values()
+            )
             parts = tuple((check, tuple(host.name for host in hosts)) for check, hosts in each)
             works.append(
                 Work(
@@ -330,7 +363,9 @@ class Course:
                     "VALIDATION_PLACES": ":".join(mount.places),
                 }
                 name = f"{check.name}{suffix}.{mount.label}"
-                made.append(dataclasses.replace(self._step(check, hosts[:size], name), variables=variables))
+                made.append(
+                    dataclasses.replace(self._step(check, hosts[:size], name), variables=variables)
+                )
         if not made:
             need = min(one for one in check.nodes if isinstance(one, int)) if check.nodes else 2
             why = f"it takes {need} nodes, and {len(hosts)} are left"
@@ -356,12 +391,16 @@ class Course:
                 steps = [step for step in work.steps if step.check.name == check]
                 places = {step.name: self._place(work, step.hosts, step) for step in steps}
                 readings = {
-                    step.name: verdicts.read(step.check, outputs.get(step.name), one.why) for step in steps
+                    step.name: verdicts.read(step.check, outputs.get(step.name), one.why)
+                    for step in steps
                 }
                 self._judge(steps[0].check, places, readings)
 
     def _judge(
-        self, check: Check, places: t.Mapping[str, Place], readings: t.Mapping[str, verdicts.Reading]
+        self,
+        check: Check,
+        places: t.Mapping[str, Place],
+        readings: t.Mapping[str, verdicts.Reading],
     ) -> None:
         """Add the results and the measurements of a check's outputs, by place."""
         for name, place in places.items():
@@ -380,7 +419,9 @@ class Course:
             for figure, found in verdicts.figures(check, reading).items():
                 gate = gates[name, figure]
                 self.results.append(verdicts.judged(check, place, figure, found, gate))
-            self._measure(check, place, reading, {figure: gates[name, figure] for figure in check.figures})
+            self._measure(
+                check, place, reading, {figure: gates[name, figure] for figure in check.figures}
+            )
             found = verdicts.figures(check, reading).get(check.figures[0])
             if found is not None:
                 self._best[check.name] = max(found, self._best.get(check.name, 0.0))
@@ -440,7 +481,9 @@ class Course:
             )
         outcome = search.outcome()
         self.searches.append(outcome)
-        self.results += pairing.results(check, outcome, [one for one, _place in seen], list(by_name))
+        self.results += pairing.results(
+            check, outcome, [one for one, _place in seen], list(by_name)
+        )
         self.measurements += pairing.measurements(check, outcome, seen)
 
     def _training(self, check: Check, hosts: tuple[Host, ...]) -> Jobs:
@@ -464,14 +507,18 @@ class Course:
 
     # -- names -------------------------------------------------------------------------------------
     def _name(self, stage: str, number: int, check: str = "") -> str:
-        return "-".join(part for part in ("validate", self.asked.frame.run, stage, check, str(number)) if part)
+        return "-".join(
+            part for part in ("validate", self.asked.frame.run, stage, check, str(number)) if part
+        )
 
     def _log(self, work: Work) -> str:
         return f"{self.asked.frame.directory}/{work.name}.log"
 
     def _place(self, work: Work, hosts: tuple[Host, ...], step: t.Optional[Step] = None) -> Place:
         nodes = ",".join(host.name for host in work.hosts)
-        again = f"sbatch --exclusive --nodelist={nodes} {self.asked.frame.directory}/{work.name}.sbatch"
+        again = (
+            f"sbatch --exclusive --nodelist={nodes} {self.asked.frame.directory}/{work.name}.sbatch"
+        )
         suffix = step.name[len(step.check.name) + 1 :] if step and "/" not in step.name else ""
         mount = step.variables.get("VALIDATION_MOUNT", "") if step else ""
         return Place(hosts, self._log(work), again, mount, suffix)

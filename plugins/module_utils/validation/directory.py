@@ -85,5 +85,7 @@ def _read(path: str) -> t.Optional[str]:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name) or ".." in name.split("/"):
-        raise DirectoryError(f"{name!r}: is not the name of a file of a validation -> an error of the collection")
+        raise DirectoryError(
+            f"{name!r}: is not the name of a file of a validation -> an error of the collection"
+        )
     return name

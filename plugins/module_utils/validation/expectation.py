@@ -51,11 +51,12 @@ def most_common(values: t.Iterable[Value]) -> Value:
     return min(counted, key=lambda value: (-counted[value], value)) if counted else ""
 
 
-def _of_host(
-    check: Check, host: str, node: Host, value: Value, common: Value, name: str
-) -> Result:
+def _of_host(check: Check, host: str, node: Host, value: Value, common: Value, name: str) -> Result:
     expected, good = _compare(check.expect, node, value, common)
     shown: Value = value if isinstance(value, (int, float)) else line(value)
+    if good and isinstance(check.expect, t.Mapping) and "matches" in check.expect:
+        match = re.search(check.expect["matches"], str(value))
+        shown = line(match[0] if match else value)
     provenance = check.provenance
     if check.expect == "same":
         provenance = provenance or "the other nodes"

@@ -54,7 +54,9 @@ class Gates:
         kinds = {str(host.declared.get("machine_type") or "") for host in hosts}
         kind = kinds.pop() if len(kinds) == 1 else ""
         references = {
-            figure: self.given.get(check.name if figure == check.figures[0] else f"{check.name}.{figure}")
+            figure: self.given.get(
+                check.name if figure == check.figures[0] else f"{check.name}.{figure}"
+            )
             for figure in check.figures
         }
         source = "validation_thresholds" if any(references.values()) else ""
@@ -115,5 +117,3 @@ def _of_peers(
         limit = (1 / floor if floor > 0 else None) if times else floor
         made.update({(name, figure): Gate(limit, None, limit, source) for name in values})
     return made
-
-

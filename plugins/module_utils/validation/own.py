@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Reads what the programs of role validation print: one line of JSON. Pure.
+"""Reads what the programs of role validate print: one line of JSON. Pure.
 
 `{"trainwright": 1, "points": [[1048576, 1.2]], "figures": {"bandwidth": 1.2}, "faults": [], "facts": {}}`, the numbers
 in the units of parsers/parsed.py.
@@ -52,9 +52,15 @@ def parse(text: str) -> Own:
     except (ValueError, RecursionError) as error:
         raise ParseError(f"results that are not JSON: {error}", _AGAIN) from None
     if not isinstance(data, dict) or data.get("trainwright") != 1:
-        raise ParseError("results of another version of the program", "remove the old run's directory")
+        raise ParseError(
+            "results of another version of the program", "remove the old run's directory"
+        )
     points = data.get("points", [])
-    figures, facts, faults = (data.get("figures", {}), data.get("facts", {}), data.get("faults", []))
+    figures, facts, faults = (
+        data.get("figures", {}),
+        data.get("facts", {}),
+        data.get("faults", []),
+    )
     if not (isinstance(points, list) and isinstance(figures, dict) and isinstance(facts, dict)):
         raise ParseError("points, figures or facts of another type", _AGAIN)
     return Own(

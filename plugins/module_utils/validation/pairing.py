@@ -64,7 +64,8 @@ def results(
                     **common,
                     verdict=Verdict.FAIL,
                     detail=line(bad[name].why),
-                    remedy=check.remedy or "see its network interface, its cable and the port of its switch",
+                    remedy=check.remedy
+                    or "see its network interface, its cable and the port of its switch",
                 )
             )
         elif name in outcome.not_tested or name in outcome.suspects:
@@ -92,7 +93,13 @@ def results(
         for finding in (*outcome.links, *outcome.switches)
     ]
     made += [
-        Result("cluster", f"{check.name}.note", Verdict.WARN, detail=line(note), remedy="see the report")
+        Result(
+            "cluster",
+            f"{check.name}.note",
+            Verdict.WARN,
+            detail=line(note),
+            remedy="see the report",
+        )
         for note in outcome.notes
     ]
     return made
@@ -127,7 +134,9 @@ def measurements(
             )
         )
         if one.latency_us is not None:
-            ceilings = [r.latency_ceiling_us for r in outcome.references.values() if r.latency_ceiling_us]
+            ceilings = [
+                r.latency_ceiling_us for r in outcome.references.values() if r.latency_ceiling_us
+            ]
             made.append(
                 document.Measurement(
                     check=f"{check.name}.latency_us",

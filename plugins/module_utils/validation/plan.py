@@ -198,7 +198,9 @@ def chosen(
             )
         found = [known[name] for name in dict.fromkeys(wanted)]
     if not found:
-        raise PlanError(f"validate: partition {partition} has no node -> give -e validate_partition")
+        raise PlanError(
+            f"validate: partition {partition} has no node -> give -e validate_partition"
+        )
     return found
 
 

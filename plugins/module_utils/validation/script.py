@@ -82,8 +82,9 @@ class Work:
 class Frame:
     """What all jobs of a run share.
 
-    run: its id. programs, directory: absolute paths on the nodes, of the programs of role validation and of the run.
-    exports: variables of all steps. srun_options: by their long names, and image of the steps in a container.
+    run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
+    exports: variables of all steps. srun_options: of all steps, by their long names. image: of the steps in a container.
+    mounts: paths that a container gets as they are. variables: for commands, by their names.
     """
 
     run: str
@@ -93,6 +94,7 @@ class Frame:
     srun_options: t.Mapping[str, t.Union[str, bool]] = dataclasses.field(default_factory=dict)
     image: str = ""
     mounts: tuple[str, ...] = ()
+    variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def write(work: Work, frame: Frame) -> str:
@@ -105,7 +107,9 @@ def write(work: Work, frame: Frame) -> str:
     if work.steps:
         lines = []
         for step in work.steps:
-            lines += [f"place\n{_step(step, frame)} &" if work.parallel != 1 else _step(step, frame)]
+            lines += [
+                f"place\n{_step(step, frame)} &" if work.parallel != 1 else _step(step, frame)
+            ]
         parts.append("# The steps.\n" + "\n".join(lines) + "\nwait")
     parts.append(f"echo {shlex.quote(mark(frame.run, 'done ' + work.name))}")
     return "\n\n".join(parts) + "\n"
@@ -124,7 +128,7 @@ def _environment(work: Work, frame: Frame) -> str:
     mpi = any(step.check.launch in ("mpirun", "pmix") for step in work.steps)
     lines = [
         f"export VALIDATION={shlex.quote(frame.programs)}",
-        f"export VALIDATION_IMAGE={shlex.quote(frame.image)}",
+        *(f"export {name}={shlex.quote(value)}" for name, value in frame.variables.items()),
     ]
     chosen = environment.settings(kinds.pop() if len(kinds) == 1 else "", efa=efa, mpi=mpi)
     lines += [
@@ -154,7 +158,7 @@ def _functions(work: Work, frame: Frame) -> str:
             "    flock 9",
             f'    echo "{begin} $name"',
             f'    head -c {_KEPT} "$output"',
-            f'    printf \'\\n%s\\n\' "{end} $name $code $((SECONDS - begin))"',
+            f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))\"",
             '  } 9> "$work/lock"',
             '  rm -f "$output"',
             "}",
@@ -177,7 +181,7 @@ def _each(each: Each, work: Work, frame: Frame) -> str:
         f'  echo "{mark(frame.run, "check")} $1"',
         '  timeout --kill-after=5 "$2" bash -c "$3" 2>&1 < /dev/null',
         "  code=$?",
-        f'  printf \'\\n%s\\n\' "{mark(frame.run, "code")} $code $((SECONDS - begin))"',
+        f"  printf '\\n%s\\n' \"{mark(frame.run, 'code')} $code $((SECONDS - begin))\"",
         "}",
     ]
     for check, hosts in each.checks:
@@ -205,11 +209,12 @@ def _step(step: Step, frame: Frame) -> str:
     command = shlex.quote(_command(check, variables))
     if check.launch == "mpirun":
         places = ",".join(f"{host.name}:{step.tasks}" for host in step.hosts)
-        names = [*frame.exports, "VALIDATION"]
+        names = ["VALIDATION", *frame.variables, *frame.exports]
         words = ["mpirun", f"--host {places}", f"--map-by ppr:{step.tasks}:node", "--bind-to none"]
         words += [f"-x {name}" for name in dict.fromkeys(names)]
     else:
-        words = render.srun(_options(check.launch, step.hosts, step.tasks, frame))
+        options = _options(check.launch, step.hosts, step.tasks, frame)
+        words = render.srun({**options, **check.srun_options})
     return f"step {step.name} {check.deadline} {' '.join(words)} bash -c {command}"
 
 
@@ -229,7 +234,9 @@ def _options(
         "mpi": "pmix" if launch == "pmix" else "none",
     }
     if launch == "container":
-        container = Container(image=frame.image, mounts=tuple(f"{one}:{one}" for one in frame.mounts))
+        container = Container(
+            image=frame.image, mounts=tuple(f"{one}:{one}" for one in frame.mounts)
+        )
         chosen.update(render.container_options(container))
     return chosen | dict(frame.srun_options)
 

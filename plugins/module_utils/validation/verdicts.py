@@ -126,7 +126,13 @@ def broken(check: Check, place: Place, reading: Reading) -> list[Result]:
     name = place.check(check)
     made = _network(check, place, reading)
     made += [
-        Result(place.name, f"{name}.fault", Verdict.FAIL, detail=line(one), remedy=check.remedy or f"see {place.log}")
+        Result(
+            place.name,
+            f"{name}.fault",
+            Verdict.FAIL,
+            detail=line(one),
+            remedy=check.remedy or f"see {place.log}",
+        )
         for one in parsed.faults[:5]
     ]
     return made + [
@@ -140,7 +146,10 @@ def _network(check: Check, place: Place, reading: Reading) -> list[Result]:
     declared = [word for need, word in _NETWORKS if all(host.number(need) for host in place.hosts)]
     if not check.network or not declared or len(place.hosts) < 2:
         return []
-    name, remedy = f"{place.check(check)}.network", f"NCCL_DEBUG=INFO is in {place.log}: see why it left the others out"
+    name, remedy = (
+        f"{place.check(check)}.network",
+        f"NCCL_DEBUG=INFO is in {place.log}: see why it left the others out",
+    )
     try:
         networks = t.cast(nccl_log.NcclLog, registry.read("nccl_log", reading.text + "\n")).networks
     except ParseError as error:
@@ -164,7 +173,11 @@ def judged(check: Check, place: Place, figure: str, found: t.Optional[float], ga
     name, unit = place.check(check, figure), check.unit_of(figure)
     if found is None:
         return Result(
-            place.name, name, Verdict.INCOMPLETE, detail=f"the output has no {figure}", remedy=f"see {place.log}"
+            place.name,
+            name,
+            Verdict.INCOMPLETE,
+            detail=f"the output has no {figure}",
+            remedy=f"see {place.log}",
         )
     verdict = Verdict.PASS
     if gate.floor is not None and _worse(found, gate.floor, figure):
@@ -269,11 +282,11 @@ def expected(
     found = {name: value(check, one) for name, one in good.items()}
     names = {name: place.check(check) for name, place in places.items()}
     made = []
-    for one in expectation.judge(check, hosts, {name: v for name, v in found.items() if v is not None}):
+    for one in expectation.judge(
+        check, hosts, {name: v for name, v in found.items() if v is not None}
+    ):
         made.append(dataclasses.replace(one, host=places[one.host].name, check=names[one.host]))
-    made += [
-        unread(check, places[name], readings[name]) for name in readings if readings[name].why
-    ]
+    made += [unread(check, places[name], readings[name]) for name in readings if readings[name].why]
     for name, one in found.items():
         if one is None:
             reading = Reading(why=f"the output has no {check.figures[0]}")

@@ -58,7 +58,9 @@ def connect(address: str, port: int, patience: float) -> socket.socket:
             return socket.create_connection((address, port), timeout=patience)
         except OSError as error:
             if time.monotonic() > end:
-                sys.exit(f"{address}:{port}: {error} -> may the nodes reach each other on ports of jobs?")
+                sys.exit(
+                    f"{address}:{port}: {error} -> may the nodes reach each other on ports of jobs?"
+                )
             time.sleep(0.1)
 
 
@@ -138,7 +140,9 @@ def main() -> None:
     """Be one of the two tasks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each direction")
-    parser.add_argument("--patience", type=float, default=20.0, help="for the other task to come, and for silence")
+    parser.add_argument(
+        "--patience", type=float, default=20.0, help="for the other task to come, and for silence"
+    )
     given = parser.parse_args()
     job, step = int(os.environ["SLURM_JOB_ID"]), int(os.environ["SLURM_STEP_ID"])
     port = 20000 + (job * 31 + step) % 10000

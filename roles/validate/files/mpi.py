@@ -47,7 +47,9 @@ class Mpi:
             self.byte, self.float = self._symbol("ompi_mpi_byte"), self._symbol("ompi_mpi_float")
             self.sum = self._symbol("ompi_mpi_op_sum")
         except ValueError:
-            sys.exit(f"{LIBRARY} is not Open MPI's -> put the bin directory of Open MPI first in PATH")
+            sys.exit(
+                f"{LIBRARY} is not Open MPI's -> put the bin directory of Open MPI first in PATH"
+            )
         self.rank, self.size = self._number("MPI_Comm_rank"), self._number("MPI_Comm_size")
 
     @staticmethod
@@ -143,7 +145,14 @@ def timed(mpi: Mpi, run: Callable[[], None], seconds: float) -> float:
     mpi.barrier()
     once = array.array("d", [time.perf_counter() - begin])
     # All ranks take the time of the first one, so that none of them makes one call more.
-    mpi.call("MPI_Bcast", ctypes.c_void_p(once.buffer_info()[0]), ctypes.c_int(8), mpi.byte, ctypes.c_int(0), mpi.world)
+    mpi.call(
+        "MPI_Bcast",
+        ctypes.c_void_p(once.buffer_info()[0]),
+        ctypes.c_int(8),
+        mpi.byte,
+        ctypes.c_int(0),
+        mpi.world,
+    )
     times = max(1, min(200, int(seconds / max(once[0], 1e-6))))
     begin = time.perf_counter()
     for _ in range(times):
@@ -181,7 +190,9 @@ def main() -> None:
     given = parser.parse_args()
     mpi = Mpi()
     if mpi.size < 2:
-        sys.exit("MPI has one rank: this launcher does not connect them -> start it by mpirun, or srun --mpi=pmix")
+        sys.exit(
+            "MPI has one rank: this launcher does not connect them -> start it by mpirun, or srun --mpi=pmix"
+        )
     points, wrong = [], 0
     sizes = [SMALL] if given.test == "pair" else [max(SMALL, 4 * mpi.size)]
     while sizes[-1] < given.largest:
@@ -202,7 +213,17 @@ def main() -> None:
     mpi.barrier()
     if mpi.rank == 0:
         result = {"trainwright": "transfer", "format": 1, "test": given.test, "transport": "mpi"}
-        print(json.dumps({**result, "ranks": mpi.size, "wrong": int(every[0]), "sizes": sizes, "points": points}))
+        print(
+            json.dumps(
+                {
+                    **result,
+                    "ranks": mpi.size,
+                    "wrong": int(every[0]),
+                    "sizes": sizes,
+                    "points": points,
+                }
+            )
+        )
         sys.stdout.flush()
     mpi.call("MPI_Finalize")
 
