@@ -151,6 +151,9 @@ def _notes(
             )
         elif len(known.nodes) > 2 and not known.slow[scope]:
             yield f"{where}: no outlier"
+    inner, across = (known.references[scope].median for scope in (INNER, ACROSS))
+    if inner and across and known.values[INNER][0] and known.values[ACROSS][0]:
+        yield f"pairs across switches reach {100 * across / inner:.0f} % of those on one switch"
     for pair in known.open_links:
         yield f"{' - '.join(pair)}: slow once, and could not be tested again"
     for pair, found in by_pair.items():

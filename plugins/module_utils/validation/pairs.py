@@ -19,6 +19,8 @@ from .measurement import Pair
 Round = list[Pair]
 #: Rounds of a plan: one within switches, two across them.
 ROUNDS = 3
+#: Further rounds of it, for a search whose first rounds do not show what healthy pairs reach.
+MORE_ROUNDS = 3
 #: Attempts at a round in which no node rests that need not.
 _ATTEMPTS = 8
 

@@ -52,6 +52,23 @@ def level(values: Values, settings: Settings) -> Level | None:
     return Level(statistics.median(within), floor, len(best))
 
 
+def in_doubt(values: Values, found: Level | None, possible: int, settings: Settings) -> bool:
+    """Whether more pairs may show another level of a scope.
+
+    There is none yet, and enough nodes are possible; or pairs of at least three nodes are so much faster that the level
+    is an outlier to them: a fault makes nothing faster, so the level may be that of bad pairs.
+    """
+    if found is None:
+        return bool(values) and possible >= settings.peers
+    fast = {
+        node
+        for pair, value in values.items()
+        if found.median < settings.fail * value
+        for node in pair
+    }
+    return len(fast) >= 3
+
+
 def best_values(
     measurements: t.Iterable[Measurement], scope_of: t.Callable[[Pair], str]
 ) -> dict[str, tuple[dict[Pair, float], dict[Pair, float]]]:

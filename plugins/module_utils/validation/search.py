@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing as t
+from collections import Counter
 
 from .diagnosis import Diagnosis
 from .measurement import (
@@ -31,7 +32,7 @@ from .measurement import (
     is_number,
 )
 from .outcome import outcome_of
-from .pairs import full_plan, groups_of, plan
+from .pairs import MORE_ROUNDS, ROUNDS, full_plan, groups_of, plan
 
 FORMAT = 1
 
@@ -49,7 +50,7 @@ class Search:
         switches: t.Mapping[str, str] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        twice = sorted({node for node in nodes if list(nodes).count(node) > 1})
+        twice = sorted(node for node, count in Counter(nodes).items() if count > 1)
         if twice:
             raise SearchError(f"nodes: {', '.join(twice)} is there twice -> name each node once")
         given = dict(switches or {})
@@ -58,8 +59,13 @@ class Search:
         self.settings = settings or Settings()
         self.measurements: list[Measurement] = []
         self.rounds = 0
-        make = full_plan if self.settings.full else plan
-        self._planned = make(self.nodes, self.switches)
+        if self.settings.full:
+            self._planned = full_plan(self.nodes, self.switches)
+            self._least = len(self._planned)
+        else:
+            self._planned = plan(self.nodes, self.switches, ROUNDS + MORE_ROUNDS)
+            self._least = min(ROUNDS, len(self._planned))
+        self._from_plan = 0
         self._pending: list[Pair] | None = None
         self._known: Diagnosis | None = None
 
@@ -69,7 +75,7 @@ class Search:
         The same until record() is called, also after from_json(): an interrupted round is run again.
         """
         if self._pending is None:
-            if self.rounds < len(self._planned):
+            if self._follows_plan():
                 self._pending = list(self._planned[self.rounds])
             elif self.rounds < self._most(self._diagnosis()):
                 self._pending = list(self._diagnosis().tests)
@@ -96,6 +102,7 @@ class Search:
                 raise SearchError(f"{where}: is there twice -> give one for each pair")
             _check(one, where)
             found[pair] = dataclasses.replace(one, pair=pair, number=self.rounds + 1)
+        self._from_plan += self._follows_plan()
         self.rounds += 1
         for pair in pairs:
             missing = Measurement(pair, reason="no result was reported", number=self.rounds)
@@ -111,20 +118,29 @@ class Search:
             self.measurements,
             self.settings,
             rounds=self.rounds,
-            bound=max(len(self._planned), most_rounds(len(self.nodes), len(known.condemned))),
+            bound=self._bound(len(known.condemned)),
             finished=not self.next_round(),
         )
+
+    def _follows_plan(self) -> bool:
+        """Whether this round is the plan's: its first rounds, and more while they do not show what healthy pairs reach."""
+        if self.rounds != self._from_plan or self.rounds >= len(self._planned):
+            return False
+        return self.rounds < self._least or self._diagnosis().in_doubt(self.settings)
 
     def _diagnosis(self) -> Diagnosis:
         if self._known is None:
             self._known = Diagnosis(self.nodes, self.switches, self.settings, self.measurements)
         return self._known
 
+    def _bound(self, bad_nodes: int) -> int:
+        further = len(self._planned) if self.settings.full else 0
+        return further + most_rounds(len(self.nodes), bad_nodes)
+
     def _most(self, known: Diagnosis) -> int:
-        """Return the bound, suspects counted as bad nodes: they may become some, and the search has to end."""
-        open_nodes = {node for pair in known.tests for node in pair} - set(known.condemned)
-        bad = len(known.condemned) + min(len(open_nodes), 1)
-        return (len(self._planned) if self.settings.full else 0) + most_rounds(len(self.nodes), bad)
+        """Return the rounds after which the search ends; one of the nodes that are tested further may be a bad one."""
+        tested = {node for pair in known.tests for node in pair} - set(known.condemned)
+        return self._bound(len(known.condemned) + min(len(tested), 1))
 
     # -- plain data ----------------------------------------------------------------------------
     def to_json(self) -> Json:
@@ -135,6 +151,7 @@ class Search:
             "switches": dict(self.switches),
             "settings": self.settings.to_json(),
             "rounds": self.rounds,
+            "from_plan": self._from_plan,
             "pending": None if self._pending is None else [list(pair) for pair in self._pending],
             "measurements": [one.to_json() for one in self.measurements],
         }
@@ -148,6 +165,7 @@ class Search:
             made = cls(state["nodes"], state["switches"], Settings(**state["settings"]))
             made.measurements = [Measurement.from_json(one) for one in state["measurements"]]
             made.rounds = int(state["rounds"])
+            made._from_plan = int(state["from_plan"])
             if state["pending"] is not None:
                 made._pending = [(one, other) for one, other in state["pending"]]
         except (KeyError, TypeError, ValueError) as error:

@@ -23,7 +23,8 @@ def cluster(seed: int) -> World:
     """Draw a cluster of 8 to 1,000 nodes, small ones more often, with noise of 3 to 5 % and faults that leave 20 to 62 %.
 
     Not drawn, since nothing could tell them: a switch of which most nodes are bad (the switch is named), bad nodes on a
-    slow switch of two or three, or on one that is slow on all pairs, and links of a slow switch or a bad node.
+    slow switch of two or three or on one that is slow on all pairs, links of a slow switch or a bad node, a slow switch
+    of which one node can be tested, and a bad node that is alone on one of two switches.
     """
     chance = random.Random(seed)
     count = round(8 * 125 ** (chance.random() ** (1 if SOAK else 1.5)))
@@ -57,7 +58,9 @@ def cluster(seed: int) -> World:
     free = [
         node
         for node, switch in switches.items()
-        if switch not in world.whole and (switch not in world.uplinks or len(members[switch]) > 3)
+        if switch not in world.whole
+        and (switch not in world.uplinks or len(members[switch]) > 3)
+        and (len(members[switch]) > 1 or len(members) > 2)
     ]
     chance.shuffle(free)
     wanted = chance.choice([0, 1, 1, 2, 2, chance.randint(0, max(2, min(count // 10, 25)))])
@@ -76,7 +79,10 @@ def cluster(seed: int) -> World:
                 world.links[pair] = chance.uniform(0.2, 0.62)
                 busy.update(pair)
     if chance.random() < 0.2:
-        others = [node for node in switches if node not in world.nodes]
+        slow = {*world.uplinks, *world.whole}
+        others = [
+            n for n, switch in switches.items() if n not in world.nodes and switch not in slow
+        ]
         world.missing = frozenset(chance.sample(others, chance.choice([1, 2])))
     return world
 
