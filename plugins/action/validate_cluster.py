@@ -157,7 +157,7 @@ class ActionModule(WaitsForJob):
         """Return the variables of the nodes that the inventory has."""
         known = self._vars.get("hostvars") or {}
         wanted = ("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path")
-        found = {}
+        found: dict[str, Mapping[str, t.Any]] = {}
         for name in names:
             if name in known:
                 variables = known[name]

@@ -12,15 +12,15 @@ version_added: "1.2.0"
 author: The trainwright team (@trainwright)
 description:
   - The playbook C(trainwright.slurm.validate) calls it; see C(docs/validation.md).
-  - An action plugin of the same name plans the checks, submits each round of them as one job by M(trainwright.slurm.slurm_job),
-    prints the progress, judges the logs, and leaves nodes that failed out of the later stages. The module itself looks
+  - An action plugin of the same name plans the checks, submits each round of them as one job by
+    M(trainwright.slurm.slurm_job), prints the progress, judges the logs, and leaves nodes that failed out of the later stages. The module itself looks
     at jobs and reads and writes the directory, on the host and with the rights of the user of the task.
   - An earlier run that asked for the same and was interrupted is continued. Its jobs are found by their names.
   - A check that fails does not fail the task; RV(failed) of the document does it in the playbook.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.slurm]
 options:
   directory:
-    description: Directory for state, programs, scripts and logs, on storage that the nodes share. C(~) is the user's home.
+    description: Directory for state, programs, scripts and logs, on shared storage. C(~) is the user's home.
     type: str
     required: true
   checks:
@@ -163,7 +163,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-document: {description: "The document of the run, as C(docs/validation.schema.json) has it.", returned: success, type: dict}
+document: {description: "The run, as C(docs/validation.schema.json) has it.", returned: success, type: dict}
 verdict: {description: The worst verdict., returned: success, type: str, sample: PASS}
 summary: {description: "Why it is that, in one line.", returned: success, type: str}
 lines: {description: A table of the verdicts that need somebody., returned: success, type: list, elements: str}

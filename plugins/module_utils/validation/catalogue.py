@@ -46,12 +46,13 @@ class Check:
 
     nodes: `each` (one result a node), or sizes of the groups that run it together: numbers and `all`. mounts: whether
     it runs on each shared mount. tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or
-    `text` (the whole output) or `ours` (programs of role validate). figures: those of the parser that are judged,
-    each with a result of its own; of pairs, the bandwidth and perhaps a latency. expect: see expectation.py; None: the
-    table of thresholds, or the peers. verdict: of a miss. programs: what its command needs on each node. unless: checks
-    that make this one superfluous where they apply. compare: its first figure is compared with those of the checks of
-    the same word. test: of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether
-    NCCL's log in its output must name the network that the nodes declare. environment: of its command. srun_options: by their long names. job: of kind training, the description.
+    `text` (the whole output) or `ours` (programs of role validate). figures: those of the parser that are judged, each
+    with a result of its own; of pairs, the bandwidth and perhaps a latency. expect: see expectation.py; None: the table
+    of thresholds, or the peers. verdict: of a miss. programs: what its command needs on each node; optional:
+    without them on any node it does not apply. unless: checks that make this one superfluous where they apply. compare: its first figure is compared with those of the checks of the
+    same word. test: of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's
+    log in its output must name the network that the nodes declare. environment: of its command. srun_options: by their
+    long names. job: of kind training, the description.
     """
 
     name: str
@@ -60,8 +61,8 @@ class Check:
     kind: str = "job"
     command: str = ""
     launch: str = "srun"
-    nodes: tuple[t.Union[str, int], ...] = ("each",)
-    tasks: t.Union[str, int] = 1
+    nodes: tuple[str | int, ...] = ("each",)
+    tasks: str | int = 1
     mounts: bool = False
     parser: str = "text"
     figures: tuple[str, ...] = ()
@@ -70,6 +71,7 @@ class Check:
     verdict: str = "FAIL"
     needs: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    optional: bool = False
     unless: tuple[str, ...] = ()
     compare: str = ""
     test: str = ""
@@ -124,7 +126,7 @@ _CHOICES = {
 
 def load(
     given: t.Mapping[str, t.Any],
-    changes: t.Optional[t.Mapping[str, t.Any]] = None,
+    changes: t.Mapping[str, t.Any] | None = None,
     parsers: t.Collection[str] = (),
 ) -> list[Check]:
     """Return the checks in the order of their stages.
@@ -202,7 +204,7 @@ def _faults(
     if not _whole(tasks) and tasks != "gpus":
         yield f"{where}.tasks: is {tasks!r} -> a number of processes of a node, or gpus"
     yield from _of_nodes(keys, where)
-    for key in ("mounts", "network"):
+    for key in ("mounts", "network", "optional"):
         if not isinstance(keys.get(key, False), bool):
             yield f"{where}.{key}: is {keys[key]!r} -> true or false"
     yield from expectation_faults(keys.get("expect"), f"{where}.expect")
@@ -240,7 +242,7 @@ def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
         yield f"{where}.{form}: is {value!r} -> see docs/validation.md"
     elif form in ("matches", "lacks"):
         try:
-            re.compile(value)
+            re.compile(str(value))
         except re.error as error:
             yield f"{where}.{form}: {value!r} is not a regular expression: {error} -> correct it"
 
@@ -263,7 +265,7 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-def stages(given: t.Union[str, t.Sequence[str]], where: str = "validate_stages") -> list[str]:
+def stages(given: str | t.Sequence[str], where: str = "validate_stages") -> list[str]:
     """Return the stages in their order; none given: all. Raises CheckError."""
     names = given.replace(",", " ").split() if isinstance(given, str) else list(given)
     wrong = [name for name in names if name not in STAGES]

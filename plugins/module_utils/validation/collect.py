@@ -26,8 +26,8 @@ class Output:
     """
 
     text: str
-    code: t.Optional[int] = None
-    seconds: t.Optional[int] = None
+    code: int | None = None
+    seconds: int | None = None
 
     @property
     def why(self) -> str:
@@ -54,7 +54,8 @@ def steps(log: str, run: str) -> dict[str, Output]:
     """Return the outputs of a job's steps by their names; a step without its end has no code."""
     found: dict[str, Output] = {}
     begin, end = mark(run, "begin "), mark(run, "end ")
-    name, lines = "", []
+    name = ""
+    lines: list[str] = []
     for line in log.splitlines():
         if line.startswith(begin):
             if name:
@@ -98,7 +99,8 @@ def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
         if not node:
             continue
         mine = found.setdefault(node, {})
-        name, said = "", []
+        name = ""
+        said: list[str] = []
         for line in lines:
             if line.startswith(check):
                 name, said = line[len(check) :].strip(), []
@@ -113,7 +115,7 @@ def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
     return found
 
 
-def _numbers(words: t.Sequence[str]) -> tuple[t.Optional[int], t.Optional[int]]:
+def _numbers(words: t.Sequence[str]) -> tuple[int | None, int | None]:
     numbers = [int(word) if re.fullmatch(r"\d{1,9}", word) else None for word in words[:2]]
     numbers += [None, None]
     return numbers[0], numbers[1]

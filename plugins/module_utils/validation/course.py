@@ -36,7 +36,7 @@ class Ran:
 
     log: str = ""
     why: str = ""
-    id: t.Optional[int] = None
+    id: int | None = None
     seconds: float = 0.0
 
 
@@ -56,11 +56,11 @@ class Asked:
     slurm: slurm_state.Slurm
     frame: Frame
     probe: Check
-    node_results: t.Optional[tuple[Result, ...]] = None
+    node_results: tuple[Result, ...] | None = None
     parallel: int = 0
     full: bool = False
     foreign: bool = False
-    training: t.Optional[t.Callable[[Check, t.Sequence[Host]], str]] = None
+    training: t.Callable[[Check, t.Sequence[Host]], str] | None = None
 
 
 @dataclasses.dataclass
@@ -74,7 +74,7 @@ class StageRun:
     failed: bool = False
 
 
-Jobs = t.Generator[t.List[Work], t.Dict[str, Ran], None]
+Jobs = t.Generator[list[Work], dict[str, Ran], None]
 
 
 class Course:
@@ -152,8 +152,8 @@ class Course:
         self.said.append(f"{stage}: {shown or 'nothing to test'}")
 
     def _ask(
-        self, stage: str, works: t.List[Work]
-    ) -> t.Generator[t.List[Work], t.Dict[str, Ran], t.Dict[str, Ran]]:
+        self, stage: str, works: list[Work]
+    ) -> t.Generator[list[Work], dict[str, Ran], dict[str, Ran]]:
         """Yield jobs and return how they ended, after noting them in their stage."""
         if not works:
             return {}
@@ -329,7 +329,7 @@ class Course:
                 ]
             elif not check.of_each and hosts:
                 groups += self._groups(check, hosts)
-        works = []
+        works: list[Work] = []
         if each or single:
             among = {host.name: host for _check, hosts in each for host in hosts}
             over = tuple(
@@ -387,8 +387,8 @@ class Course:
                 hosts = {host.name: host for host in work.each.hosts}
                 for check, names in work.each.checks:
                     self._judge_each(check, [hosts[name] for name in names], work, one, of_nodes)
-            for check in dict.fromkeys(step.check.name for step in work.steps):
-                steps = [step for step in work.steps if step.check.name == check]
+            for name in dict.fromkeys(step.check.name for step in work.steps):
+                steps = [step for step in work.steps if step.check.name == name]
                 places = {step.name: self._place(work, step.hosts, step) for step in steps}
                 readings = {
                     step.name: verdicts.read(step.check, outputs.get(step.name), one.why)
@@ -482,7 +482,7 @@ class Course:
         outcome = search.outcome()
         self.searches.append(outcome)
         self.results += pairing.results(
-            check, outcome, [one for one, _place in seen], list(by_name)
+            check, outcome, [one for one, _place in seen], list(by_name), settings
         )
         self.measurements += pairing.measurements(check, outcome, seen)
 
@@ -514,7 +514,7 @@ class Course:
     def _log(self, work: Work) -> str:
         return f"{self.asked.frame.directory}/{work.name}.log"
 
-    def _place(self, work: Work, hosts: tuple[Host, ...], step: t.Optional[Step] = None) -> Place:
+    def _place(self, work: Work, hosts: tuple[Host, ...], step: Step | None = None) -> Place:
         nodes = ",".join(host.name for host in work.hosts)
         again = (
             f"sbatch --exclusive --nodelist={nodes} {self.asked.frame.directory}/{work.name}.sbatch"

@@ -75,7 +75,7 @@ def read(directory: str, names: t.Iterable[str]) -> dict[str, str]:
     return {name: text for name, text in found.items() if text is not None}
 
 
-def _read(path: str) -> t.Optional[str]:
+def _read(path: str) -> str | None:
     try:
         with open(path, "rb", opener=acting.regular) as file:
             return file.read(MOST).decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Judges what a check found against what it names as expected: a value, the node's declaration, or the other nodes. Pure.
+"""Judges what a check found against what it expects: a value, the node's declaration, or the other nodes. Pure.
 
 `same`: as on most nodes. {declared: efa}: the number that the node declares. {is: x}, {least: n}, {most: n}.
 {matches: regex}, {lacks: regex}: of the text.
@@ -26,7 +26,7 @@ def line(text: t.Any) -> str:
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
 
 
-def number(text: t.Any) -> t.Optional[float]:
+def number(text: t.Any) -> float | None:
     """Return a text as a number, or None."""
     try:
         return float(str(text).strip())

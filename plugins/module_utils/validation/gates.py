@@ -15,7 +15,7 @@ from .verdicts import Gate, Place, Reading
 #: Shares of a reference below which a value is warned about and fails (contracts: Thresholds).
 WARN, FAIL = 0.9, 0.8
 #: (check, figure, machine type, nodes) -> reference and its source, of the table of thresholds; None without a row.
-Table = t.Callable[[Check, str, str, int], t.Optional[t.Tuple[float, str]]]
+Table = t.Callable[[Check, str, str, int], t.Optional[tuple[float, str]]]
 NOTHING = Gate(None, None, None, "")
 
 
@@ -28,9 +28,9 @@ class Gates:
     """
 
     given: t.Mapping[str, float] = dataclasses.field(default_factory=dict)
-    baseline: t.Mapping[t.Tuple[str, str], float] = dataclasses.field(default_factory=dict)
+    baseline: t.Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
     since: str = ""
-    table: t.Optional[Table] = None
+    table: Table | None = None
     provisioned: t.Mapping[str, t.Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
     def gates(
@@ -71,7 +71,7 @@ class Gates:
             unit=check.unit_of(check.figures[0]),
         )
 
-    def _reference(self, check: Check, figure: str, place: Place) -> t.Optional[tuple[float, str]]:
+    def _reference(self, check: Check, figure: str, place: Place) -> tuple[float, str] | None:
         name = place.check(check, figure)
         if name in self.given:
             return self.given[name], "validation_thresholds"

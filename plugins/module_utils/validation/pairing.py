@@ -37,8 +37,9 @@ def results(
     outcome: measurement.Outcome,
     found: t.Sequence[measurement.Measurement],
     nodes: t.Sequence[str],
+    settings: measurement.Settings,
 ) -> list[Result]:
-    """Return a result for each node, and one for each bad link and switch."""
+    """Return a result for each node, one for each bad link and switch, and one for all pairs."""
     unit = check.unit_of(check.figures[0])
     own: dict[str, list[float]] = {name: [] for name in nodes}
     for one in found:
@@ -92,17 +93,34 @@ def results(
         )
         for finding in (*outcome.links, *outcome.switches)
     ]
-    made += [
+    return made + _all(check, settings, [one.value for one in found if one.value is not None])
+
+
+def _all(check: Check, settings: measurement.Settings, values: t.Sequence[float]) -> list[Result]:
+    """Return whether the pairs as a whole reach the reference: where all are slow alike, none is an outlier."""
+    if settings.reference is None or not values:
+        return []
+    median = statistics.median(values)
+    share = median / settings.reference
+    verdict = (
+        Verdict.FAIL
+        if share < settings.fail
+        else Verdict.WARN
+        if share < settings.warn
+        else Verdict.PASS
+    )
+    return [
         Result(
             "cluster",
-            f"{check.name}.note",
-            Verdict.WARN,
-            detail=line(note),
-            remedy="see the report",
+            f"{check.name}.median",
+            verdict,
+            value=rounded(median),
+            threshold=rounded(settings.fail * settings.reference),
+            provenance=settings.source,
+            unit=settings.unit,
+            remedy="" if verdict is Verdict.PASS else "what all nodes share: versions, variables of the jobs, the network",
         )
-        for note in outcome.notes
     ]
-    return made
 
 
 def measurements(
@@ -151,7 +169,7 @@ def measurements(
     return made
 
 
-def search_of(outcomes: t.Sequence[measurement.Outcome]) -> t.Optional[document.Search]:
+def search_of(outcomes: t.Sequence[measurement.Outcome]) -> document.Search | None:
     """Return what all searches of a run found, for the report; None without one."""
     if not outcomes:
         return None
@@ -170,5 +188,6 @@ def search_of(outcomes: t.Sequence[measurement.Outcome]) -> t.Optional[document.
             line(f"{finding.name}: {finding.why}")
             for outcome in outcomes
             for finding in outcome.findings
-        ],
+        ]
+        + [line(note) for outcome in outcomes for note in outcome.notes],
     )

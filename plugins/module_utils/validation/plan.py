@@ -45,7 +45,7 @@ class Host:
     address: str = ""
     declared: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     switch: tuple[str, ...] = ()
-    programs: t.Optional[t.Mapping[str, str]] = None
+    programs: t.Mapping[str, str] | None = None
 
     def number(self, what: str) -> int:
         """Return how many of something it declares."""
@@ -89,7 +89,7 @@ class Site:
     image: str = ""
     buckets: tuple[str, ...] = ()
     mpi: bool = False
-    pmix: t.Optional[bool] = None
+    pmix: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Reach:
 def declared(
     node: Node,
     variables: t.Mapping[str, t.Any],
-    rows: t.Optional[t.Mapping[str, MachineType]] = None,
+    rows: t.Mapping[str, MachineType] | None = None,
 ) -> dict[str, t.Any]:
     """Return what a node should have: by its machine type (slurm_node.machine_type, EC2's), and by Slurm's Gres."""
     own = variables.get("slurm_node")
@@ -156,9 +156,7 @@ def partition_of(partitions: t.Sequence[Partition], nodes: t.Sequence[Node], ask
     return max(count, key=lambda name: count[name])
 
 
-def chosen(
-    nodes: t.Sequence[Node], asked: str, partition: str, sample: t.Optional[int]
-) -> list[Node]:
+def chosen(nodes: t.Sequence[Node], asked: str, partition: str, sample: int | None) -> list[Node]:
     """Return the nodes that are asked for, in the natural order of their names.
 
     asked: `all`, a number of nodes, or a host list. sample: seed by which a number of nodes is drawn from all; None
@@ -243,7 +241,10 @@ def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
             missing[host.name] = "the probe of its programs did not run there -> see stage static"
         elif lacking:
             missing[host.name] = f"{', '.join(lacking)} is not installed there -> {_bring(check)}"
-    return Reach(tuple(host for host in able if host.name not in missing), missing)
+    left = tuple(host for host in able if host.name not in missing)
+    if check.optional and missing and not left:
+        return Reach(reason=f"no node has {', '.join(check.programs)}")
+    return Reach(left, {} if check.optional else missing)
 
 
 def _bring(check: Check) -> str:

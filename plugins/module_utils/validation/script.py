@@ -53,7 +53,7 @@ class Work:
     name: str
     stage: str
     hosts: tuple[Host, ...]
-    each: t.Optional[Each] = None
+    each: Each | None = None
     steps: tuple[Step, ...] = ()
     parallel: int = 1
     text: str = ""
@@ -83,7 +83,7 @@ class Frame:
     """What all jobs of a run share.
 
     run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
-    exports: variables of all steps. srun_options: of all steps, by their long names. image: of the steps in a container.
+    exports: variables of all steps. srun_options: of all steps, by their long names. image: of steps in a container.
     mounts: paths that a container gets as they are. variables: for commands, by their names.
     """
 
@@ -91,7 +91,7 @@ class Frame:
     programs: str
     directory: str
     exports: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    srun_options: t.Mapping[str, t.Union[str, bool]] = dataclasses.field(default_factory=dict)
+    srun_options: t.Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
     image: str = ""
     mounts: tuple[str, ...] = ()
     variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -220,9 +220,9 @@ def _step(step: Step, frame: Frame) -> str:
 
 def _options(
     launch: str, hosts: t.Sequence[Host], tasks: int, frame: Frame
-) -> dict[str, t.Union[str, bool]]:
+) -> dict[str, str | bool]:
     """Return the options of srun for a step over these nodes; those of the site come last."""
-    chosen: dict[str, t.Union[str, bool]] = {
+    chosen: dict[str, str | bool] = {
         "nodes": str(len(hosts)),
         "ntasks": str(len(hosts) * tasks),
         "ntasks-per-node": str(tasks),

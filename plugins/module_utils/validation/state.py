@@ -38,7 +38,7 @@ class State:
         return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1) + "\n"
 
 
-def from_json(text: str) -> t.Optional[State]:
+def from_json(text: str) -> State | None:
     """Return the state in a file; None for anything else, so that a new run begins."""
     try:
         data = json.loads(text)
@@ -58,6 +58,6 @@ def digest(asked: t.Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def goes_on(state: t.Optional[State], asked: str) -> bool:
+def goes_on(state: State | None, asked: str) -> bool:
     """Whether a run of the same that was not finished is there."""
     return state is not None and state.asked == asked and not state.ended

@@ -109,7 +109,7 @@ def line_of(results: t.Sequence[Result]) -> str:
 
 
 def drains(course: Course) -> dict[str, str]:
-    """Return why a node should be drained, by node: a FAIL of its own in a stage that gates. INCOMPLETE never drains."""
+    """Return why nodes should be drained: a FAIL of their own in a stage that gates; INCOMPLETE never drains."""
     names = {host.name for host in course.hosts}
     gating = {check.name for check in course.asked.checks if check.stage in GATES}
     found: dict[str, str] = {}

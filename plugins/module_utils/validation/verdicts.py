@@ -33,9 +33,9 @@ class Gate(t.NamedTuple):
     Of a time, above it. source: of the reference.
     """
 
-    value: t.Optional[float]
-    warn: t.Optional[float]
-    floor: t.Optional[float]
+    value: float | None
+    warn: float | None
+    floor: float | None
     source: str
 
 
@@ -62,15 +62,15 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """An output as its parser reads it; why: one line for an output that says nothing. failed: whether that is a FAIL."""
+    """An output as its parser reads it. why: in one line, of an output that says nothing; failed: it is a FAIL."""
 
-    parsed: t.Optional[Parsed] = None
+    parsed: Parsed | None = None
     text: str = ""
     why: str = ""
     failed: bool = False
 
 
-def read(check: Check, output: t.Optional[Output], why: str = "") -> Reading:
+def read(check: Check, output: Output | None, why: str = "") -> Reading:
     """Read an output. why: what became of its job, where the output is not there."""
     if output is None:
         return Reading(why=why or "its output is missing in the log")
@@ -105,7 +105,7 @@ def unread(check: Check, place: Place, reading: Reading, name: str = "") -> Resu
     )
 
 
-def figures(check: Check, reading: Reading) -> dict[str, t.Optional[float]]:
+def figures(check: Check, reading: Reading) -> dict[str, float | None]:
     """Return the figures that a check names; None for one that the output does not have."""
     parsed = reading.parsed
     return {name: (parsed.figures.get(name) if parsed else None) for name in check.figures}
@@ -168,7 +168,7 @@ def _network(check: Check, place: Place, reading: Reading) -> list[Result]:
     ]
 
 
-def judged(check: Check, place: Place, figure: str, found: t.Optional[float], gate: Gate) -> Result:
+def judged(check: Check, place: Place, figure: str, found: float | None, gate: Gate) -> Result:
     """Return the result of a figure against what it is compared with."""
     name, unit = place.check(check, figure), check.unit_of(figure)
     if found is None:
@@ -208,7 +208,7 @@ def rounded(number: float) -> float:
 
 def measurement(
     check: Check, place: Place, figure: str, reading: Reading, gate: Gate
-) -> t.Optional[Measurement]:
+) -> Measurement | None:
     """Return the measurement of a figure; None for an output without numbers."""
     parsed = reading.parsed
     if parsed is None:
@@ -287,8 +287,8 @@ def expected(
     ):
         made.append(dataclasses.replace(one, host=places[one.host].name, check=names[one.host]))
     made += [unread(check, places[name], readings[name]) for name in readings if readings[name].why]
-    for name, one in found.items():
-        if one is None:
+    for name, none in found.items():
+        if none is None:
             reading = Reading(why=f"the output has no {check.figures[0]}")
             made.append(unread(check, places[name], reading))
     return made
