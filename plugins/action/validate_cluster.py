@@ -197,7 +197,7 @@ class _Jobs:
         done = {
             work.name: Ran(there[paths[work.name]])
             for work in works
-            if collect.complete(there.get(paths[work.name], ""), run)
+            if collect.complete(there.get(paths[work.name], ""), run, work.name)
         }
         left = [work for work in works if work.name not in done]
         if left:
@@ -255,7 +255,9 @@ class _Jobs:
             for name in open_ones:
                 view = seen["jobs"][str(ids[name])]
                 log = seen["texts"].get(paths[name], "")
-                whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run)
+                whole = bool(works[name].text) or collect.complete(
+                    log, self.asked.frame.run, name
+                )
                 if view["ended"]:
                     since = ended.setdefault(name, time.monotonic())
                     if (

@@ -73,9 +73,9 @@ def steps(log: str, run: str) -> dict[str, Output]:
     return found
 
 
-def complete(log: str, run: str) -> bool:
+def complete(log: str, run: str, job: str) -> bool:
     """Whether the job's script came to its end, so that no step is missing."""
-    return any(line.startswith(mark(run, "done")) for line in log.splitlines()[-20:])
+    return mark(run, f"done {job}") in log.splitlines()[-20:]
 
 
 def ended(log: str, run: str) -> int:
