@@ -11,7 +11,8 @@ from __future__ import annotations
 import heapq
 import random
 import typing as t
-from itertools import groupby
+from collections import defaultdict
+from itertools import combinations, groupby
 
 from ..slurm.hostlist import natural_key
 from .measurement import Pair
@@ -21,6 +22,8 @@ Round = list[Pair]
 ROUNDS = 3
 #: Further rounds of it, for a search whose first rounds do not show what healthy pairs reach.
 MORE_ROUNDS = 3
+#: Up to as many switches, pairs of them are counted, so that each two meet; of more, each meets enough others by chance.
+_FEW = 40
 #: Attempts at a round in which no node rests that need not.
 _ATTEMPTS = 8
 
@@ -40,8 +43,8 @@ def plan(
 ) -> list[Round]:
     """Return rounds that test every node with different partners: neighbours on a switch first, then across.
 
-    No pair comes twice, so a few nodes have fewer rounds. Nodes of one switch meet different switches, as far as there
-    are some: only so a slow switch is told from a slow partner.
+    No pair comes twice, so a few nodes have fewer rounds. Nodes of one switch meet different switches, and each two
+    switches meet, as far as the rounds allow: only so a slow switch is told from a slow partner.
     """
     groups = groups_of(nodes, switches)
     if len(groups) == 1:
@@ -51,7 +54,10 @@ def plan(
     tests = dict.fromkeys(rank, 0)
     made: list[Round] = []
     for number in range(rounds):
-        found = _inner_round(groups, rank) if number == 0 else _across(groups, rank, used, tests)
+        if number == 0:
+            found = _inner_round(groups, rank)
+        else:
+            found = _across(groups, rank, used, tests, spread=number > 1)
         if not found:
             break
         made.append(found)
@@ -135,66 +141,113 @@ def _inner_round(groups: t.Sequence[t.Sequence[str]], rank: t.Mapping[str, int])
     return sorted(found, key=lambda pair: rank[pair[0]])
 
 
+class _Across:
+    """A round across switches in the making: nodes that are free, by switch, and the pairs found.
+
+    Nodes that have rested come first. The draw is the same in every run.
+    """
+
+    def __init__(
+        self,
+        groups: t.Sequence[t.Sequence[str]],
+        rank: t.Mapping[str, int],
+        used: set[Pair],
+        tests: t.Mapping[str, int],
+        seed: int,
+    ) -> None:
+        self.rank = rank
+        self.used = used
+        self.chance = random.Random(seed)
+        self.free = [
+            sorted(group, key=lambda node: (tests[node], self.chance.random())) for group in groups
+        ]
+        self.found: Round = []
+        self.left: list[str] = []
+        for index, group in enumerate(groups):
+            for node in group:
+                if not tests[node]:
+                    others = [k for k in range(len(groups)) if k != index]
+                    others.sort(key=lambda k: -len(self.free[k]))
+                    any(self._meet(index, other) for other in others)
+
+    def _meet(self, one: int, other: int) -> bool:
+        """Pair the first free nodes of two switches that have not met; False without any."""
+        pair = _unused(self.free[one], self.free[other], self.rank, self.used)
+        if pair is None:
+            return False
+        self.found.append(pair)
+        for index in (one, other):
+            self.free[index] = [node for node in self.free[index] if node not in pair]
+        return True
+
+    def most(self) -> Round:
+        """Let the two switches with the most free nodes meet, else the largest would be left over."""
+        heap = [(-len(group), self.chance.random(), k) for k, group in enumerate(self.free)]
+        heapq.heapify(heap)
+        while heap:
+            _size, _draw, one = heapq.heappop(heap)
+            if not self.free[one]:
+                continue
+            passed = []
+            while heap:
+                other = heapq.heappop(heap)
+                passed.append(other[2])
+                if self._meet(one, other[2]):
+                    break
+            else:
+                self.left.append(self.free[one].pop(0))
+            for index in (one, *passed):
+                if self.free[index]:
+                    item = (-len(self.free[index]), self.chance.random(), index)
+                    heapq.heappush(heap, item)
+        return self._rest()
+
+    def spread(self) -> Round:
+        """Let the two switches meet that have met least."""
+        at = {node: index for index, group in enumerate(self.free) for node in group}
+        met: dict[tuple[int, int], int] = defaultdict(int)
+        for pair in (*self.used, *self.found):
+            one, other = sorted(at.get(node, -1) for node in pair)
+            met[one, other] += 1
+        every = combinations(range(len(self.free)), 2)
+        heap = [(met[both], self.chance.random(), both) for both in every]
+        heapq.heapify(heap)
+        while heap:
+            count, _draw, both = heapq.heappop(heap)
+            if self._meet(*both):
+                heapq.heappush(heap, (count + 1, self.chance.random(), both))
+        self.left = [node for group in self.free for node in group]
+        return self._rest()
+
+    def _rest(self) -> Round:
+        """Pair what is left over with whom it has not met, on its own switch."""
+        left = sorted(self.left, key=lambda node: self.rank[node])
+        while left:
+            node = left.pop(0)
+            pair = _unused([node], left, self.rank, self.used)
+            if pair is not None:
+                self.found.append(pair)
+                left = [other for other in left if other not in pair]
+        return sorted(self.found, key=lambda pair: self.rank[pair[0]])
+
+
 def _across(
     groups: t.Sequence[t.Sequence[str]],
     rank: t.Mapping[str, int],
     used: set[Pair],
     tests: t.Mapping[str, int],
+    spread: bool,
 ) -> Round:
     """Return a round of pairs that are not used yet, across switches where possible."""
     best: Round = []
     for attempt in range(_ATTEMPTS):
-        found = _attempt(groups, rank, used, tests, random.Random(len(used) + attempt))
+        made = _Across(groups, rank, used, tests, len(used) + attempt)
+        found = made.spread() if spread and len(groups) <= _FEW else made.most()
         if len(found) > len(best):
             best = found
         if len(best) == len(rank) // 2:
             break
-    return sorted(best, key=lambda pair: rank[pair[0]])
-
-
-def _attempt(
-    groups: t.Sequence[t.Sequence[str]],
-    rank: t.Mapping[str, int],
-    used: set[Pair],
-    tests: t.Mapping[str, int],
-    chance: random.Random,
-) -> Round:
-    # Those that have rested come first. The two switches with the most nodes left meet, else the largest would be left
-    # over; which of equals is drawn, so that one switch meets many. The draw is the same in every run.
-    free = [sorted(group, key=lambda node: (tests[node], chance.random())) for group in groups]
-    heap = [(-len(group), chance.random(), index) for index, group in enumerate(free)]
-    heapq.heapify(heap)
-    found: Round = []
-    left: list[str] = []
-    while heap:
-        size, _draw, one = heapq.heappop(heap)
-        passed = []
-        pair = None
-        while heap and pair is None:
-            other = heapq.heappop(heap)
-            pair = _unused(free[one], free[other[2]], rank, used)
-            if pair is None:
-                passed.append(other)
-                continue
-            for index in (one, other[2]):
-                free[index] = [node for node in free[index] if node not in pair]
-            if free[other[2]]:
-                passed.append((other[0] + 1, chance.random(), other[2]))
-        if pair is None:
-            left.append(free[one].pop(0))
-        else:
-            found.append(pair)
-        if free[one]:
-            passed.append((size + 1, chance.random(), one))
-        for item in passed:
-            heapq.heappush(heap, item)
-    while left:
-        node = left.pop(0)
-        pair = _unused([node], left, rank, used)
-        if pair is not None:
-            found.append(pair)
-            left = [other for other in left if other not in pair]
-    return found
+    return best
 
 
 def _unused(
