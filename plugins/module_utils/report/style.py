@@ -15,7 +15,7 @@ STYLE = """
 }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); background:
-  var(--back); max-width: 62rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
+  var(--back); max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .75rem; overflow-wrap: anywhere; }
 h3 { font-size: .95rem; margin: 1.5rem 0 .4rem; overflow-wrap: anywhere; }
@@ -40,6 +40,8 @@ td, tbody th { unicode-bidi: isolate; overflow-wrap: break-word; max-width: 28re
 tbody tr:last-child > * { border-bottom: 0; }
 thead th { background: var(--panel); color: var(--soft); font-weight: 600; white-space: nowrap; vertical-align:
   bottom; }
+.short { white-space: nowrap; }
+td code { display: inline-block; min-width: 11rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; }
 th button::after { content: "\\2195"; opacity: .45; padding-left: .3em; }
@@ -68,14 +70,16 @@ ol.steps > li { display: grid; grid-template-columns: 8.2rem 1fr; gap: .2rem 1re
   solid var(--line); }
 ol.steps > li:last-child { border-bottom: 1px solid var(--line); }
 .steps p { margin: 0; unicode-bidi: isolate; }
-.steps .do { font-weight: 600; }
+.steps .where { font-weight: 600; overflow-wrap: anywhere; }
+.steps .do::before { content: "\\2192\\00a0"; color: var(--soft); }
+.steps pre { margin-top: .4rem; }
 .steps .found { color: var(--soft); }
 figure { margin: 0; }
 .onwide, .onnarrow { overflow: hidden; }
 .onnarrow { display: none; }
 svg { display: block; max-width: 100%; height: auto; }
 .shared { position: absolute; }
-image { image-rendering: pixelated; }
+image.sharp { image-rendering: pixelated; }
 svg text { fill: var(--soft); font-size: 12px; font-family: inherit; }
 svg text.named { fill: var(--bad); font-weight: 600; }
 svg text.said { fill: var(--bad); }
@@ -86,6 +90,7 @@ svg text.value { fill: var(--ink); }
 .gatemark { fill: var(--bad); }
 polyline { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
 circle { fill: currentColor; }
+polyline.soft, circle.soft, .key.soft { color: var(--soft); }
 polyline.soft { stroke-width: 1.5; stroke-dasharray: 2 3; }
 polygon.area { fill: var(--area); }
 .dots { stroke: var(--dot); stroke-width: 5; stroke-linecap: round; fill: none; stroke-opacity: .75; }
@@ -96,9 +101,9 @@ polygon.area { fill: var(--area); }
 .bar.bad { fill: var(--bad); }
 .before { stroke: var(--ink); stroke-width: 2; }
 .panel { fill: #eef0f2; }
-.hatch { stroke: #c6ccd2; fill: none; }
-.between { stroke: #7d868f; stroke-opacity: .35; }
-.mark { fill: none; stroke: var(--bad); stroke-width: 1.5; }
+.hatch { stroke: #d3d9de; fill: none; }
+.between { stroke: #7d868f; stroke-opacity: .2; }
+.mark { fill: none; stroke: #b3420a; stroke-width: 1.25; }
 .cursor { fill: none; stroke: #111; stroke-width: 2; paint-order: stroke; }
 .heat { width: fit-content; max-width: 100%; }
 .under { min-height: 1.5em; font-variant-numeric: tabular-nums; }
