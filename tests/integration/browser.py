@@ -74,7 +74,9 @@ class Browser:
         self._events: list[Answer] = []
         self.errors: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -195,14 +197,22 @@ class Browser:
     def middle(self, selector: str) -> tuple[float, float]:
         """Scroll to an element, and return its middle within the window."""
         found = self.run(
-            f"(() => {{ const one = document.querySelector({json.dumps(selector)}); one.scrollIntoView({{block: 'center'}});"
-            " const at = one.getBoundingClientRect(); return [at.x + at.width / 2, at.y + at.height / 2]; })()"
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            " one.scrollIntoView({block: 'center'}); const at = one.getBoundingClientRect();"
+            " return [at.x + at.width / 2, at.y + at.height / 2]; })()"
         )
         return found[0], found[1]
 
     def press(self, key: str) -> None:
         """Press a key: Enter, Tab, ArrowDown."""
-        code = {"Enter": 13, "Tab": 9, "ArrowDown": 40, "ArrowRight": 39, "ArrowUp": 38, "ArrowLeft": 37}[key]
+        code = {
+            "Enter": 13,
+            "Tab": 9,
+            "ArrowDown": 40,
+            "ArrowRight": 39,
+            "ArrowUp": 38,
+            "ArrowLeft": 37,
+        }[key]
         more = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.call(
@@ -214,8 +224,10 @@ class Browser:
                 **(more if kind == "keyDown" else {}),
             )
 
-    def screenshot(self, path: Path, clip: tuple[float, float, float, float] | None = None) -> None:
-        """Write the whole page, or a part of it (x, y, width, height), as a PNG."""
+    def picture(
+        self, clip: tuple[float, float, float, float] | None = None, scale: float = 1
+    ) -> bytes:
+        """Return the whole page, or a part of it (x, y, width, height), as a PNG."""
         if clip is None:
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]
             clip = (0, 0, size["width"], size["height"])
@@ -223,11 +235,13 @@ class Browser:
         answer = self.call(
             "Page.captureScreenshot",
             captureBeyondViewport=True,
-            clip={"x": x, "y": y, "width": width, "height": height, "scale": 1},
+            clip={"x": x, "y": y, "width": width, "height": height, "scale": scale},
         )
-        path.write_bytes(base64.b64decode(answer["data"]))
+        return base64.b64decode(answer["data"])
 
     def pdf(self) -> bytes:
         """Return the page as it would be printed on A4."""
-        answer = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False)
+        answer = self.call(
+            "Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False
+        )
         return base64.b64decode(answer["data"])

@@ -83,7 +83,8 @@ def decimals(values: t.Iterable[Cell]) -> int | None:
     ]
     if not sizes or max(sizes) > 1000 * min(sizes) or max(sizes) >= 1e15:
         return None
-    return min(6, max(0, 3 - math.floor(math.log10(max(sizes)))))
+    most = min(6, max(0, 3 - math.floor(math.log10(max(sizes)))))
+    return next((few for few in range(most) if all(round(one, few) == one for one in sizes)), most)
 
 
 def cell(value: Cell, places: int | None = None) -> str:

@@ -15,8 +15,8 @@ STYLE = """
 }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); background:
-  var(--back); max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; overflow-wrap: anywhere; }
+  var(--back); max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .75rem; overflow-wrap: anywhere; }
 h3 { font-size: .95rem; margin: 1.5rem 0 .4rem; overflow-wrap: anywhere; }
 section { margin-top: 2.5rem; }
@@ -35,7 +35,7 @@ dd { margin: 0; font-size: 1.05rem; font-weight: 600; overflow-wrap: anywhere; f
   unicode-bidi: isolate; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { overflow-wrap: break-word; text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td, tbody th { unicode-bidi: isolate; overflow-wrap: break-word; max-width: 28rem; font-weight: 400; }
 tbody tr:last-child > * { border-bottom: 0; }
 thead th { background: var(--panel); color: var(--soft); font-weight: 600; white-space: nowrap; vertical-align:
@@ -142,7 +142,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   .85rem; overflow-wrap: anywhere; }
 .skip { position: absolute; left: -99rem; }
 .skip:focus { left: 1rem; top: .5rem; background: var(--back); padding: .3rem .6rem; }
-@media (max-width: 799px) {
+@media screen and (max-width: 799px) {
   body { padding: 1rem .7rem 2rem; }
   h1 { font-size: 1.35rem; }
   .onwide { display: none; }
@@ -153,6 +153,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   th, td { padding: .35rem .5rem; }
   td { min-width: 5.5rem; }
   td.number { min-width: 0; }
+  td code { min-width: 20rem; }
 }
 @media print {
   @page { margin: 14mm; }
@@ -163,7 +164,13 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   .wide { overflow: visible; border: 0; }
   table { font-size: 8.5pt; }
   th, td { padding: .2rem .4rem; overflow-wrap: anywhere; }
+  td.short { white-space: normal; overflow-wrap: break-word; }
   thead { display: table-header-group; }
+  thead th { white-space: normal; }
+  td code { min-width: 0; font-size: 7.5pt; }
+  .verdict { font-size: 7.5pt; line-height: 1.4; padding: 0 .3rem; }
+  h1 .verdict { font-size: 10pt; }
+  .lead, dd { font-size: 10.5pt; }
   tr, figure, ol.steps > li, dl { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   th button::after { content: ""; }
