@@ -27,6 +27,8 @@ NOT_MEASURED, NO_NUMBER, FIRST = 0, 1, 2
 LEVELS = 120
 #: Hosts up to which each has its name on the axes.
 MOST_NAMES = 60
+#: Hosts up to which cells have sharp edges.
+MOST_SHARP = 300
 #: Marked hosts that are named beside the map.
 MOST_MARKED = 8
 
@@ -184,9 +186,11 @@ def draw_heat_map(heat_map: HeatMap, key: str) -> str:
         "bad": ("over" if scale.less_is_better else "under") + " the gate",
         "more": "at most" if scale.less_is_better else "at least",
     }
+    # A greater map is made smaller, where single pixels would be left out if they stayed sharp.
+    sharp = ' class="sharp"' if count <= MOST_SHARP else ""
     shared = (
         f'<svg class="shared" width="0" height="0" aria-hidden="true"><defs><image id="{key}" href="{_uri(data)}"'
-        f' width="{count}" height="{count}"/></defs></svg>'
+        f' width="{count}" height="{count}"{sharp}/></defs></svg>'
     )
     drawing = both(lambda width: _map(heat_map, key, width))
     label = f"{heat_map.title}: {count} hosts. The arrow keys move between pairs, the line below shows the value."
@@ -205,7 +209,7 @@ def _map(heat_map: HeatMap, key: str, width: int) -> str:
     texts = [name for name, _number in heat_map.groups] if not named else list(names)
     longest = max((len(markup.printable(text)) for text in texts), default=0)
     # 7.5: a bold letter.
-    left = top = round(min(14 if wide else 10, longest) * 7.5) + 10
+    left = top = round(min(14 if wide else 10, longest) * 7.5) + 18
     right = 8 if named else (104 if wide else 74)
     side = min(width - left - right, max(120, count * 42) if named else width)
     cell = side / count
@@ -219,7 +223,8 @@ def _map(heat_map: HeatMap, key: str, width: int) -> str:
     else:
         parts += _groups(heat_map, left, top, cell, side, 14 if wide else 10)
     for n, index in enumerate(heat_map.marked[:MOST_MARKED]):
-        at, thick = index * cell, max(cell, 2.0)
+        # Around the row, not over it: a row of a great map is thinner than a line.
+        at, thick = index * cell, cell if cell >= 6 else cell + 5
         begin = at + (cell - thick) / 2
         parts.append(
             f'<rect class="mark" x="{left - 3}" y="{top + begin:.1f}" width="{side + 6:.1f}" height="{thick:.1f}"/>'

@@ -73,8 +73,24 @@ def badge(verdict: str) -> str:
     return f'<span class="verdict {text(verdict)}">{text(verdict).replace("_", " ")}</span>'
 
 
-def cell(value: Cell) -> str:
-    """Return a cell's content; None and an empty text are a dash."""
+def decimals(values: t.Iterable[Cell]) -> int | None:
+    """Return the decimals of a column's floats, so that their points are aligned: four digits of the greatest.
+
+    None if they differ so much that the least would be 0, or if there are none.
+    """
+    sizes = [
+        abs(value) for value in values if isinstance(value, float) and is_finite(value) and value
+    ]
+    if not sizes or max(sizes) > 1000 * min(sizes) or max(sizes) >= 1e15:
+        return None
+    most = min(6, max(0, 3 - math.floor(math.log10(max(sizes)))))
+    return next((few for few in range(most) if all(round(one, few) == one for one in sizes)), most)
+
+
+def cell(value: Cell, places: int | None = None) -> str:
+    """Return a cell's content; None and an empty text are a dash. places: decimals of a float."""
+    if isinstance(value, float) and places is not None and is_finite(value):
+        return f"{value:,.{places}f}"
     if value is None or value == "":
         return "&ndash;"
     if isinstance(value, bool):

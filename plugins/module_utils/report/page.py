@@ -16,7 +16,7 @@ import typing as t
 from dataclasses import dataclass
 
 from .heat_map import HeatMap, draw_heat_map
-from .markup import VERDICTS, Cell, Code, badge, cell, is_number, text
+from .markup import VERDICTS, Cell, Code, badge, cell, decimals, is_number, text
 from .plots import Band, Bar, Bars, Chart, Gate, Series, Strip, draw_bars, draw_chart, draw_strip
 from .script import SCRIPT
 from .style import STYLE
@@ -28,6 +28,8 @@ __all__ = [
 
 #: Rows of a table from which on it has a field that filters them, and beyond which rows are folded away.
 FILTERED, FOLDED = 20, 100
+#: Characters of a cell up to which it is not wrapped.
+SHORT = 18
 
 Pairs = t.Sequence[tuple[str, Cell]]
 
@@ -175,29 +177,30 @@ def _draw_steps(section: Steps) -> str:
     for one in section.steps:
         command = f"<pre>{text(one.command)}</pre>" if one.command else ""
         items.append(
-            f"<li><div>{badge(one.verdict)}</div><div><p class=do>{text(one.action)}</p>"
-            f"<p><strong>{text(one.where)}</strong></p><p class=found>{text(one.found)}</p>{command}</div></li>"
+            f"<li><div>{badge(one.verdict)}</div><div><p class=where>{text(one.where)}</p>"
+            f"<p class=found>{text(one.found)}</p><p class=do>{text(one.action)}</p>{command}</div></li>"
         )
     return f"<ol class=steps>{''.join(items)}</ol>"
 
 
 def _draw_table(section: Table) -> str:
+    wanted = len(section.columns)
+    for row in section.rows:
+        if len(row) != wanted:
+            raise ValueError(
+                f"table {section.title}: a row has {len(row)} cells, and there are {wanted} columns"
+            )
+    columns = [[row[n] for row in section.rows] for n in range(wanted)]
     numeric = [
-        bool(section.rows)
-        and all(is_number(row[n]) or row[n] is None for row in section.rows if n < len(row))
-        for n in range(len(section.columns))
+        any(map(is_number, column)) and all(is_number(one) or one is None for one in column)
+        for column in columns
     ]
+    places = [decimals(column) for column in columns]
     head = "".join(
         f'<th scope="col"{" class=number" if number else ""}><button type="button">{text(name)}</button></th>'
         for name, number in zip(section.columns, numeric)
     )
-    rows = []
-    for row in section.rows:
-        if len(row) != len(section.columns):
-            raise ValueError(
-                f"table {section.title}: a row has {len(row)} cells, and there are {len(section.columns)} columns"
-            )
-        rows.append(f"<tr>{''.join(map(_table_cell, row))}</tr>")
+    rows = [f"<tr>{''.join(map(_table_cell, row, places, numeric))}</tr>" for row in section.rows]
     count, body = len(rows), "\n".join(rows)
     tools = more = ""
     if count > FILTERED:
@@ -215,12 +218,16 @@ def _draw_table(section: Table) -> str:
     )
 
 
-def _table_cell(value: Cell) -> str:
+def _table_cell(value: Cell, places: int | None, numeric: bool) -> str:
     if is_number(value):
-        return f'<td class=number data-key="{value!r}">{cell(value)}</td>'
+        return f'<td class=number data-key="{value!r}">{cell(value, places)}</td>'
     if isinstance(value, str) and value in VERDICTS:
         return f'<td data-key="{VERDICTS[value]}">{cell(value)}</td>'
-    return f"<td>{cell(value)}</td>"
+    if numeric:
+        return f"<td class=number>{cell(value)}</td>"
+    # Short texts keep to a line: the long ones beside them have words to break.
+    short = isinstance(value, str) and 0 < len(value) <= SHORT
+    return f"<td{' class=short' if short else ''}>{cell(value)}</td>"
 
 
 _PLOTS: dict[type, t.Callable[[t.Any], str]] = {

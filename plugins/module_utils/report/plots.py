@@ -20,7 +20,7 @@ from .markup import drawn, is_finite
 MOST_POINTS = 1000
 #: Outliers of a strip that are named in the drawing.
 MOST_NAMED = 6
-WIDE, NARROW = 900, 352
+WIDE, NARROW = 920, 352
 _COLOURS = 8
 
 Point = tuple[float, t.Optional[float]]

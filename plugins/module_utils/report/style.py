@@ -15,8 +15,8 @@ STYLE = """
 }
 * { box-sizing: border-box; }
 body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); background:
-  var(--back); max-width: 62rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; overflow-wrap: anywhere; }
+  var(--back); max-width: 60rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .75rem; overflow-wrap: anywhere; }
 h3 { font-size: .95rem; margin: 1.5rem 0 .4rem; overflow-wrap: anywhere; }
 section { margin-top: 2.5rem; }
@@ -35,11 +35,13 @@ dd { margin: 0; font-size: 1.05rem; font-weight: 600; overflow-wrap: anywhere; f
   unicode-bidi: isolate; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { overflow-wrap: break-word; text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td, tbody th { unicode-bidi: isolate; overflow-wrap: break-word; max-width: 28rem; font-weight: 400; }
 tbody tr:last-child > * { border-bottom: 0; }
 thead th { background: var(--panel); color: var(--soft); font-weight: 600; white-space: nowrap; vertical-align:
   bottom; }
+.short { white-space: nowrap; }
+td code { display: inline-block; min-width: 11rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; }
 th button::after { content: "\\2195"; opacity: .45; padding-left: .3em; }
@@ -68,14 +70,16 @@ ol.steps > li { display: grid; grid-template-columns: 8.2rem 1fr; gap: .2rem 1re
   solid var(--line); }
 ol.steps > li:last-child { border-bottom: 1px solid var(--line); }
 .steps p { margin: 0; unicode-bidi: isolate; }
-.steps .do { font-weight: 600; }
+.steps .where { font-weight: 600; overflow-wrap: anywhere; }
+.steps .do::before { content: "\\2192\\00a0"; color: var(--soft); }
+.steps pre { margin-top: .4rem; }
 .steps .found { color: var(--soft); }
 figure { margin: 0; }
 .onwide, .onnarrow { overflow: hidden; }
 .onnarrow { display: none; }
 svg { display: block; max-width: 100%; height: auto; }
 .shared { position: absolute; }
-image { image-rendering: pixelated; }
+image.sharp { image-rendering: pixelated; }
 svg text { fill: var(--soft); font-size: 12px; font-family: inherit; }
 svg text.named { fill: var(--bad); font-weight: 600; }
 svg text.said { fill: var(--bad); }
@@ -86,6 +90,7 @@ svg text.value { fill: var(--ink); }
 .gatemark { fill: var(--bad); }
 polyline { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
 circle { fill: currentColor; }
+polyline.soft, circle.soft, .key.soft { color: var(--soft); }
 polyline.soft { stroke-width: 1.5; stroke-dasharray: 2 3; }
 polygon.area { fill: var(--area); }
 .dots { stroke: var(--dot); stroke-width: 5; stroke-linecap: round; fill: none; stroke-opacity: .75; }
@@ -96,9 +101,9 @@ polygon.area { fill: var(--area); }
 .bar.bad { fill: var(--bad); }
 .before { stroke: var(--ink); stroke-width: 2; }
 .panel { fill: #eef0f2; }
-.hatch { stroke: #c6ccd2; fill: none; }
-.between { stroke: #7d868f; stroke-opacity: .35; }
-.mark { fill: none; stroke: var(--bad); stroke-width: 1.5; }
+.hatch { stroke: #d3d9de; fill: none; }
+.between { stroke: #7d868f; stroke-opacity: .2; }
+.mark { fill: none; stroke: #b3420a; stroke-width: 1.25; }
 .cursor { fill: none; stroke: #111; stroke-width: 2; paint-order: stroke; }
 .heat { width: fit-content; max-width: 100%; }
 .under { min-height: 1.5em; font-variant-numeric: tabular-nums; }
@@ -137,7 +142,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   .85rem; overflow-wrap: anywhere; }
 .skip { position: absolute; left: -99rem; }
 .skip:focus { left: 1rem; top: .5rem; background: var(--back); padding: .3rem .6rem; }
-@media (max-width: 799px) {
+@media screen and (max-width: 799px) {
   body { padding: 1rem .7rem 2rem; }
   h1 { font-size: 1.35rem; }
   .onwide { display: none; }
@@ -148,6 +153,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   th, td { padding: .35rem .5rem; }
   td { min-width: 5.5rem; }
   td.number { min-width: 0; }
+  td code { min-width: 20rem; }
 }
 @media print {
   @page { margin: 14mm; }
@@ -158,7 +164,13 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   .wide { overflow: visible; border: 0; }
   table { font-size: 8.5pt; }
   th, td { padding: .2rem .4rem; overflow-wrap: anywhere; }
+  td.short { white-space: normal; overflow-wrap: break-word; }
   thead { display: table-header-group; }
+  thead th { white-space: normal; }
+  td code { min-width: 0; font-size: 7.5pt; }
+  .verdict { font-size: 7.5pt; line-height: 1.4; padding: 0 .3rem; }
+  h1 .verdict { font-size: 10pt; }
+  .lead, dd { font-size: 10.5pt; }
   tr, figure, ol.steps > li, dl { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   th button::after { content: ""; }

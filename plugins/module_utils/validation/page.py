@@ -97,8 +97,6 @@ def _summary(document: Document) -> list[tuple[str, page.Cell]]:
         made.append(("Took", duration((_moment(run.ended) - _moment(run.started)).total_seconds())))
     else:
         made.append(("Took", "was cut off"))
-    if document.baseline is not None:
-        made.append(("Compared with", _time(document.baseline.started)))
     return made
 
 

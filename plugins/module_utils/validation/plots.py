@@ -18,8 +18,8 @@ from .grouping import grouped, is_bad, is_worse, outliers, value_of
 
 #: Curves that are drawn one by one; of more, the worst and the range of all.
 MOST_CURVES = 6
-#: The worst pairs that are listed.
-MOST_PAIRS = 20
+#: The worst pairs that are listed: the bad ones, and a few if there are fewer.
+LEAST_PAIRS, MOST_PAIRS = 5, 20
 
 Sections = t.Iterator[page.Section]
 
@@ -62,9 +62,9 @@ def _sizes(measurements: t.Sequence[Measurement], document: Document) -> Section
         else:
             band, series = _many(found)
         note = (
-            f"{stage}, {_name(found[0])}"
+            f"Stage {stage}: {_name(found[0])}."
             if len(found) == 1
-            else f"{stage}, {len(found)} measurements"
+            else f"Stage {stage}: {len(found)} measurements."
         )
         yield page.Chart(
             check,
@@ -126,7 +126,8 @@ def _pairs(measurements: t.Sequence[Measurement], document: Document) -> Section
         first = found[0]
         slow = _slow(first, medians)
         yield _heat_map(title, stage, found, document, slow)
-        worst = sorted(found, key=_badness)[:MOST_PAIRS]
+        count = sum(map(is_bad, found))
+        worst = sorted(found, key=_badness)[: min(max(count, LEAST_PAIRS), MOST_PAIRS)]
         yield page.Table(
             f"The worst pairs of {title}",
             ("Host", "Host", "Round", f"Value, {unit}", "Of its gate, %", "Found", "Log"),
@@ -197,7 +198,7 @@ def _heat_map(
     return page.HeatMap(
         title, names, pairs, first.unit, first.gate, first.less_is_better, groups if switch_of else (),
         sorted(index[name] for name in {*slow, *bad} if name in index),
-        note=f"{stage}: {len(found):,} pairs. {_said(slow, first)}",
+        note=f"Stage {stage}: {len(found):,} pairs. {_said(slow, first)}",
     )  # fmt: skip
 
 
@@ -227,7 +228,7 @@ def _nodes(measurements: t.Sequence[Measurement], _document: Document) -> Sectio
                 values[name] = one.value
         lost = [folded(one.hosts) for one in found if one.value is None]
         slow = _slow(found[0], values)
-        note = f"{stage}: {len(values):,} nodes. {_said(slow, found[0])}"
+        note = f"Stage {stage}: {len(values):,} nodes. {_said(slow, found[0])}"
         if lost:
             note += f" Without a number: {folded(lost)}."
         title = check if bytes_ is None else f"{check}, {size(bytes_)}"

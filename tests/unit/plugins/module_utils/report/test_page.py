@@ -12,8 +12,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.report import page as report
 from ansible_collections.trainwright.slurm.plugins.module_utils.report import plots
-from ansible_collections.trainwright.slurm.plugins.module_utils.report.script import SCRIPT
-from ansible_collections.trainwright.slurm.plugins.module_utils.report.style import STYLE
 
 EVIL = "<script>alert('\"&')</script>"
 
