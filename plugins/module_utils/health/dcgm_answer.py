@@ -37,7 +37,7 @@ class Outcome(t.NamedTuple):
 
 def outcomes(body: t.Mapping[str, t.Any]) -> list[Outcome]:
     """Return all results below the root of an answer; parts that are not of its form are left out."""
-    tree = next((body[root] for root in ROOTS if body.get(root)), {})
+    tree: object = next((body[root] for root in ROOTS if body.get(root)), {})
     found = []
     for category in _objects(tree, "test_categories"):
         for test in _objects(category, "tests"):

@@ -20,6 +20,8 @@ _TOOL = "fi_pingpong"
 _COLUMNS = ("bytes", "#sent", "#ack", "total", "time", "MB/sec", "usec/xfer", "Mxfers/sec")
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _LARGEST = 1024 * 1024
+#: Sizes of its own range; -S all has others between them.
+_RANGE = (64, 256, 1024, 4096, 65536, _LARGEST)
 
 
 class Row(t.NamedTuple):
@@ -83,6 +85,9 @@ def parse(text: str, largest: int | None = None) -> FiPingpong:
         raise ParseError(f"{_TOOL}: no table", "see its errors, and that the server runs")
     if any(found != sizes[0] or found != sorted(set(found)) for found in sizes):
         raise ParseError(f"{_TOOL}: the tables have other sizes, or a size twice", "run it again")
+    lost = [size for size in _RANGE if size < sizes[0][-1] and size not in sizes[0]]
+    if len(sizes[0]) > 1 and lost:
+        raise ParseError(f"{_TOOL}: no row of {lost[0]} bytes", "run it again")
     wanted = largest or _LARGEST
     if sizes[0][-1] < wanted:
         raise ParseError(
@@ -112,6 +117,9 @@ def _row(words: list[str], columns: list[str]) -> Row:
     ) * 1.05 / (time_us or 1)
     if not agree(rate, expected, error + 1e-3 * expected):
         raise ParseError(f"{what}: {rate:g} MB/s in {time_us:g} us", "run it again")
+    rate_of_messages = number(values["Mxfers/sec"], what)
+    if not agree(rate_of_messages, 1 / time_us, 0.0051 + 0.02 / time_us):
+        raise ParseError(f"{what}: {rate_of_messages:g} million messages/s", "run it again")
     # `=10` is as many as were sent.
     sent = _counted(values["#sent"], what)
     return Row(size, rate / 1e3, time_us, sent, _counted(values["#ack"], what))

@@ -85,11 +85,18 @@ def parse(text: str) -> Mdtest:
     return Mdtest(phases, tuple(not_run))
 
 
+def _rate(word: str, what: str) -> float:
+    # It prints three decimals; fewer are a number that was cut.
+    if not re.fullmatch(r"[0-9]+\.[0-9]{3}", word):
+        raise ParseError(f"{what} is {shown(word)}", _AGAIN)
+    return number(word, what)
+
+
 def _phase(name: str, words: list[str], columns: list[str]) -> Phase:
     what = f"{_TOOL}: {name}"
     if len(words) != len(columns):
         raise ParseError(f"{what} has {len(words)} numbers of {len(columns)}", _AGAIN)
-    values = {column: number(word, what) for column, word in zip(columns, words)}
+    values = {column: _rate(word, what) for column, word in zip(columns, words)}
     try:
         # Columns of ranks come first, and have names of their own.
         phase = Phase(values["Max"], values["Min"], values["Mean"], values["Std Dev"])

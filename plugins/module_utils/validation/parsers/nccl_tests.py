@@ -149,6 +149,8 @@ def judged(result: NcclTests, expected: int) -> NcclTests:
             f"{_TOOL}: {count} rows, and the range has {expected or 'some'} sizes",
             "the run stopped early: " + _AGAIN,
         )
+    if not expected and not _even(sorted({row.size_bytes for row in result.rows})):
+        raise ParseError(f"{_TOOL}: sizes are missing between its rows", _AGAIN)
     sides = [side for row in result.rows for side in row.sides]
     best = max(sides, key=lambda side: side.algbw)
     factors = {1.0}
@@ -170,6 +172,15 @@ def judged(result: NcclTests, expected: int) -> NcclTests:
             "rows are missing or damaged: " + _AGAIN,
         )
     return result
+
+
+def _even(sizes: list[int]) -> bool:
+    """Whether sizes grow by one factor or by one step."""
+    pairs = list(zip(sizes, sizes[1:]))
+    steps_of = {second - first for first, second in pairs}
+    return len(steps_of) < 2 or (
+        bool(sizes[0]) and len({second / first for first, second in pairs}) < 2
+    )
 
 
 def parse(text: str) -> NcclTests:

@@ -87,21 +87,21 @@ def parse(text: str, largest: int | None = None) -> Perftest:
     columns: list[str] = []
     bandwidths: list[Bandwidth] = []
     latencies: list[Latency] = []
-    ended = False
+    rows, ended = 0, False
     for line in lines(text, _TOOL):
         line = line.strip()
         title = _TITLE.fullmatch(line)
         titles += [title] if title else []
         if line.startswith("#bytes"):
-            columns = _columns(line)
+            columns, rows, ended = _columns(line), 0, False
         elif columns and re.match(r"[0-9]", line):
             if "latency" in columns or "average" in columns:
                 latencies.append(_latency(line.split(), columns))
             else:
                 bandwidths.append(_bandwidth(line.split(), columns))
-            ended = False
+            rows, ended = rows + 1, False
         elif _RULE.fullmatch(line):
-            ended = bool(bandwidths or latencies)
+            ended = bool(rows)
         elif _FAILED.search(line) and not _NOISE.search(line):
             raise ParseError(f"{_TOOL}: {shown(line)}", _AGAIN)
         elif columns and line and not _is_setup(line):
@@ -112,7 +112,7 @@ def parse(text: str, largest: int | None = None) -> Perftest:
         raise ParseError(f"{_TOOL}: two tests", "write each run to a file of its own")
     if not ended:
         raise ParseError(f"{_TOOL}: no line below the table", "it stopped early: " + _AGAIN)
-    sizes = sorted({row.size_bytes for row in (*bandwidths, *latencies)})
+    sizes = sorted({row.size_bytes for row in bandwidths} | {row.size_bytes for row in latencies})
     if len(sizes) > 1 and any(second != 2 * first for first, second in zip(sizes, sizes[1:])):
         raise ParseError(f"{_TOOL}: sizes are missing: {shown(sizes)}", _AGAIN)
     if largest and sizes[-1] < largest:
@@ -159,7 +159,10 @@ def _values(words: list[str], columns: list[str]) -> tuple[dict[str, str], str]:
         raise ParseError(f"{what} has {len(words)} words of {len(columns)}", _AGAIN)
     for word in words:
         number(word, what)
-    return dict(zip(columns, words)), what
+    values = dict(zip(columns, words))
+    if "#iterations" in values:
+        whole(values["#iterations"], what)
+    return values, what
 
 
 def _bandwidth(words: list[str], columns: list[str]) -> Bandwidth:
