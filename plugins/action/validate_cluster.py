@@ -79,11 +79,11 @@ class ActionModule(WaitsForJob):
         return result
 
     # -- calls of modules --------------------------------------------------------------------------
-    def _module(self, name: str, **options: t.Any) -> dict[str, t.Any]:
+    def _module(self, module: str, /, **options: t.Any) -> dict[str, t.Any]:
         """Run a module on the host of the task. Raises SlurmError."""
         shared = {key: self._options[key] for key in arguments() if self._options.get(key)}
         seen: dict[str, t.Any] = self._execute_module(
-            module_name=f"trainwright.slurm.{name}",
+            module_name=f"trainwright.slurm.{module}",
             module_args={**shared, **options},
             task_vars=self._vars,
         )
@@ -109,7 +109,8 @@ class ActionModule(WaitsForJob):
         found = state.from_json(there["texts"].get(_STATE, ""))
         goes_on = state.goes_on(found, digest) and not options["again"]
         now = time.gmtime()
-        run = found.run if found and goes_on else time.strftime("%Y%m%d-%H%M%S", now)
+        new = f"{time.strftime('%Y%m%d-%H%M%S', now)}-{digest[:4]}"
+        run = found.run if found and goes_on else new
         asked = validation.asked(
             options,
             slurm,

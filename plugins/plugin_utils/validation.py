@@ -135,7 +135,7 @@ def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
     parsers = {*PARSERS, *verdicts.OWN}
     made = catalogue.load(options["checks"], options["changes"], parsers)
     faults = [
-        f"validation_checks.{check.name}.test: is {check.test!r} -> one of {', '.join(slurm_state.TESTS)}"
+        f"validate_checks.{check.name}.test: is {check.test!r} -> one of {', '.join(slurm_state.TESTS)}"
         for check in made
         if check.kind == "slurm" and check.test not in slurm_state.TESTS
     ]

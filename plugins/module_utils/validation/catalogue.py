@@ -27,7 +27,7 @@ NEEDS = {
     "pmix": "this Slurm does not have the plugin mpi/pmix",
     "mount": "no shared mount is declared",
     "network_storage": "no shared mount is on the network",
-    "bucket": "validation_buckets is empty",
+    "bucket": "validate_buckets is empty",
     "conda": "no node has an mpirun of conda",
 }
 #: Needs that a single node fulfils or not; the others are those of the cluster.
@@ -137,7 +137,7 @@ def load(
     merged: dict[str, dict[str, t.Any]] = {name: dict(keys) for name, keys in given.items()}
     faults: list[str] = []
     for name, keys in (changes or {}).items():
-        where = f"validation_checks.{name}"
+        where = f"validate_checks.{name}"
         if keys is None:
             if name not in merged:
                 faults.append(f"{where}: there is no check of this name -> leave it out")
@@ -148,7 +148,7 @@ def load(
             merged[name] = {**merged.get(name, {}), **keys}
     made = []
     for name, keys in merged.items():
-        where = f"validation_checks.{name}"
+        where = f"validate_checks.{name}"
         found = list(_faults(name, keys, where, merged, parsers))
         faults += found
         if not found:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import re
 import typing as t
 
@@ -27,11 +28,12 @@ def line(text: t.Any) -> str:
 
 
 def number(text: t.Any) -> float | None:
-    """Return a text as a number, or None."""
+    """Return a text as a finite number, or None."""
     try:
-        return float(str(text).strip())
+        found = float(str(text).strip())
     except ValueError:
         return None
+    return found if math.isfinite(found) else None
 
 
 def judge(
@@ -54,6 +56,9 @@ def most_common(values: t.Iterable[Value]) -> Value:
 def _of_host(check: Check, host: str, node: Host, value: Value, common: Value, name: str) -> Result:
     expected, good = _compare(check.expect, node, value, common)
     shown: Value = value if isinstance(value, (int, float)) else line(value)
+    measured = number(value)
+    if isinstance(expected, (int, float)) and measured is not None:
+        shown = int(measured) if measured == int(measured) else measured
     if good and isinstance(check.expect, t.Mapping) and "matches" in check.expect:
         match = re.search(check.expect["matches"], str(value))
         shown = line(match[0] if match else value)

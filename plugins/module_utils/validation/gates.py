@@ -23,7 +23,7 @@ NOTHING = Gate(None, None, None, "")
 class Gates:
     """The references of a run.
 
-    given: of the site, by the name of a result (validation_thresholds). baseline: of an earlier run, by the name of a
+    given: of the site, by the name of a result (validate_thresholds). baseline: of an earlier run, by the name of a
     result and the nodes; since: its id. table: of the collection.
     """
 
@@ -59,7 +59,7 @@ class Gates:
             )
             for figure in check.figures
         }
-        source = "validation_thresholds" if any(references.values()) else ""
+        source = "validate_thresholds" if any(references.values()) else ""
         for figure, value in references.items():
             row = self.table(check, figure, kind, 2) if self.table and value is None else None
             if row:
@@ -74,9 +74,9 @@ class Gates:
     def _reference(self, check: Check, figure: str, place: Place) -> tuple[float, str] | None:
         name = place.check(check, figure)
         if name in self.given:
-            return self.given[name], "validation_thresholds"
+            return self.given[name], "validate_thresholds"
         if place.mount and figure in self.provisioned.get(place.mount, {}):
-            return self.provisioned[place.mount][figure], f"validation_storage of {place.mount}"
+            return self.provisioned[place.mount][figure], f"validate_storage of {place.mount}"
         kinds = {str(host.declared.get("machine_type") or "") for host in place.hosts}
         if self.table and len(kinds) == 1:
             row = self.table(check, figure, kinds.pop(), len(place.hosts))

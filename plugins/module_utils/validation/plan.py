@@ -248,7 +248,7 @@ def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
 
 
 def _bring(check: Check) -> str:
-    return check.remedy or "install it, or take the check out: validation_checks"
+    return check.remedy or "install it, or take the check out: validate_checks"
 
 
 def _has(need: str, host: Host) -> bool:

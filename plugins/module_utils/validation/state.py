@@ -15,14 +15,14 @@ import typing as t
 
 #: Another form than an earlier release's begins a new run.
 FORMAT = 1
-_RUN = re.compile(r"[0-9]{8}-[0-9]{6}(-[0-9]{1,3})?")
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
     """A run.
 
-    run: its id, the time of its start, which also names its directory and jobs. asked: digest of what was asked.
+    run: its id, which also names its directory and jobs: the time of its start, and the beginning of asked. asked: digest of what was asked.
     nodes: under test. started: ISO 8601 in UTC. ended: the same, "" while it goes on. verdict: of the whole run.
     """
 

@@ -33,7 +33,7 @@ def gates(options: t.Mapping[str, t.Any]) -> Gates:
     for name, value in options["thresholds"].items():
         found = number(value)
         if found is None or found <= 0:
-            raise plan.PlanError(f"validation_thresholds.{name}: is {value!r} -> a number above 0")
+            raise plan.PlanError(f"validate_thresholds.{name}: is {value!r} -> a number above 0")
         given[str(name)] = found
     earlier: dict[tuple[str, str], float] = {}
     since = ""

