@@ -20,7 +20,7 @@ from collections import defaultdict
 
 from .measurement import ACROSS, INNER, Measurement, Pair, Settings
 from .pairs import groups_of, in_order
-from .peers import best_values, in_doubt, level, references
+from .peers import best_values, in_doubt, references
 
 OTHER = {INNER: ACROSS, ACROSS: INNER}
 #: Failures with different acquitted partners that condemn a node.
@@ -66,10 +66,9 @@ class Diagnosis:
         self._plan()
 
     def in_doubt(self, settings: Settings) -> bool:
-        """Whether a further round of the plan may show another level across switches, or on the only one."""
-        scope = ACROSS if len(self.members) > 1 else INNER
-        values = self.values[scope][0]
-        return in_doubt(values, level(values, settings), len(self.nodes), settings)
+        """Whether a further round of the plan may show what healthy pairs reach."""
+        values = {scope: both[0] for scope, both in self.values.items()}
+        return in_doubt(values, len(self.nodes) >= settings.peers, settings)
 
     # -- the measurements ----------------------------------------------------------------------
     def switch_of(self, node: str) -> str:

@@ -27,13 +27,20 @@ class Level:
 
 
 def floor_of(values: t.Sequence[float], fail: float = 0.8, mads: float = 4.0) -> float:
-    """Return median - max((1 - fail) x median, mads x MAD); values: at least one (contracts: Thresholds).
+    """Return median - max((1 - fail) x median, mads x MAD); values: at least one (contracts: Thresholds). More is better."""
+    median = statistics.median(values)
+    mad = statistics.median([abs(value - median) for value in values])
+    return median - max((1 - fail) * median, mads * mad)
 
-    More is better. The upper of two medians and the lower of two MADs are taken, so that with half of the values slow
-    the others still set the level.
+
+def reach_of(values: t.Sequence[float], fail: float, mads: float) -> float:
+    """Return a floor to values of which nearly half may be those of faults.
+
+    Like floor_of, with the deviations of the upper half alone: a fault makes nothing faster, and the lower half may be far
+    below, so that its deviations would let everything pass.
     """
     median = statistics.median_high(values)
-    mad = statistics.median_low([abs(value - median) for value in values])
+    mad = statistics.median_low([value - median for value in values if value >= median])
     return median - max((1 - fail) * median, mads * mad)
 
 
@@ -46,26 +53,27 @@ def level(values: Values, settings: Settings) -> Level | None:
     if len(best) < settings.peers:
         return None
     # The best of several values is above their median, so the level is that of all pairs within reach of it.
-    reached = floor_of(list(best.values()), settings.fail, settings.mads)
+    reached = reach_of(list(best.values()), settings.fail, settings.mads)
     within = [value for value in values.values() if value >= reached]
     floor = floor_of(within, settings.fail, settings.mads)
     return Level(statistics.median(within), floor, len(best))
 
 
-def in_doubt(values: Values, found: Level | None, possible: int, settings: Settings) -> bool:
-    """Whether more pairs may show another level of a scope.
+def in_doubt(values: t.Mapping[str, Values], many: bool, settings: Settings) -> bool:
+    """Whether more pairs may show another level; values: by scope.
 
-    There is none yet, and enough nodes are possible; or pairs of at least three nodes are so much faster that the level
-    is an outlier to them: a fault makes nothing faster, so the level may be that of bad pairs.
+    There is none across switches yet, and could be one (many); or pairs of at least three nodes are so much faster that the
+    level is an outlier to them: a fault makes nothing faster, so the level may be that of bad pairs.
     """
-    if found is None:
-        return bool(values) and possible >= settings.peers
-    fast = {
-        node
-        for pair, value in values.items()
-        if found.median < settings.fail * value
-        for node in pair
-    }
+    levels = {scope: level(found, settings) for scope, found in values.items()}
+    if many and values[ACROSS] and levels[ACROSS] is None:
+        return True
+    fast: set[str] = set()
+    for scope, found in values.items():
+        known = levels[scope]
+        if known:
+            limit = known.median / settings.fail
+            fast.update(node for pair, value in found.items() if value > limit for node in pair)
     return len(fast) >= 3
 
 
