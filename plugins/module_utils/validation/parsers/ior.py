@@ -21,6 +21,10 @@ _MIB = 1024.0 * 1024.0
 _MAX = re.compile(r"Max (Write|Read):\s*(\S+) MiB/sec\s*\((\S+) MB/sec\)\s*")
 _END = re.compile(r"(Run )?[Ff]inished\s*:\s.+")
 _OPTION = re.compile(r"([A-Za-z][A-Za-z ]{1,30}?)\s*[:=] (\S.{0,200})")
+#: src/ior.c: `WARNING: Incorrect data on read (5 errors found).`; before 3: `[3] FAILED comparison of buffer`.
+_WRONG = re.compile(
+    r"Incorrect data on [\w ]{1,40}\(([0-9]{1,12}) errors found\)|\] FAILED comparison()"
+)
 _COMMAND = re.compile(r"Command line(?: used)?\s*: (.{1,2000})")
 
 
@@ -30,7 +34,8 @@ class Ior(Parsed):
 
     write, read: GB/s, the best repetition, None where the operation was not asked for. write_ops, read_ops: operations
     a second, None before 3.3. wrong: errors that -R or -W found. cached: reads may come from the page cache of the
-    node that wrote them, since neither -C, -Q, -Z nor direct I/O was on the command line.
+    node that wrote them, since neither -C, -Q, -Z nor direct I/O was on the command line. partial: fewer bytes were
+    moved than the command asked for, as with a time limit (-D).
     """
 
     write: float | None
@@ -39,6 +44,7 @@ class Ior(Parsed):
     read_ops: float | None
     wrong: int
     cached: bool
+    partial: bool = False
 
     @property
     def figures(self) -> dict[str, float]:
@@ -53,11 +59,12 @@ class Ior(Parsed):
 
     @property
     def gaps(self) -> tuple[str, ...]:
+        found = ["fewer bytes were moved than asked for"] if self.partial else []
         if self.cached and self.write is not None and self.read is not None:
-            return (
-                "reads may come from the page cache: the command has neither -C nor direct I/O",
+            found.append(
+                "reads may come from the page cache: the command has neither -C nor direct I/O"
             )
-        return ()
+        return tuple(found)
 
 
 def parse(text: str) -> Ior:
@@ -65,7 +72,7 @@ def parse(text: str) -> Ior:
     best: dict[str, float] = {}
     seen: dict[str, list[dict[str, float]]] = {}
     columns: list[str] = []
-    command, done, wrong, shifted = "", False, 0, False
+    command, done, wrong, shifted, partial = "", False, 0, False, False
     for line in lines(text, _TOOL):
         line = line.strip()
         words = line.split()
@@ -88,8 +95,11 @@ def parse(text: str) -> Ior:
             best[name] = number(found[2], f"{_TOOL}: Max {found[1]}")
             if abs(best[name] * _MIB - number(found[3], f"{_TOOL}: MB/sec") * 1e6) > 6e3 * 2:
                 raise ParseError(f"{_TOOL}: {shown(found[0])}", _AGAIN)
-        elif re.search(r"\b(data check|verification|incorrect data).*\b(error|fail)", line, re.I):
-            wrong += 1
+        elif re.match(r"(ior )?ERROR\b", line):
+            raise ParseError(f"{_TOOL}: {shown(line)}", _AGAIN)
+        elif _WRONG.search(line):
+            wrong += int(t.cast("re.Match[str]", _WRONG.search(line))[1] or 1)
+        partial = partial or "Using actual aggregate bytes moved" in line
         done = done or bool(_END.fullmatch(line))
     best = {name: value for name, value in best.items() if value or name in seen}
     if not best or not done:
@@ -118,6 +128,7 @@ def parse(text: str) -> Ior:
         operations("read"),
         wrong,
         not kept and not shifted,
+        partial,
     )
 
 

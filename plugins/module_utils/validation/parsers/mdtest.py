@@ -36,15 +36,24 @@ class Phase(t.NamedTuple):
 
 @dataclass(frozen=True)
 class Mdtest(Parsed):
-    """A run. phases: by name, such as file_creation; not_run: names of those that the command left out."""
+    """A run.
+
+    phases: by name, such as file_creation. not_run: names of those that the command left out. failed: operations that
+    the tool reports as failed, and counts in its rates all the same.
+    """
 
     phases: dict[str, Phase]
     not_run: tuple[str, ...]
+    failed: int = 0
 
     @property
     def figures(self) -> dict[str, float]:
         """Return the mean of each phase that ran, `file_creation_ops` and so on: operations a second."""
         return {f"{name}_ops": phase.mean for name, phase in self.phases.items()}
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        return (f"{self.failed} operations failed",) if self.failed else ()
 
 
 def parse(text: str) -> Mdtest:
@@ -52,9 +61,13 @@ def parse(text: str) -> Mdtest:
     phases: dict[str, Phase] = {}
     not_run: list[str] = []
     columns: list[str] = []
-    heads, done = 0, False
+    heads, done, failed = 0, False, 0
     for line in lines(text, _TOOL):
         line = line.strip()
+        # src/mdtest.c: `WARNING: unable to create file ...`, and it goes on.
+        failed += bool(re.match(r"WARNING: unable to \w+ ", line))
+        if re.match(r"ERROR\b", line):
+            raise ParseError(f"{_TOOL}: {shown(line)}", _AGAIN)
         if _HEAD.fullmatch(line):
             heads += 1
         elif heads and line.startswith("Operation"):
@@ -82,7 +95,7 @@ def parse(text: str) -> Mdtest:
         raise ParseError(f"{_TOOL}: no end of the run", "it stopped early: " + _AGAIN)
     if not phases:
         raise ParseError(f"{_TOOL}: no phase ran", "ask for one, such as -C -T -r")
-    return Mdtest(phases, tuple(not_run))
+    return Mdtest(phases, tuple(not_run), failed)
 
 
 def _rate(word: str, what: str) -> float:

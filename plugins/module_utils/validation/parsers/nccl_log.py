@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from .error import ParseError
 from .parsed import Parsed
-from .text import lines
+from .text import LONGEST_LINE, MOST_CHARACTERS, lines
 
 _TOOL = "NCCL's log"
-_RANK = re.compile(r"(\S{1,255}:[0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL (INFO|WARN) (.*)")
+_PROCESS = re.compile(r"([^\s:]{1,255}:[0-9]{1,10}):[0-9]{1,10}")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is (\S{1,40}?)(?:,| \(|\s|$)")
 _USING = re.compile(r"Using network ([\w ./-]{1,40}?)\s*$")
 _VIA = re.compile(r"via NET/([\w .-]{1,40}?)/[0-9]")
@@ -64,13 +64,15 @@ def parse(text: str) -> NcclLog:
     offered: dict[str, set[str]] = {}
     warnings: list[str] = []
     version = ""
-    for line in lines(text, _TOOL):
-        found = _RANK.search(line)
-        version = version or (_VERSION.search(line) or ["", ""])[1]
-        if not found:
+    for line in lines(text, _TOOL, MOST_CHARACTERS):
+        # Progress bars of training are long lines.
+        if "NCCL" not in line or len(line) > LONGEST_LINE:
             continue
-        process, said = found[1], found[3]
-        if found[2] == "WARN" and len(warnings) < 20:
+        version = version or (_VERSION.search(line) or ["", ""])[1]
+        process, level, said = _said(line)
+        if not process:
+            continue
+        if level == "WARN" and len(warnings) < 20:
             warnings.append(said[:200])
         using = _USING.search(said) or _VIA.search(said)
         if using:
@@ -91,3 +93,18 @@ def parse(text: str) -> NcclLog:
     if not networks:
         raise ParseError(f"{_TOOL}: no line about the network", "run it with NCCL_DEBUG=INFO")
     return NcclLog(tuple(sorted(networks)), len(set(used) | set(offered)), version, tuple(warnings))
+
+
+def _said(line: str) -> tuple[str, str, str]:
+    """Return the process, the level and the text of a line of NCCL's, "" for another line.
+
+    `host:pid:thread [gpu] NCCL INFO text`; newer versions have the time before it and the function before `NCCL WARN`.
+    """
+    for level in ("INFO", "WARN"):
+        head, found, said = line.partition(f" NCCL {level} ")
+        words = head.split() if found else []
+        for word, following in zip(words, words[1:]):
+            process = _PROCESS.fullmatch(word)
+            if process and re.fullmatch(r"\[[0-9]{1,3}\]", following):
+                return process[1], level, said
+    return "", "", ""

@@ -136,8 +136,9 @@ def steps(least: int, most: int, step: int, factor: bool) -> int:
     return count
 
 
-def judged(result: NcclTests, expected: int) -> NcclTests:
-    """Return a result whose numbers agree with each other. expected: sizes of its range, 0 where unknown.
+def judged(result: NcclTests, expected: int, threads: int = 1) -> NcclTests:
+    """Return a result whose numbers agree with each other. expected: sizes of its range, 0 where unknown. threads:
+    of each process (-t).
 
     Raises ParseError for sizes that are missing, and for rows that have been damaged on the way: algbw is size by
     time, busbw is algbw by the one factor of the collective, and the average is over all rows
@@ -159,14 +160,21 @@ def judged(result: NcclTests, expected: int) -> NcclTests:
         factors |= {part, 2 * part}
     elif best.algbw > 0:
         factors = {best.busbw / best.algbw}
+    # Both have two decimals, one from 1000 on. A factor that is taken from a row brings the errors of that row.
+    units = [0.0051 if side.busbw < 999.9 else 0.051 for side in sides]
+    own = 1 if result.ranks > 1 else 2
     for factor in factors:
-        room = [0.006 + 0.006 * factor + 2e-3 * side.busbw for side in sides]
-        if all(agree(side.busbw, factor * side.algbw, error) for side, error in zip(sides, room)):
+        if all(
+            agree(side.busbw, factor * side.algbw, own * unit * (1 + factor))
+            for side, unit in zip(sides, units)
+        ):
             break
     else:
         raise ParseError(f"{_TOOL}: busbw is not algbw by one factor in all rows", _AGAIN)
     mean = sum(side.busbw for side in sides) / len(sides)
-    if not agree(result.average_busbw, mean, 0.01 + 0.005 * mean):
+    # Threads of a process measure each for itself, and one of them prints the rows.
+    error = max(units) + 1e-5 * mean + (0.01 * mean if threads > 1 else 0)
+    if not agree(result.average_busbw, mean, error):
         raise ParseError(
             f"{_TOOL}: an average of {result.average_busbw:g} GB/s over rows whose average is {mean:g}",
             "rows are missing or damaged: " + _AGAIN,
@@ -190,7 +198,7 @@ def parse(text: str) -> NcclTests:
     ranks: list[int] = []
     bounds: list[re.Match[str]] = []
     averages: list[re.Match[str]] = []
-    expected, program, headers = 0, "", 0
+    expected, program, headers, threads = 0, "", 0, 1
     for line in lines(text, _TOOL):
         words = line.split()
         if not line.lstrip().startswith("#"):
@@ -202,6 +210,7 @@ def parse(text: str) -> NcclTests:
         line = line.strip()
         if _RANGE.match(line):
             found = t.cast("re.Match[str]", _RANGE.match(line))
+            threads = int(found[1])
             least, most, step = (int(found[index]) for index in (3, 4, 5))
             expected = steps(least, most, step, found[6] == "factor")
         elif _RANK.match(line):
@@ -238,6 +247,7 @@ def parse(text: str) -> NcclTests:
             averages[0][2] == "FAILED",
         ),
         expected,
+        threads,
     )
 
 

@@ -57,6 +57,7 @@ def parse(text: str) -> NcclTests:
             lines_of_errors,
         ),
         _expected(config),
+        int(amount(config.get("nthreads"), f"{_TOOL}: config.nthreads")),
     )
 
 

@@ -62,10 +62,9 @@ class Nvbandwidth(Parsed):
 
 def parse(text: str) -> Nvbandwidth:
     """Read standard output of one run, in either form. Raises ParseError."""
-    found = lines(text, _TOOL)
-    if any(re.match(r"\s*\{", line) for line in found):
+    if re.search(r"^[ \t]*\{", text if isinstance(text, str) else "", re.MULTILINE):
         return _json(text)
-    return _table(found)
+    return _table(lines(text, _TOOL))
 
 
 def _table(found: list[str]) -> Nvbandwidth:

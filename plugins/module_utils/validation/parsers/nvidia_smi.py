@@ -16,7 +16,7 @@ from xml.parsers import expat
 from ...health.gpu import action_of, value
 from .error import ParseError, shown
 from .parsed import Parsed
-from .text import lines, whole
+from .text import MOST_CHARACTERS, lines, whole
 
 _TOOL = "nvidia-smi -q -x"
 _DEEPEST = 24
@@ -108,7 +108,7 @@ class NvidiaSmi(Parsed):
 
 def parse(text: str) -> NvidiaSmi:
     """Read standard output. Raises ParseError."""
-    whole_text = "\n".join(lines(text, _TOOL))
+    whole_text = "\n".join(lines(text, _TOOL, MOST_CHARACTERS))
     begin = whole_text.find("<?xml")
     if begin < 0:
         raise ParseError(f"{_TOOL}: no XML in {shown(whole_text.strip())}", "see its exit code")

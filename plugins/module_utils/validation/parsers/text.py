@@ -13,6 +13,8 @@ from .error import ParseError, shown
 
 #: Characters of an output; the longest recorded one has a hundredth of it.
 MOST_CHARACTERS = 16 * 1024 * 1024
+#: Characters of a line of a table.
+LONGEST_LINE = 4096
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[@-~]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: What launchers put before each line: mpirun --tag-output, torchrun and others, srun --label.
@@ -34,13 +36,20 @@ def checked(text: object, tool: str) -> str:
         )
     if not text.strip():
         raise ParseError(f"{tool}: no output", "see its exit code and its errors")
-    return _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def lines(text: object, tool: str) -> list[str]:
-    """Return the lines of standard output, without colours and without the labels of launchers."""
+def lines(text: object, tool: str, longest: int = LONGEST_LINE) -> list[str]:
+    """Return the lines of standard output, without colours and without the labels of launchers.
+
+    Raises ParseError for a line of more characters than longest, which no table has.
+    """
     found = []
     for line in checked(text, tool).split("\n"):
+        if len(line) > longest:
+            raise ParseError(
+                f"{tool}: a line of {len(line)} characters", "see what the node printed"
+            )
         line = _ANSI.sub("", line).rstrip("\r")
         label = _LABEL.match(line)
         if label:
@@ -132,7 +141,7 @@ _BEGIN = re.compile(r"^[ \t]*\{", re.MULTILINE)
 
 def json_object(text: object, tool: str) -> dict[str, t.Any]:
     """Return the one JSON object in an output; lines may precede and follow it. Raises ParseError."""
-    whole_text = "\n".join(lines(text, tool))
+    whole_text = "\n".join(lines(text, tool, MOST_CHARACTERS))
     begin = _BEGIN.search(whole_text)
     if not begin:
         raise ParseError(f"{tool}: no JSON in {shown(whole_text.strip())}", "see its errors")

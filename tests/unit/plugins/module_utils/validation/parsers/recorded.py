@@ -169,6 +169,11 @@ RECORDED = [
     Recorded("perftest-write-bw-duration.txt", "perftest", {"bandwidth": 45.43375}, 1, (65536, 45.43375)),
     Recorded("perftest-send-lat-ud.txt", "perftest", {"latency_us": 0.81, "latency_p99_us": 0.84}),
     Recorded("perftest-write-lat-cpu.txt", "perftest", {"latency_us": 4.83, "latency_p99_us": 4.91}),
+    Recorded(
+        "perftest-write-bw-efa-srd.txt", "perftest", {"bandwidth": 5979.70 * MIB / 1e9},
+        23, (8388608, 5979.70 * MIB / 1e9),
+    ),
+    Recorded("perftest-send-lat-efa-srd.txt", "perftest", {"latency_us": 15.78, "latency_p99_us": 22.37}),
     Recorded("iperf3-3.6.json", "iperf3", {"bandwidth": 0.350296574 / 8, "retransmits": 414}),
     Recorded("iperf3-3.9.json", "iperf3", {"bandwidth": 0.000449933692 / 8, "retransmits": 0}),
     Recorded(
