@@ -256,9 +256,7 @@ class _Jobs:
             for name in open_ones:
                 view = seen["jobs"][str(ids[name])]
                 log = seen["texts"].get(paths[name], "")
-                whole = bool(works[name].text) or collect.complete(
-                    log, self.asked.frame.run, name
-                )
+                whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run, name)
                 if view["ended"]:
                     since = ended.setdefault(name, time.monotonic())
                     if (

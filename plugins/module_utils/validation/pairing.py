@@ -118,7 +118,9 @@ def _all(check: Check, settings: measurement.Settings, values: t.Sequence[float]
             threshold=rounded(settings.fail * settings.reference),
             provenance=settings.source,
             unit=settings.unit,
-            remedy="" if verdict is Verdict.PASS else "what all nodes share: versions, variables of the jobs, the network",
+            remedy=""
+            if verdict is Verdict.PASS
+            else "what all nodes share: versions, variables of the jobs, the network",
         )
     ]
 

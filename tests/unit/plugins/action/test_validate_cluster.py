@@ -89,7 +89,9 @@ class Slurm:
             "directory": HOME,
             "user": "alice",
             "jobs": views,
-            "texts": {name: self.files[name] for name in look.get("read") or [] if name in self.files},
+            "texts": {
+                name: self.files[name] for name in look.get("read") or [] if name in self.files
+            },
         }
 
     def _view(self, number: int) -> dict[str, t.Any]:
@@ -101,7 +103,9 @@ class Slurm:
                 raise Cut
             job["ended"] = True
             work = self.works[job["name"]]
-            text = stand_in.log_of(work, self.fault, stand_in.PROGRAMS).replace(stand_in.RUN, self.run)
+            text = stand_in.log_of(work, self.fault, stand_in.PROGRAMS).replace(
+                stand_in.RUN, self.run
+            )
             self.files[f"{self.run}/{work.name}.log"] = text
         state = "PENDING" if waits else "COMPLETED" if job["ended"] else "RUNNING"
         return {
@@ -114,11 +118,20 @@ class Slurm:
             self.cancelled.append(arguments["id"])
             self.jobs[arguments["id"]]["cancelled"] = True
             return {"id": arguments["id"]}
-        alive = [n for n, job in self.jobs.items() if job["name"] == arguments["name"] and not job["ended"]]
+        alive = [
+            n
+            for n, job in self.jobs.items()
+            if job["name"] == arguments["name"] and not job["ended"]
+        ]
         if alive:
             return {"id": alive[0]}
         number = len(self.jobs) + 1
-        self.jobs[number] = {"name": arguments["name"], "looks": 0, "ended": False, "cancelled": False}
+        self.jobs[number] = {
+            "name": arguments["name"],
+            "looks": 0,
+            "ended": False,
+            "cancelled": False,
+        }
         self.submitted.append(arguments)
         return {"id": number}
 
@@ -134,7 +147,11 @@ def test_a_run_submits_a_job_a_round_and_returns_a_document_of_the_schema(slurm:
     assert result["verdict"] == "PASS", result["summary"]
     made = document.from_json(result["document"])
     assert made.run.nodes == tuple(NODES) or list(made.run.nodes) == NODES
-    assert {one.name for one in made.run.stages if one.state == "done"} >= {"static", "pairwise", "mpi"}
+    assert {one.name for one in made.run.stages if one.state == "done"} >= {
+        "static",
+        "pairwise",
+        "mpi",
+    }
     assert made.measurements and made.search
     names = [one["name"] for one in slurm.submitted]
     assert len(set(names)) == len(names)
@@ -142,7 +159,9 @@ def test_a_run_submits_a_job_a_round_and_returns_a_document_of_the_schema(slurm:
     assert all(one["output"].startswith(f"{HOME}/{slurm.run}/") for one in slurm.submitted)
     assert any("steps done" in line for line in slurm.lines), slurm.lines
     assert '"verdict": "PASS"' in slurm.files["state.json"]
-    assert f"{slurm.run}/validate.json" in slurm.files and "programs" not in slurm.files["state.json"]
+    assert (
+        f"{slurm.run}/validate.json" in slurm.files and "programs" not in slurm.files["state.json"]
+    )
 
 
 def test_a_finding_is_in_the_last_line_and_among_the_drains(slurm: Slurm) -> None:
@@ -151,7 +170,9 @@ def test_a_finding_is_in_the_last_line_and_among_the_drains(slurm: Slurm) -> Non
     )
     result = slurm(stages=["static"])
     assert result["verdict"] == "FAIL" and result["failing"] and result["failed_tests"]
-    assert result["summary"].startswith("FAIL (") and "c2: open_files: 64 of 1024" in result["summary"]
+    assert (
+        result["summary"].startswith("FAIL (") and "c2: open_files: 64 of 1024" in result["summary"]
+    )
     assert list(result["drains"]) == ["c2"] and result["drains"]["c2"].startswith("open_files: ")
     assert any("c2" in line and "open_files" in line for line in result["lines"])
 
@@ -191,7 +212,9 @@ def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> 
     result = slurm(stages=["static", "pairwise"], queue_seconds=60)
     assert len(slurm.cancelled) >= 1 and slurm.now >= 60
     assert result["verdict"] == "INCOMPLETE"
-    assert any("waited" in line and "in the queue" in line for line in result["lines"]), result["lines"]
+    assert any("waited" in line and "in the queue" in line for line in result["lines"]), result[
+        "lines"
+    ]
 
 
 def test_check_mode_submits_nothing(slurm: Slurm) -> None:

@@ -110,13 +110,17 @@ def asked(
 ) -> Asked:
     """Return what a validation of these nodes is asked for. nodes: fields of Slurm's record of a node."""
     records = [
-        Node(name, "IDLE", partitions=("p",), version="24.11.5", address=name)
-        for name in names
+        Node(name, "IDLE", partitions=("p",), version="24.11.5", address=name) for name in names
     ]
     records = [dataclasses.replace(one, **(nodes or {}).get(one.name, {})) for one in records]
     above = switches or {}
     hosts = [
-        plan.Host(one.name, one.address, plan.declared(one, {}), (above[one.name],) if one.name in above else ())
+        plan.Host(
+            one.name,
+            one.address,
+            plan.declared(one, {}),
+            (above[one.name],) if one.name in above else (),
+        )
         for one in records
     ]
     probe = Check("probe", "static", "finds programs", command="probe", parser="ours")

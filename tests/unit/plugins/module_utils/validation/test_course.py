@@ -28,14 +28,23 @@ def of(course: Course, verdict: Verdict) -> list[Result]:
 
 def test_a_healthy_cluster_passes_with_one_job_a_round() -> None:
     course, works = drive(asked(NAMES, switches=SWITCHES))
-    assert worst(course.results) is Verdict.PASS, [r for r in course.results if summary.needs_somebody(r)]
+    assert worst(course.results) is Verdict.PASS, [
+        r for r in course.results if summary.needs_somebody(r)
+    ]
     assert len({work.name for work in works}) == len(works)
     pairs = [work for work in works if work.stage == "pairwise"]
     assert all(len(work.steps) == 3 for work in pairs)
     # MPI is there, so the sockets are not used, and there is nothing of GPUs.
     assert {step.check.name for work in pairs for step in work.steps} == {"pair_mpi"}
     absent = {one.check for one in of(course, Verdict.NOT_APPLICABLE)}
-    assert {"gpus", "pair_nccl", "all_reduce", "pair_sockets", "container_start", "mdtest"} <= absent
+    assert {
+        "gpus",
+        "pair_nccl",
+        "all_reduce",
+        "pair_sockets",
+        "container_start",
+        "mdtest",
+    } <= absent
 
 
 def test_without_mpi_the_sockets_measure() -> None:
@@ -107,7 +116,9 @@ def test_nodes_that_take_no_job_are_not_tested_and_said_to_be_so() -> None:
 
 def test_a_job_that_never_came_makes_its_checks_incomplete() -> None:
     def ran(work: Work) -> Ran | None:
-        return Ran(why="waited 3600 s in the queue: Resources") if work.stage == "collective" else None
+        return (
+            Ran(why="waited 3600 s in the queue: Resources") if work.stage == "collective" else None
+        )
 
     course, _works = drive(asked(NAMES), ran=ran)
     found = [one for one in course.results if one.check.startswith("mpi_all_reduce")]

@@ -9,7 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation import collect, own, script
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    collect,
+    own,
+    script,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers import registry
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.plan import Host
@@ -55,9 +59,19 @@ def run(work: Work, path: Path, frame: Frame | None = None) -> tuple[str, str]:
     (path / "bin" / "srun").chmod(0o755)
     frame = frame or Frame(RUN, str(PROGRAMS), str(path))
     text = script.write(work, frame)
-    environment = {"PATH": f"{path}/bin:{os.environ['PATH']}", "SEEN": f"{path}/seen", "HOME": str(path)}
+    environment = {
+        "PATH": f"{path}/bin:{os.environ['PATH']}",
+        "SEEN": f"{path}/seen",
+        "HOME": str(path),
+    }
     done = subprocess.run(
-        ["bash", "-s"], input=text, env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-s"],
+        input=text,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout, (path / "seen").read_text() if (path / "seen").exists() else ""
@@ -90,7 +104,12 @@ def test_each_node_runs_its_checks_and_says_how_they_ended(tmp_path: Path) -> No
 
 def test_steps_run_beside_each_other_and_their_outputs_stay_apart(tmp_path: Path) -> None:
     steps = tuple(
-        Step(f"one/{number}", check("for i in 1 2 3; do echo $N; sleep 0.05; done"), (C1,), variables={"N": str(number)})
+        Step(
+            f"one/{number}",
+            check("for i in 1 2 3; do echo $N; sleep 0.05; done"),
+            (C1,),
+            variables={"N": str(number)},
+        )
         for number in range(6)
     )
     log, _seen = run(Work("validate-x", "static", (C1,), steps=steps, parallel=4), tmp_path)
@@ -103,16 +122,24 @@ def test_steps_run_beside_each_other_and_their_outputs_stay_apart(tmp_path: Path
 
 def test_variables_and_options_of_the_site_reach_the_steps(tmp_path: Path) -> None:
     frame = Frame(
-        RUN, str(PROGRAMS), str(tmp_path), {"NCCL_DEBUG": "INFO", "WITH": "a 'quote'"}, {"network": "sn_all", "mpi": "pmi2"}
+        RUN,
+        str(PROGRAMS),
+        str(tmp_path),
+        {"NCCL_DEBUG": "INFO", "WITH": "a 'quote'"},
+        {"network": "sn_all", "mpi": "pmi2"},
     )
-    step = Step("one", check('echo "$NCCL_DEBUG,$WITH,$VALIDATION_NODES"', environment={"X": "1"}), (C1, C2))
+    step = Step(
+        "one", check('echo "$NCCL_DEBUG,$WITH,$VALIDATION_NODES"', environment={"X": "1"}), (C1, C2)
+    )
     log, seen = run(Work("validate-x", "static", (C1, C2), steps=(step,)), tmp_path, frame)
     assert "INFO,a 'quote',c1 c2" in collect.steps(log, RUN)["one"].text
     assert "--network=sn_all" in seen and "--mpi=pmi2" in seen and "--mpi=none" not in seen
 
 
 def test_sockets_measure_between_two_tasks(tmp_path: Path) -> None:
-    step = Step("pair/c1,c2", check('exec python3 "$VALIDATION/sockets.py" --seconds 0.2'), (C1, C2))
+    step = Step(
+        "pair/c1,c2", check('exec python3 "$VALIDATION/sockets.py" --seconds 0.2'), (C1, C2)
+    )
     log, _seen = run(Work("validate-x", "pairwise", (C1, C2), steps=(step,)), tmp_path)
     output = collect.steps(log, RUN)["pair/c1,c2"]
     assert output.code == 0, output
