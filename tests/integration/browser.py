@@ -38,6 +38,14 @@ OPTIONS = (
 )
 
 
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def program() -> str | None:
+    """Return the path of the browser, None if there is none."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
 class BrowserError(Exception):
     """The browser refused a call, or an expression raised an exception."""
 
@@ -46,8 +54,8 @@ class Browser:
     """One page of one browser. errors: what its console, its policy and its scripts complained of."""
 
     def __init__(self, profile: Path) -> None:
-        program = shutil.which("chromium")
-        assert program, "chromium is missing -> make dev"
+        path = program()
+        assert path, "chromium is missing -> make dev"
         # Chromium reads from descriptor 3 and writes to 4; copies above them are not overwritten on the way.
         inward, self._to = os.pipe()
         self._from, outward = os.pipe()
@@ -55,8 +63,8 @@ class Browser:
         null = os.open(os.devnull, os.O_RDWR)
         options = [*OPTIONS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         self._pid = os.posix_spawn(
-            program,
-            [program, *options, f"--user-data-dir={profile}", "about:blank"],
+            path,
+            [path, *options, f"--user-data-dir={profile}", "about:blank"],
             {**os.environ, "HOME": str(profile)},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, high[0], 3),

@@ -202,7 +202,7 @@ def _draw_table(section: Table) -> str:
     )
     rows = [f"<tr>{''.join(map(_table_cell, row, places, numeric))}</tr>" for row in section.rows]
     count, body = len(rows), "\n".join(rows)
-    tools = more = ""
+    tools, more, name = "", "", text(section.title)
     if count > FILTERED:
         tools = (
             '<div class="tools"><label>Rows that contain '
@@ -212,9 +212,9 @@ def _draw_table(section: Table) -> str:
     if count > FOLDED:
         more = f'<button type="button" class="all">Show all {count:,} rows</button>'
     return (
-        f'{tools}<div class="wide" tabindex="0" role="region" aria-label="{text(section.title)}">'
-        f'<table class="sortable{" folded" if count > FOLDED else ""}"><thead><tr>{head}</tr></thead><tbody>\n{body}'
-        f"</tbody></table></div>{more}"
+        f'{tools}<div class="wide" tabindex="0" role="region" aria-label="{name}">'
+        f'<table class="sortable{" folded" if count > FOLDED else ""}" aria-label="{name}">'
+        f"<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>{more}"
     )
 
 

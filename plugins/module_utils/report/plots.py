@@ -280,7 +280,8 @@ def _chart_table(chart: Chart) -> str:
         cells = "".join(f"<td class=number>{markup.cell(one.get(x))}</td>" for one in values)
         rows.append(f"<tr><th scope=row>{markup.size(x)}</th>{cells}</tr>")
     return (
-        '<details><summary>Values as a table</summary><div class="wide"><table><thead><tr>'
+        '<details><summary>Values as a table</summary><div class="wide">'
+        '<table aria-label="Values by size"><thead><tr>'
         f"<th scope=col>Size</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
     )
 

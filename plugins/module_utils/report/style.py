@@ -35,7 +35,8 @@ dd { margin: 0; font-size: 1.05rem; font-weight: 600; overflow-wrap: anywhere; f
   unicode-bidi: isolate; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { overflow-wrap: break-word; text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { text-align: left; padding: .35rem .7rem; border-bottom: 1px solid var(--line); vertical-align: top;
+  overflow-wrap: break-word; }
 td, tbody th { unicode-bidi: isolate; overflow-wrap: break-word; max-width: 28rem; font-weight: 400; }
 tbody tr:last-child > * { border-bottom: 0; }
 thead th { background: var(--panel); color: var(--soft); font-weight: 600; white-space: nowrap; vertical-align:
@@ -166,7 +167,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   th, td { padding: .2rem .4rem; overflow-wrap: anywhere; }
   td.short { white-space: normal; overflow-wrap: break-word; }
   thead { display: table-header-group; }
-  thead th { white-space: normal; }
+  thead th, thead th.number { white-space: normal; overflow-wrap: break-word; }
   td code { min-width: 0; font-size: 7.5pt; }
   .verdict { font-size: 7.5pt; line-height: 1.4; padding: 0 .3rem; }
   h1 .verdict { font-size: 10pt; }

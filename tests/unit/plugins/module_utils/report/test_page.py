@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import re
 import typing as t
@@ -12,6 +14,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.report import page as report
 from ansible_collections.trainwright.slurm.plugins.module_utils.report import plots
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.script import SCRIPT
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.style import STYLE
 
 EVIL = "<script>alert('\"&')</script>"
 
@@ -86,6 +90,82 @@ def test_cells_and_verdicts() -> None:
     assert page.count(cells) == len(rows)
 
 
+def test_a_column_of_numbers_is_aligned_and_sorted_by_its_values() -> None:
+    rows: list[list[t.Any]] = [["c1", 60.4], ["c2", 234.0], ["c3", None]]
+    page = report.render(report.Report("x", sections=[report.Table("T", ["a", "b"], rows)]))
+    assert '<td class=number data-key="60.4">60.4</td>' in page
+    assert '<td class=number data-key="234.0">234.0</td>' in page
+    assert "<td class=number>&ndash;</td>" in page
+    assert '<th scope="col" class=number><button type="button">b</button></th>' in page
+    assert '<th scope="col"><button type="button">a</button></th>' in page
+
+
+def test_long_tables_are_folded_and_can_be_filtered() -> None:
+    def drawn(count: int) -> str:
+        table = report.Table("T", ["a"], [[n] for n in range(count)])
+        return (
+            report.render(report.Report("x", sections=[table]))
+            .partition("<main")[2]
+            .partition("<script")[0]
+        )
+
+    assert 'class="filter"' not in drawn(report.FILTERED) and 'class="filter"' in drawn(
+        report.FILTERED + 1
+    )
+    assert "Show all" not in drawn(report.FOLDED) and "Show all 101 rows" in drawn(
+        report.FOLDED + 1
+    )
+    assert 'class="sortable folded"' in drawn(report.FOLDED + 1)
+    assert f"nth-child(n+{report.FOLDED + 1})" in STYLE, "the style hides the rows beyond"
+
+
+def test_the_policy_allows_the_own_style_and_script_only() -> None:
+    page = report.render(report.Report("x", sections=[report.Text("t", ["l"])]))
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert rules["img-src"] == "data:"
+    for kind, tag in (("style-src", "style"), ("script-src", "script")):
+        (source,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert rules[kind] == f"'sha256-{digest}'"
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+    assert "style=" not in page.replace("font-style=", ""), "the policy would drop it"
+
+
+def test_the_script_handles_text_as_text() -> None:
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|Function\(|fetch|XMLHttp",
+        SCRIPT,
+    )
+    assert "</script" not in SCRIPT and "</style" not in STYLE
+
+
+def test_steps_are_a_list_in_their_order() -> None:
+    steps = [
+        report.Step("FAIL", "c1", "7 of 8 GPUs", "replace it", "srun -w c1 nvidia-smi"),
+        report.Step("WARN", "c2", "x", "y"),
+    ]
+    page = report.render(report.Report("x", sections=[report.Steps("What to do next", steps)]))
+    first, second = re.findall(r"<li>(.*?)</li>", page, re.DOTALL)
+    assert [
+        one in first for one in ("FAIL", "c1", "7 of 8 GPUs", "replace it", "srun -w c1 nvidia-smi")
+    ] == [True] * 5
+    assert "<pre>" not in second
+    nothing = report.render(report.Report("x", sections=[report.Steps("What to do next", [])]))
+    assert "Nothing needs to be done." in nothing
+
+
+def test_sections_can_be_reached_from_the_top() -> None:
+    sections = [report.Group(f"G{n}", [report.Text("part", ["l"])], "note") for n in range(4)]
+    page = report.render(report.Report("x", sections=sections, verdict="WARN", lead="Look."))
+    links = re.findall(r'<a href="#(s\d)">(G\d)</a>', page)
+    assert links == [(f"s{n + 1}", f"G{n}") for n in range(4)]
+    assert re.findall(r'<h2 id="(s\d)">', page) == [one for one, _title in links]
+    assert len(set(re.findall(r' id="([^"]*)"', page))) == len(re.findall(r' id="([^"]*)"', page))
+    assert page.count("<h3 id=") == 4 and '<span class="verdict WARN">WARN</span></h1>' in page
+
+
 def test_a_row_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="table T: a row has 1 cells, and there are 2 columns"):
         report.render(report.Report("x", sections=[report.Table("T", ["a", "b"], [["c"]])]))
@@ -95,7 +175,7 @@ def test_a_curve_is_where_its_values_are() -> None:
     page = chart((0, 0.0), (50, 10.0), (100, 5.0))
     (line,) = elements(page, "polyline")
     dots = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
-    assert [x for x, _y in dots] == pytest.approx([70, 477.5, 885])
+    assert [x for x, _y in dots] == pytest.approx([70, 487.5, 905])
     assert [y for _x, y in dots] == pytest.approx([255, 15, 135])
     texts = [one.text for one in elements(page, "text")]
     assert texts == [
