@@ -127,9 +127,10 @@ options:
     type: dict
     default: {}
   thresholds:
-    description: References by name of a result, in the unit of its figure.
-    type: dict
-    default: {}
+    description: Rows of the site for the table of thresholds, each with C(type), C(test) and C(reference).
+    type: list
+    elements: dict
+    default: []
   node_results:
     description: Results of the role C(node_health), as documented in C(docs/results.md).
     type: list

@@ -8,6 +8,8 @@ import dataclasses
 import re
 import typing as t
 
+from ..hardware.thresholds import ThresholdError, size_in_bytes
+
 #: The stages in their order; each leaves out the nodes that failed in one before it.
 STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "mpi", "training")
 #: slurm: judged by what slurmctld says; health: by role node_health; job: steps of a job; pairs: a search over pairs
@@ -46,13 +48,15 @@ class Check:
 
     nodes: `each` (one result a node), or sizes of the groups that run it together: numbers and `all`. mounts: whether
     it runs on each shared mount. tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or
-    `text` (the whole output) or `ours` (programs of role validate). figures: those of the parser that are judged, each
-    with a result of its own; of pairs, the bandwidth and perhaps a latency. expect: see expectation.py; None: the table
-    of thresholds, or the peers. verdict: of a miss. programs: what its command needs on each node; optional:
-    without them on any node it does not apply. unless: checks that make this one superfluous where they apply. compare: its first figure is compared with those of the checks of the
-    same word. test: of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's
-    log in its output must name the network that the nodes declare. environment: of its command. srun_options: by their
-    long names. job: of kind training, the description.
+    `text` (the whole output) or `ours` (programs of role validate). largest: bytes of its largest message, such as 2G.
+    figures: those of the parser that are judged, each with a result of its own; of pairs, the bandwidth and perhaps a
+    latency. expect: see expectation.py; without it, figures are judged by references (by figure a number, or a test of
+    the table of thresholds), else by their peers. verdict: of a miss. programs: what its command needs on each node;
+    optional: without them on any node it does not apply. unless: checks that make this one superfluous where they
+    apply. compare: its first figure is compared with those of the checks of the same word. test: of kind slurm, a
+    function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's log in its output must name the
+    network that the nodes declare. environment: of its command. srun_options: by their long names. job: of kind
+    training, the description.
     """
 
     name: str
@@ -65,9 +69,11 @@ class Check:
     tasks: str | int = 1
     mounts: bool = False
     parser: str = "text"
+    largest: str = ""
     figures: tuple[str, ...] = ()
     unit: str = ""
     expect: t.Any = None
+    references: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     verdict: str = "FAIL"
     needs: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
@@ -87,6 +93,11 @@ class Check:
     def of_each(self) -> bool:
         """Whether every node has a result of its own."""
         return self.nodes == ("each",)
+
+    @property
+    def largest_bytes(self) -> int | None:
+        """Return the bytes of its largest message; None where it does not name them."""
+        return size_in_bytes(self.largest or None)
 
     def unit_of(self, figure: str) -> str:
         """Return the unit of a figure, by its name."""
@@ -111,7 +122,7 @@ def less_is_better(figure: str) -> bool:
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Check)}
 _LISTS = ("nodes", "figures", "needs", "programs", "unless")
-_MAPPINGS = ("environment", "srun_options", "job")
+_MAPPINGS = ("environment", "srun_options", "job", "references")
 _TEXTS = (
     *("stage", "title", "kind", "command", "launch", "parser", "unit"),
     *("verdict", "compare", "test", "remedy", "provenance"),
@@ -193,6 +204,11 @@ def _faults(
     for key in _MAPPINGS:
         if not isinstance(keys.get(key, {}), t.Mapping):
             yield f"{where}.{key}: is a {type(keys[key]).__name__} -> a mapping"
+    references = keys.get("references", {})
+    for figure, value in references.items() if isinstance(references, t.Mapping) else ():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+        if not number and not (isinstance(value, str) and value):
+            yield f"{where}.references.{figure}: is {value!r} -> a number above 0, or a test of the table"
     for key, known in (("needs", NEEDS), ("unless", names)):
         for one in _list(keys.get(key, ())):
             if one not in known:
@@ -207,6 +223,10 @@ def _faults(
     for key in ("mounts", "network", "optional"):
         if not isinstance(keys.get(key, False), bool):
             yield f"{where}.{key}: is {keys[key]!r} -> true or false"
+    try:
+        size_in_bytes(keys.get("largest") or None)
+    except ThresholdError as error:
+        yield f"{where}.largest: {error}"
     yield from expectation_faults(keys.get("expect"), f"{where}.expect")
     parser = keys.get("parser", "text")
     if parsers and isinstance(parser, str) and parser not in parsers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ..hardware import thresholds
 from . import measurement, peers
 from .catalogue import Check, less_is_better
 from .plan import Host
@@ -14,23 +15,22 @@ from .verdicts import Gate, Place, Reading
 
 #: Shares of a reference below which a value is warned about and fails (contracts: Thresholds).
 WARN, FAIL = 0.9, 0.8
-#: (check, figure, machine type, nodes) -> reference and its source, of the table of thresholds; None without a row.
-Table = t.Callable[[Check, str, str, int], t.Optional[tuple[float, str]]]
 NOTHING = Gate(None, None, None, "")
+#: Units of the table in the units of figures (parsers/parsed.py).
+_UNITS = {"Gbit/s": 1 / 8}
 
 
 @dataclasses.dataclass(frozen=True)
 class Gates:
     """The references of a run.
 
-    given: of the site, by the name of a result (validate_thresholds). baseline: of an earlier run, by the name of a
-    result and the nodes; since: its id. table: of the collection.
+    rows: the table of thresholds, with the site's. baseline: of an earlier run, by the name of a result and the nodes;
+    since: its id. provisioned: GB/s by mount and figure.
     """
 
-    given: t.Mapping[str, float] = dataclasses.field(default_factory=dict)
+    rows: thresholds.Table = dataclasses.field(default_factory=dict)
     baseline: t.Mapping[tuple[str, str], float] = dataclasses.field(default_factory=dict)
     since: str = ""
-    table: Table | None = None
     provisioned: t.Mapping[str, t.Mapping[str, float]] = dataclasses.field(default_factory=dict)
 
     def gates(
@@ -41,7 +41,9 @@ class Gates:
         for figure in check.figures:
             alone: list[str] = []
             for name, place in places.items():
-                reference = self._reference(check, figure, place)
+                parsed = readings[name].parsed
+                size = parsed.points[-1].size_bytes if parsed and parsed.points else None
+                reference = self._reference(check, figure, place, size)
                 if reference is None:
                     alone.append(name)
                 else:
@@ -51,39 +53,53 @@ class Gates:
 
     def settings(self, check: Check, hosts: t.Sequence[Host]) -> measurement.Settings:
         """Return how the pairs of a check are judged."""
-        kinds = {str(host.declared.get("machine_type") or "") for host in hosts}
-        kind = kinds.pop() if len(kinds) == 1 else ""
-        references = {
-            figure: self.given.get(
-                check.name if figure == check.figures[0] else f"{check.name}.{figure}"
-            )
-            for figure in check.figures
-        }
-        source = "validate_thresholds" if any(references.values()) else ""
-        for figure, value in references.items():
-            row = self.table(check, figure, kind, 2) if self.table and value is None else None
-            if row:
-                references[figure], source = row
+        found = {figure: self._named(check, figure, hosts, 2, check.largest_bytes) for figure in check.figures}
+        sources = [one[1] for one in found.values() if one]
+
+        def value(times: bool) -> float | None:
+            names = [name for name in check.figures if less_is_better(name) is times]
+            one = found[names[0]] if names else None
+            return one[0] if one else None
+
         return measurement.Settings(
-            reference=next((references[f] for f in check.figures if not less_is_better(f)), None),
-            latency_us=next((references[f] for f in check.figures if less_is_better(f)), None),
-            source=source,
+            reference=value(False),
+            latency_us=value(True),
+            source=sources[0] if sources else "",
             unit=check.unit_of(check.figures[0]),
         )
 
-    def _reference(self, check: Check, figure: str, place: Place) -> tuple[float, str] | None:
-        name = place.check(check, figure)
-        if name in self.given:
-            return self.given[name], "validate_thresholds"
+    def _reference(
+        self, check: Check, figure: str, place: Place, size: int | None
+    ) -> tuple[float, str] | None:
         if place.mount and figure in self.provisioned.get(place.mount, {}):
             return self.provisioned[place.mount][figure], f"validate_storage of {place.mount}"
-        kinds = {str(host.declared.get("machine_type") or "") for host in place.hosts}
-        if self.table and len(kinds) == 1:
-            row = self.table(check, figure, kinds.pop(), len(place.hosts))
-            if row:
-                return row
-        earlier = self.baseline.get((name, place.name))
+        named = self._named(check, figure, place.hosts, len(place.hosts), size)
+        if named:
+            return named
+        earlier = self.baseline.get((place.check(check, figure), place.name))
         return (earlier, f"baseline, run {self.since}") if earlier else None
+
+    def _named(
+        self, check: Check, figure: str, hosts: t.Sequence[Host], nodes: int, size: int | None
+    ) -> tuple[float, str] | None:
+        """Return the reference that the check names: a number, or the table's for nodes that are of one type."""
+        named = check.references.get(figure)
+        if isinstance(named, (int, float)):
+            return float(named), check.provenance or "the check"
+        kinds = {
+            (
+                str(host.declared.get("machine_type") or ""),
+                str(host.declared.get("gpu_model") or ""),
+            )
+            for host in hosts
+        }
+        if not named or len(kinds) != 1:
+            return None
+        kind, model = kinds.pop()
+        row = thresholds.lookup(self.rows, kind, named, nodes, size, model)
+        if row is None:
+            return None
+        return row.reference * _UNITS.get(row.unit, 1), thresholds.provenance(row, nodes, size)
 
 
 def gate(reference: float, source: str, figure: str) -> Gate:

@@ -33,7 +33,7 @@ SPEC: dict[str, t.Any] = {
     "foreign": {"type": "bool", "default": False},
     "machine_types": {"type": "dict", "default": {}},
     "topology": {"type": "dict", "default": {}},
-    "thresholds": {"type": "dict", "default": {}},
+    "thresholds": {"type": "list", "elements": "dict", "default": []},
     "node_results": {"type": "list", "elements": "dict"},
     "baseline": {"type": "dict", "default": {}},
     "cluster": {"type": "str", "default": ""},

@@ -7,12 +7,13 @@ from __future__ import annotations
 import typing as t
 
 from ..checks.result import Result, Verdict, counts, worst
+from ..hardware import thresholds
 from ..slurm.hostlist import fold
 from . import document as documents
 from . import pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course
-from .expectation import line, number
+from .expectation import line
 from .gates import Gates
 
 #: Options that the report names.
@@ -29,12 +30,10 @@ def needs_somebody(one: Result) -> bool:
 
 def gates(options: t.Mapping[str, t.Any]) -> Gates:
     """Return the references of the site and of its baseline. Raises PlanError, ResultError."""
-    given = {}
-    for name, value in options["thresholds"].items():
-        found = number(value)
-        if found is None or found <= 0:
-            raise plan.PlanError(f"validate_thresholds.{name}: is {value!r} -> a number above 0")
-        given[str(name)] = found
+    try:
+        rows = thresholds.table(options["thresholds"], "validate_thresholds")
+    except thresholds.ThresholdError as error:
+        raise plan.PlanError(str(error)) from None
     earlier: dict[tuple[str, str], float] = {}
     since = ""
     if options["baseline"]:
@@ -44,7 +43,7 @@ def gates(options: t.Mapping[str, t.Any]) -> Gates:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
             if value and one.kind != "pair":
                 earlier[one.check, fold(list(one.hosts))] = value
-    return Gates(given=given, baseline=earlier, since=since, provisioned=options["storage"])
+    return Gates(rows=rows, baseline=earlier, since=since, provisioned=options["storage"])
 
 
 def document(

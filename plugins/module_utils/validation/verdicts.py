@@ -86,7 +86,7 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         if check.parser == "ours":
             parsed: Parsed = own.parse(text + "\n")
         else:
-            parsed = registry.read(check.parser, text + "\n")
+            parsed = registry.read(check.parser, text + "\n", check.largest_bytes)
     except ParseError as error:
         return Reading(why=line(error))
     return Reading(parsed=parsed, text=text)
