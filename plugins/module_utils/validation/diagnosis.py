@@ -36,9 +36,10 @@ ATTEMPTS = 3
 class Diagnosis:
     """Everything that follows from measurements.
 
-    bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the partners
-    whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again. suspects: nodes
-    that no test is left for; wanted: suspects, and where they failed; not_tested: nodes without a complete test; both with the reason. tests: pairs to test next.
+    bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the
+    partners whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again.
+    wanted: suspects to the scopes in which they failed; suspects: those of them for whom no test is left, and
+    not_tested: nodes without a complete test, both with the reason. tests: pairs to test next.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Diagnosis:
     def in_doubt(self, settings: Settings) -> bool:
         """Whether a further round of the plan may show what healthy pairs reach."""
         values = {scope: both[0] for scope, both in self.values.items()}
-        return in_doubt(values, len(self.nodes) >= settings.peers, settings)
+        return in_doubt(values, len(self.nodes), settings)
 
     # -- the measurements ----------------------------------------------------------------------
     def switch_of(self, node: str) -> str:
@@ -258,7 +259,7 @@ class Diagnosis:
             self._busy.update(pair)
 
     def _pair(self, node: str, candidates: t.Sequence[str], waiting: set[str]) -> None:
-        """Test a node with the best free partner: not one that needs a test itself, and of the others the least tested."""
+        """Test a node with a free partner: the least tested one, and no suspect, if there is another."""
         free = [other for other in candidates if other not in self._busy]
         if free and node not in self._busy:
             best = min(free, key=lambda other: (other in waiting, self.tested[other]))
