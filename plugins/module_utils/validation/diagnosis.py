@@ -20,7 +20,7 @@ from collections import defaultdict
 
 from .measurement import ACROSS, INNER, Measurement, Pair, Settings
 from .pairs import groups_of, in_order
-from .peers import best_values, in_doubt, references
+from .peers import best_values, few_across, outpaced, references
 
 OTHER = {INNER: ACROSS, ACROSS: INNER}
 #: Failures with different acquitted partners that condemn a node.
@@ -51,6 +51,7 @@ class Diagnosis:
     ) -> None:
         self.nodes = nodes
         self.switches = switches
+        self.settings = settings
         self.rank = {node: index for index, node in enumerate(nodes)}
         self.members = {switches.get(group[0], ""): group for group in groups_of(nodes, switches)}
         self.values = best_values(measurements, self.scope_of)
@@ -66,10 +67,15 @@ class Diagnosis:
         self.tests: list[Pair] = []
         self._plan()
 
-    def in_doubt(self, settings: Settings) -> bool:
+    def in_doubt(self) -> bool:
         """Whether a further round of the plan may show what healthy pairs reach."""
+        across = self.values[ACROSS][0]
+        return few_across(across, len(self.nodes), self.settings) or self.outpaced()
+
+    def outpaced(self) -> bool:
+        """Whether some pairs are much faster than most."""
         values = {scope: both[0] for scope, both in self.values.items()}
-        return in_doubt(values, len(self.nodes), settings)
+        return outpaced(values, len(self.nodes), self.settings)
 
     # -- the measurements ----------------------------------------------------------------------
     def switch_of(self, node: str) -> str:

@@ -59,26 +59,26 @@ def level(values: Values, settings: Settings) -> Level | None:
     return Level(statistics.median(within), floor, len(best))
 
 
-def in_doubt(values: t.Mapping[str, Values], nodes: int, settings: Settings) -> bool:
-    """Whether more pairs may show another level; values: by scope, nodes: of the search.
+def few_across(values: Values, nodes: int, settings: Settings) -> bool:
+    """Whether few nodes were tested across switches yet, out of more. nodes: of the search."""
+    if not values or nodes < settings.peers:
+        return False
+    tested = {node for pair in values for node in pair}
+    return len(tested) < min(nodes, 2 * settings.peers)
 
-    Few nodes were tested across switches yet, out of more; or some pairs are so much faster that the level is an
-    outlier to them: a fault makes nothing faster, so the level may be that of bad pairs. Of many pairs, one may be fast
-    by chance.
+
+def outpaced(values: t.Mapping[str, Values], nodes: int, settings: Settings) -> bool:
+    """Whether some pairs are so much faster that the level of their scope is an outlier to them; values: by scope.
+
+    A fault makes nothing faster, so the level may be that of bad pairs. Of many pairs, one may be fast by chance.
     """
-    levels = {scope: level(found, settings) for scope, found in values.items()}
-    few = 2 * settings.peers
-    if values[ACROSS] and nodes >= settings.peers:
-        known = levels[ACROSS]
-        if known is None or known.nodes < min(nodes, few):
-            return True
     fast: set[str] = set()
-    for scope, found in values.items():
-        known = levels[scope]
+    for found in values.values():
+        known = level(found, settings)
         if known:
             limit = known.median / settings.fail
             fast.update(node for pair, value in found.items() if value > limit for node in pair)
-    return len(fast) > (2 if nodes > few else 1)
+    return len(fast) > (2 if nodes > 2 * settings.peers else 1)
 
 
 def best_values(

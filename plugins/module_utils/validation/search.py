@@ -10,8 +10,9 @@
 
 The first rounds are a plan (pairs.py); then each suspect is tested with nodes that passed (diagnosis.py has the rules).
 
-Limits: fewer than half of the nodes are slow. Pairs of the first rounds share the links between switches, and later
-rounds have fewer pairs, so a fault that shows only under the load of a whole round may pass when it is tested again.
+Limits: fewer than half of the nodes may be slow, and of the pairs across switches that can be made; else a note says
+that some pairs are much faster than most. Pairs of the first rounds share the links between switches, and later rounds
+have fewer pairs, so a fault that shows only under the load of a whole round may pass when it is tested again.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class Search:
         """Whether this round is the plan's: a first one, or another while it is open what healthy pairs reach."""
         if self.rounds != self._from_plan or self.rounds >= len(self._planned):
             return False
-        return self.rounds < self._least or self._diagnosis().in_doubt(self.settings)
+        return self.rounds < self._least or self._diagnosis().in_doubt()
 
     def _diagnosis(self) -> Diagnosis:
         if self._known is None:

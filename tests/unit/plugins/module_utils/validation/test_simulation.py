@@ -22,11 +22,12 @@ BATCH = 50
 
 
 def cluster(seed: int) -> World:
-    """Draw a cluster of 8 to 1,000 nodes, with noise of 3 to 5 % and faults that leave 20 to 62 %; half of it small.
+    """Draw a cluster of 8 to 1,000 nodes, with noise of 3 to 5 % and faults that leave 20 to 62 %.
 
-    Not drawn, since nothing could tell them: more than two fifths slow, of all nodes or of one of two switches; a switch
-    of which most nodes are bad (the switch is named); bad nodes on a slow switch of two or three, or on one that is slow
-    on all pairs; links of a slow switch or a bad node; a slow switch of which one node can be tested.
+    Not drawn, since nothing could tell them: more than two fifths slow, of all nodes or of one of two switches; a
+    switch of which most nodes are bad (the switch is named); bad nodes on a slow switch of two or three, or on one that
+    is slow on all pairs; links of a slow switch or a bad node; a slow switch of which one node can be tested, or that
+    has most of the nodes that can meet those of a switch with more than half of all.
     """
     chance = random.Random(seed)
     count = round(8 * 125 ** (chance.random() ** (1 if SOAK else 1.5)))
@@ -54,7 +55,9 @@ def cluster(seed: int) -> World:
     large = [switch for switch, nodes in members.items() if len(nodes) > 1]
     if len(members) > 2 and large and chance.random() < 0.4:
         slow = chance.choice(large)
-        if len(members[slow]) <= count / 3:
+        largest = max(map(len, members.values()))
+        beside = count - largest if largest > count / 2 else count
+        if len(members[slow]) <= min(count / 3, MOST * beside):
             left = chance.uniform(0.2, 0.62)
             chance.choice((world.uplinks, world.whole))[slow] = left
     free = [
