@@ -12,8 +12,8 @@ Columns:
 6. unit; of latencies (us) less is better, of all others more
 7. source, a key of SOURCES
 
-Limits that no cluster was seen to reach are left out, and so are values whose nodes or size are not published. Values of
-two nodes say nothing about more: NCCL's tree counts more than the network carries between two nodes.
+Limits that no cluster was seen to reach are left out, and so are values whose nodes or size are not published. Values
+of two nodes say nothing about more: NCCL's tree counts more than the network carries between two nodes.
 """
 
 from __future__ import annotations

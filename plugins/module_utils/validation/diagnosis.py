@@ -20,7 +20,7 @@ from collections import defaultdict
 
 from .measurement import ACROSS, INNER, Measurement, Pair, Settings
 from .pairs import groups_of, in_order
-from .peers import best_values, in_doubt, references
+from .peers import best_values, few_across, outpaced, references
 
 OTHER = {INNER: ACROSS, ACROSS: INNER}
 #: Failures with different acquitted partners that condemn a node.
@@ -36,9 +36,10 @@ ATTEMPTS = 3
 class Diagnosis:
     """Everything that follows from measurements.
 
-    bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the partners
-    whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again. suspects: nodes
-    that no test is left for; wanted: suspects, and where they failed; not_tested: nodes without a complete test; both with the reason. tests: pairs to test next.
+    bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the
+    partners whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again.
+    wanted: suspects to the scopes in which they failed; suspects: those of them for whom no test is left, and
+    not_tested: nodes without a complete test, both with the reason. tests: pairs to test next.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Diagnosis:
     ) -> None:
         self.nodes = nodes
         self.switches = switches
+        self.settings = settings
         self.rank = {node: index for index, node in enumerate(nodes)}
         self.members = {switches.get(group[0], ""): group for group in groups_of(nodes, switches)}
         self.values = best_values(measurements, self.scope_of)
@@ -65,10 +67,15 @@ class Diagnosis:
         self.tests: list[Pair] = []
         self._plan()
 
-    def in_doubt(self, settings: Settings) -> bool:
+    def in_doubt(self) -> bool:
         """Whether a further round of the plan may show what healthy pairs reach."""
+        across = self.values[ACROSS][0]
+        return few_across(across, len(self.nodes), self.settings) or self.outpaced()
+
+    def outpaced(self) -> bool:
+        """Whether some pairs are much faster than most."""
         values = {scope: both[0] for scope, both in self.values.items()}
-        return in_doubt(values, len(self.nodes) >= settings.peers, settings)
+        return outpaced(values, len(self.nodes), self.settings)
 
     # -- the measurements ----------------------------------------------------------------------
     def switch_of(self, node: str) -> str:
@@ -258,7 +265,7 @@ class Diagnosis:
             self._busy.update(pair)
 
     def _pair(self, node: str, candidates: t.Sequence[str], waiting: set[str]) -> None:
-        """Test a node with the best free partner: not one that needs a test itself, and of the others the least tested."""
+        """Test a node with a free partner: the least tested one, and no suspect, if there is another."""
         free = [other for other in candidates if other not in self._busy]
         if free and node not in self._busy:
             best = min(free, key=lambda other: (other in waiting, self.tested[other]))

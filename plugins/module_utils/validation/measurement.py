@@ -136,8 +136,8 @@ class Reference:
     """What the pairs of one scope (INNER or ACROSS) are compared with.
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
-    median: of the pairs that reach what healthy nodes reach, None with too few peers. source: the table's row, or `median
-    of 12 nodes`. latency_us, latency_ceiling_us: the same for latencies, in microseconds.
+    median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
+    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us: the same for latencies, in microseconds.
     """
 
     scope: str
@@ -157,9 +157,9 @@ class Outcome:
     """What a search knows so far.
 
     nodes, links, switches: those that are bad. suspects: nodes with a failed pair that could not be settled, and why;
-    they are not condemned. not_tested: nodes without a complete measurement, and why. references: by scope. notes: lines
-    for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used. most_rounds: the bound
-    for this number of nodes and of bad nodes. finished: nothing is left to test.
+    they are not condemned. not_tested: nodes without a complete measurement, and why. references: by scope. notes:
+    lines for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used. most_rounds:
+    the bound for this number of nodes and of bad nodes. finished: nothing is left to test.
     """
 
     nodes: tuple[Finding, ...]

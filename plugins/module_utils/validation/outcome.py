@@ -154,6 +154,8 @@ def _notes(
     inner, across = (known.references[scope].median for scope in (INNER, ACROSS))
     if inner and across and known.values[INNER][0] and known.values[ACROSS][0]:
         yield f"pairs across switches reach {100 * across / inner:.0f} % of those on one switch"
+    if known.outpaced():
+        yield "some pairs are much faster than most: half of the nodes or more may be slow"
     for pair in known.open_links:
         yield f"{' - '.join(pair)}: slow once, and could not be tested again"
     for pair, found in by_pair.items():

@@ -22,7 +22,7 @@ Round = list[Pair]
 ROUNDS = 3
 #: Further rounds of it, for a search whose first rounds do not show what healthy pairs reach.
 MORE_ROUNDS = 3
-#: Up to as many switches, pairs of them are counted, so that each two meet; of more, each meets enough others by chance.
+#: Up to as many switches, each two are made to meet; of more, each meets enough others by chance.
 _FEW = 40
 #: Attempts at a round in which no node rests that need not.
 _ATTEMPTS = 8

@@ -27,7 +27,7 @@ class Level:
 
 
 def floor_of(values: t.Sequence[float], fail: float = 0.8, mads: float = 4.0) -> float:
-    """Return median - max((1 - fail) x median, mads x MAD); values: at least one (contracts: Thresholds). More is better."""
+    """Return median - max((1 - fail) x median, mads x MAD) of at least one value, of which more is better."""
     median = statistics.median(values)
     mad = statistics.median([abs(value - median) for value in values])
     return median - max((1 - fail) * median, mads * mad)
@@ -36,8 +36,8 @@ def floor_of(values: t.Sequence[float], fail: float = 0.8, mads: float = 4.0) ->
 def reach_of(values: t.Sequence[float], fail: float, mads: float) -> float:
     """Return a floor to values of which nearly half may be those of faults.
 
-    Like floor_of, with the deviations of the upper half alone: a fault makes nothing faster, and the lower half may be far
-    below, so that its deviations would let everything pass.
+    Like floor_of, with the deviations of the upper half alone: a fault makes nothing faster, and the lower half may be
+    far below, so that its deviations would let everything pass.
     """
     median = statistics.median_high(values)
     mad = statistics.median_low([value - median for value in values if value >= median])
@@ -59,22 +59,26 @@ def level(values: Values, settings: Settings) -> Level | None:
     return Level(statistics.median(within), floor, len(best))
 
 
-def in_doubt(values: t.Mapping[str, Values], many: bool, settings: Settings) -> bool:
-    """Whether more pairs may show another level; values: by scope.
+def few_across(values: Values, nodes: int, settings: Settings) -> bool:
+    """Whether few nodes were tested across switches yet, out of more. nodes: of the search."""
+    if not values or nodes < settings.peers:
+        return False
+    tested = {node for pair in values for node in pair}
+    return len(tested) < min(nodes, 2 * settings.peers)
 
-    There is none across switches yet, and could be one (many); or pairs of at least three nodes are so much faster that the
-    level is an outlier to them: a fault makes nothing faster, so the level may be that of bad pairs.
+
+def outpaced(values: t.Mapping[str, Values], nodes: int, settings: Settings) -> bool:
+    """Whether some pairs are so much faster that the level of their scope is an outlier to them; values: by scope.
+
+    A fault makes nothing faster, so the level may be that of bad pairs. Of many pairs, one may be fast by chance.
     """
-    levels = {scope: level(found, settings) for scope, found in values.items()}
-    if many and values[ACROSS] and levels[ACROSS] is None:
-        return True
     fast: set[str] = set()
-    for scope, found in values.items():
-        known = levels[scope]
+    for found in values.values():
+        known = level(found, settings)
         if known:
             limit = known.median / settings.fail
             fast.update(node for pair, value in found.items() if value > limit for node in pair)
-    return len(fast) >= 3
+    return len(fast) > (2 if nodes > 2 * settings.peers else 1)
 
 
 def best_values(
@@ -114,12 +118,16 @@ def references(
             scope=scope,
             value=value,
             floor=floor,
-            median=found.median if found else None,
+            median=found.median if found else _median(values[scope][0]),
             source=source,
             latency_us=1 / wanted if wanted else None,
             latency_ceiling_us=1 / least if least and least > 0 else None,
         )
     return made
+
+
+def _median(values: Values) -> float | None:
+    return statistics.median(values.values()) if values else None
 
 
 def _levels(values: t.Mapping[str, Values], settings: Settings) -> dict[str, Level | None]:

@@ -10,8 +10,9 @@
 
 The first rounds are a plan (pairs.py); then each suspect is tested with nodes that passed (diagnosis.py has the rules).
 
-Limit: pairs of the first rounds share the links between switches, and later rounds have fewer pairs. A link that is slow
-only under the load of a whole round is therefore judged by the first rounds alone.
+Limits: fewer than half of the nodes may be slow, and of the pairs across switches that can be made; else a note says
+that some pairs are much faster than most. Pairs of the first rounds share the links between switches, and later rounds
+have fewer pairs, so a fault that shows only under the load of a whole round may pass when it is tested again.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class Search:
     def record(self, measurements: t.Iterable[Measurement]) -> None:
         """Take the results of the pairs of next_round(), in any order.
 
-        A pair of the round without a measurement counts as one that could not be measured. Raises SearchError for a pair
-        that is not of the round, or is given twice, and for a value that is not a number of at least 0.
+        A pair of the round without a measurement counts as one that could not be measured. Raises SearchError for a
+        pair that is not of the round, or is given twice, and for a value that is not a number of at least 0.
         """
         pairs = self.next_round()
         if not pairs:
@@ -123,10 +124,10 @@ class Search:
         )
 
     def _follows_plan(self) -> bool:
-        """Whether this round is the plan's: its first rounds, and more while they do not show what healthy pairs reach."""
+        """Whether this round is the plan's: a first one, or another while it is open what healthy pairs reach."""
         if self.rounds != self._from_plan or self.rounds >= len(self._planned):
             return False
-        return self.rounds < self._least or self._diagnosis().in_doubt(self.settings)
+        return self.rounds < self._least or self._diagnosis().in_doubt()
 
     def _diagnosis(self) -> Diagnosis:
         if self._known is None:

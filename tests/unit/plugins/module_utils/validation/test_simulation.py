@@ -15,16 +15,19 @@ from .world import World, names, on_switches
 
 SOAK = bool(os.environ.get("TRAINWRIGHT_SOAK"))
 CASES = 1000 if SOAK else 150
+#: At most so many of the nodes that can be tested are slow.
+MOST = 0.4
 #: Cases of one test, so that a failure says where.
 BATCH = 50
 
 
 def cluster(seed: int) -> World:
-    """Draw a cluster of 8 to 1,000 nodes, small ones more often, with noise of 3 to 5 % and faults that leave 20 to 62 %.
+    """Draw a cluster of 8 to 1,000 nodes, with noise of 3 to 5 % and faults that leave 20 to 62 %.
 
-    Not drawn, since nothing could tell them: a switch of which most nodes are bad (the switch is named), bad nodes on a
-    slow switch of two or three or on one that is slow on all pairs, links of a slow switch or a bad node, a slow switch
-    of which one node can be tested, and a bad node that is alone on one of two switches.
+    Not drawn, since nothing could tell them: more than two fifths slow, of all nodes or of one of two switches; a
+    switch of which most nodes are bad (the switch is named); bad nodes on a slow switch of two or three, or on one that
+    is slow on all pairs; links of a slow switch or a bad node; a slow switch of which one node can be tested, or that
+    has most of the nodes that can meet those of a switch with more than half of all.
     """
     chance = random.Random(seed)
     count = round(8 * 125 ** (chance.random() ** (1 if SOAK else 1.5)))
@@ -52,22 +55,26 @@ def cluster(seed: int) -> World:
     large = [switch for switch, nodes in members.items() if len(nodes) > 1]
     if len(members) > 2 and large and chance.random() < 0.4:
         slow = chance.choice(large)
-        if len(members[slow]) <= count / 3:
+        largest = max(map(len, members.values()))
+        beside = count - largest if largest > count / 2 else count
+        if len(members[slow]) <= min(count / 3, MOST * beside):
             left = chance.uniform(0.2, 0.62)
             chance.choice((world.uplinks, world.whole))[slow] = left
     free = [
         node
         for node, switch in switches.items()
-        if switch not in world.whole
-        and (switch not in world.uplinks or len(members[switch]) > 3)
-        and (len(members[switch]) > 1 or len(members) > 2)
+        if switch not in world.whole and (switch not in world.uplinks or len(members[switch]) > 3)
     ]
     chance.shuffle(free)
     wanted = chance.choice([0, 1, 1, 2, 2, chance.randint(0, max(2, min(count // 10, 25)))])
     for node in free:
         own = members[switches[node]]
         bad = sum(other in world.nodes for other in own) + 1
-        if len(world.nodes) < wanted and (bad <= len(own) / 2 or len(own) == 1):
+        share = MOST if len(members) == 2 else 1 / 2
+        many = len(world.nodes) + 1 + sum(len(members[s]) for s in {*world.uplinks, *world.whole})
+        if len(world.nodes) == wanted or many > MOST * (count - 2):
+            break
+        if bad <= share * len(own) or len(own) == 1 and len(members) > 2:
             world.nodes[node] = chance.uniform(0.2, 0.62) * world.across
     if chance.random() < 0.4:
         healthy = [pair for found in plan(list(switches), switches) for pair in found]

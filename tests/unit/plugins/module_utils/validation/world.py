@@ -24,8 +24,9 @@ FULL = 48.0
 class World:
     """nodes on switches; a fault is the bandwidth that is left, as a share of what a healthy pair reaches there.
 
-    across: share of FULL between switches (oversubscription). uplinks: slow only across; whole: slow switches, on them too.
-    missing: nodes whose tests cannot be made; lost: share of the tests that fail by chance. noise: relative deviation.
+    across: share of FULL between switches (oversubscription). uplinks: switches that are slow only across; whole: on
+    them too. missing: nodes whose tests cannot be made; lost: share of the tests that fail by chance. noise: relative
+    deviation.
     """
 
     switches: dict[str, str]
