@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .error import ParseError, shown
 from .parsed import Parsed, Point, lowest
-from .text import agree, ended, half_unit, number, whole
+from .text import agree, decimal, ended, half_unit, whole
 
 _TOOL = "fi_pingpong"
 _COLUMNS = ("bytes", "#sent", "#ack", "total", "time", "MB/sec", "usec/xfer", "Mxfers/sec")
@@ -110,14 +110,14 @@ def _row(words: list[str], columns: list[str]) -> Row:
         raise ParseError(f"{what} has {len(words)} words of {len(columns)}", "run it again")
     values = dict(zip(columns, words))
     size = _counted(values["bytes"], what)
-    rate, time_us = number(values["MB/sec"], what), number(values["usec/xfer"], what)
+    rate, time_us = decimal(values["MB/sec"], 2, what), decimal(values["usec/xfer"], 2, what)
     expected = size / time_us if time_us else -1.0
     error = half_unit(values["MB/sec"]) * 1.01 + abs(expected) * half_unit(
         values["usec/xfer"]
     ) * 1.05 / (time_us or 1)
     if not agree(rate, expected, error + 1e-3 * expected):
         raise ParseError(f"{what}: {rate:g} MB/s in {time_us:g} us", "run it again")
-    rate_of_messages = number(values["Mxfers/sec"], what)
+    rate_of_messages = decimal(values["Mxfers/sec"], 2, what)
     if not agree(rate_of_messages, 1 / time_us, 0.0051 + 0.02 / time_us):
         raise ParseError(f"{what}: {rate_of_messages:g} million messages/s", "run it again")
     # `=10` is as many as were sent.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .error import ParseError, shown
 from .parsed import Parsed
-from .text import lines, number
+from .text import decimal, lines
 
 _TOOL = "mdtest"
 _AGAIN = "run the test again; see its errors"
@@ -98,18 +98,11 @@ def parse(text: str) -> Mdtest:
     return Mdtest(phases, tuple(not_run), failed)
 
 
-def _rate(word: str, what: str) -> float:
-    # It prints three decimals; fewer are a number that was cut.
-    if not re.fullmatch(r"[0-9]+\.[0-9]{3}", word):
-        raise ParseError(f"{what} is {shown(word)}", _AGAIN)
-    return number(word, what)
-
-
 def _phase(name: str, words: list[str], columns: list[str]) -> Phase:
     what = f"{_TOOL}: {name}"
     if len(words) != len(columns):
         raise ParseError(f"{what} has {len(words)} numbers of {len(columns)}", _AGAIN)
-    values = {column: _rate(word, what) for column, word in zip(columns, words)}
+    values = {column: decimal(word, 3, what) for column, word in zip(columns, words)}
     try:
         # Columns of ranks come first, and have names of their own.
         phase = Phase(values["Max"], values["Min"], values["Mean"], values["Std Dev"])
@@ -119,4 +112,6 @@ def _phase(name: str, words: list[str], columns: list[str]) -> Phase:
         ) from None
     if not phase.least <= phase.mean + 0.001 or not phase.mean <= phase.most + 0.001:
         raise ParseError(f"{what}: the mean is not between least and most", _AGAIN)
+    if not phase.deviation and phase.most != phase.least:
+        raise ParseError(f"{what}: no deviation between different numbers", _AGAIN)
     return phase

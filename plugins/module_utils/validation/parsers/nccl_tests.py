@@ -24,6 +24,7 @@ _RANGE = re.compile(
 _RANK = re.compile(r"#\s+Rank\s+(\d{1,9})\s+(?:Group\s+\d+\s+)?Pid\s")
 _BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\S+)\s+(OK|FAILED)\s*")
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)(?:\s+(OK|FAILED))?\s*")
+_REDUCED = re.compile(r"#\s*Reducing maxBytes to (\d{1,18}) due to memory limitation")
 _PROGRAM = re.compile(r"#\s*Collective test starting:\s*(\w{1,64})")
 
 
@@ -58,6 +59,7 @@ class NcclTests(Parsed):
     program: such as all_reduce_perf, "" where the version does not print it. ranks: GPUs, 0 where not printed.
     average_busbw: GB/s over all sizes and both ways, as the tool prints it. out_of_bounds: values that were wrong.
     below_minimum: the tool itself found it below NCCL_TESTS_MIN_BW. errors: lines of the tool's own.
+    reduced: sizes of the range were left out, since they did not fit in the memory of the GPUs.
     """
 
     program: str
@@ -67,6 +69,7 @@ class NcclTests(Parsed):
     out_of_bounds: int
     below_minimum: bool
     errors: tuple[str, ...] = ()
+    reduced: bool = False
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -117,9 +120,12 @@ class NcclTests(Parsed):
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        if all(side.checked for row in self.rows for side in row.sides):
-            return ()
-        return ("the values of the results were not checked (-c 0)",)
+        found = []
+        if not all(side.checked for row in self.rows for side in row.sides):
+            found.append("the values of the results were not checked (-c 0)")
+        if self.reduced:
+            found.append("the largest sizes did not fit in the memory of the GPUs")
+        return tuple(found)
 
 
 def steps(least: int, most: int, step: int, factor: bool) -> int:
@@ -199,6 +205,8 @@ def parse(text: str) -> NcclTests:
     bounds: list[re.Match[str]] = []
     averages: list[re.Match[str]] = []
     expected, program, headers, threads = 0, "", 0, 1
+    asked: tuple[int, int, int, bool] | None = None
+    reduced = False
     for line in lines(text, _TOOL):
         words = line.split()
         if not line.lstrip().startswith("#"):
@@ -211,13 +219,16 @@ def parse(text: str) -> NcclTests:
         if _RANGE.match(line):
             found = t.cast("re.Match[str]", _RANGE.match(line))
             threads = int(found[1])
-            least, most, step = (int(found[index]) for index in (3, 4, 5))
-            expected = steps(least, most, step, found[6] == "factor")
+            asked = (int(found[3]), int(found[4]), int(found[5]), found[6] == "factor")
+            expected = steps(*asked)
         elif _RANK.match(line):
             ranks.append(int(t.cast("re.Match[str]", _RANK.match(line))[1]))
         elif {"size", "count", "type", "algbw", "busbw"} <= set(words):
             headers += 1
             columns = _columns(line)
+        elif asked and _REDUCED.match(line):
+            most = int(t.cast("re.Match[str]", _REDUCED.match(line))[1])
+            reduced, expected = True, steps(min(asked[0], most), most, asked[2], asked[3])
         program = program or (_PROGRAM.match(line) or ["", ""])[1]
         bounds += [found for found in [_BOUNDS.fullmatch(line)] if found]
         averages += [found for found in [_AVERAGE.fullmatch(line)] if found]
@@ -245,6 +256,7 @@ def parse(text: str) -> NcclTests:
             number(averages[0][1], f"{_TOOL}: Avg bus bandwidth"),
             out_of_bounds,
             averages[0][2] == "FAILED",
+            reduced=reduced,
         ),
         expected,
         threads,
@@ -293,6 +305,14 @@ def _side(size: int, values: dict[str, str], what: str) -> Side:
     time_us = number(time_word, f"{what}: time")
     algbw = number(values["algbw"], f"{what}: algbw")
     busbw = number(values["busbw"], f"{what}: busbw")
+    # Numbers below these have two decimals; fewer are a number that was cut.
+    for word, value, least in (
+        (time_word, time_us, 100),
+        (values["algbw"], algbw, 999),
+        (values["busbw"], busbw, 999),
+    ):
+        if value < least and len(word.partition(".")[2]) < 2:
+            raise ParseError(f"{what}: {shown(word)} has too few decimals", _AGAIN)
     if size and by_clock:
         if not time_us:
             raise ParseError(f"{what} took no time", _AGAIN)

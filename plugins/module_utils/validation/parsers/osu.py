@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .error import ParseError, shown
 from .parsed import Parsed, Point, lowest
-from .text import ended, number, whole
+from .text import decimal, ended, whole
 
 _TOOL = "OSU"
 _TITLE = re.compile(
@@ -154,7 +154,9 @@ def _row(words: list[str], columns: list[str]) -> tuple[Row, bool]:
         raise ParseError(f"{what} has {len(words)} words of {len(columns)}", "run it again")
     values = {name: word for name, word in zip(columns, words) if name}
     numbers = {
-        name: number(word, what) for name, word in values.items() if name not in ("size", "valid")
+        name: float(whole(word, what)) if name == "iterations" else decimal(word, 2, what)
+        for name, word in values.items()
+        if name not in ("size", "valid")
     }
     size = whole(values["size"], what) if "size" in values else 0
     if not all(

@@ -136,14 +136,15 @@ def _is_setup(line: str) -> bool:
 def _columns(line: str) -> list[str]:
     unit = _BANDWIDTH.search(line)
     if unit:
-        head = line[: unit.start()]
         # Columns of two words; a column of service levels (#sl) or of CPU use may be between or behind them.
         names = [name.strip() for name in re.split(r"\s{2,}|\t+", line) if name.strip()]
-        if names[0] != "#bytes" or "BW peak[" not in head:
-            raise ParseError(f"{_TOOL}: columns {shown(line)}", "report this version of perftest")
-        return [
-            {"BW average[%s/sec]" % unit[1]: f"rate {unit[1]}"}.get(name, name) for name in names
+        columns = [
+            f"rate {unit[1]}" if name == f"BW average[{unit[1]}/sec]" else name for name in names
         ]
+        wanted = (f"rate {unit[1]}", f"BW peak[{unit[1]}/sec]", "MsgRate[Mpps]")
+        if columns[0] != "#bytes" or any(columns.count(name) != 1 for name in wanted):
+            raise ParseError(f"{_TOOL}: columns {shown(line)}", "report this version of perftest")
+        return columns
     names = [name for name in re.split(r"\s{2,}|\t+|\s(?=#)", line) if name]
     known = {"t_typical[usec]": "latency", "t_avg[usec]": "average", "t_max[usec]": "most", "t_min[usec]": "least",
              "99% percentile[usec]": "p99", "99.9% percentile[usec]": "p999"}  # fmt: skip
@@ -170,18 +171,19 @@ def _bandwidth(words: list[str], columns: list[str]) -> Bandwidth:
     size = whole(values["#bytes"], what)
     name = next(column for column in columns if column.startswith("rate "))
     unit = name.partition(" ")[2]
-    rate_name = next((column for column in columns if column.startswith("MsgRate[Mpps]")), "")
-    if not rate_name or not size:
-        raise ParseError(f"{what} has no message rate", _AGAIN)
-    printed, rate = number(values[name], what), number(values[rate_name], what) * 1e6
+    if not size:
+        raise ParseError(f"{what} has no size", _AGAIN)
+    printed, rate = number(values[name], what), number(values["MsgRate[Mpps]"], what) * 1e6
     value = printed * _TO_BYTES[unit]
-    error = half_unit(values[name]) * _TO_BYTES[unit] + size * half_unit(values[rate_name]) * 1e6
+    error = (
+        half_unit(values[name]) * _TO_BYTES[unit] + size * half_unit(values["MsgRate[Mpps]"]) * 1e6
+    )
     if unit == "MB" and abs(value - size * rate) > error * 1.1 + 2e-3 * value:
         # A version that counts MB as its name says.
         value = printed * 1e6
     if not printed or abs(value - size * rate) > error * 1.1 + 2e-3 * value:
         raise ParseError(f"{what}: the average does not fit the message rate", _AGAIN)
-    peak = number(next(w for c, w in values.items() if c.startswith("BW peak[")), what)
+    peak = number(values[f"BW peak[{unit}/sec]"], what)
     if peak and peak < printed * 0.999 - 0.01:
         raise ParseError(f"{what}: the peak is below the average", _AGAIN)
     return Bandwidth(size, value / 1e9, rate)

@@ -91,6 +91,13 @@ def _bounded(value: float, what: str) -> float:
     return value
 
 
+def decimal(word: str, digits: int, what: str) -> float:
+    """Return a number that a tool prints with so many digits behind the point; with fewer it was cut."""
+    if len(word.partition(".")[2]) != digits:
+        raise ParseError(f"{what} is {shown(word)}, not of {digits} decimals", "run the test again")
+    return number(word, what)
+
+
 def half_unit(word: str) -> float:
     """Return half of a printed number's last digit: its rounding error. 0.005 for 12.34."""
     mantissa, _, exponent = word.lower().partition("e")

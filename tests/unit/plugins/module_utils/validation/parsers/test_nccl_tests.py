@@ -140,6 +140,13 @@ def test_a_digit_that_changed_is_seen(old: str, new: str) -> None:
         nccl_tests.parse(output(ROW.replace(old, new)))
 
 
+def test_a_range_that_the_memory_cuts_short_is_a_gap() -> None:
+    text = output(ROW).replace("maxBytes 1048576", "maxBytes 4194304")
+    line = "# Reducing maxBytes to 2000000 due to memory limitation"
+    found = nccl_tests.parse(text.replace(PLAIN, f"#\n{line}\n{PLAIN}"))
+    assert found.gaps == ("the largest sizes did not fit in the memory of the GPUs",)
+
+
 def test_threads_of_a_process_may_differ_a_little() -> None:
     text = output(ROW, average="18.4")
     with pytest.raises(ParseError):
