@@ -140,6 +140,7 @@ class ActionModule(WaitsForJob):
         verdict = results.worst(course.results).value
         final = state.State(run, digest, names, started, ended, verdict)
         self._look(write={_STATE: final.to_json(), f"{run}/validate.json": document.as_text(made)})
+        drains, over = summary.drains(course, nodes)
         shown = [one for one in course.results if summary.needs_somebody(one)]
         return {
             "changed": True,
@@ -149,7 +150,8 @@ class ActionModule(WaitsForJob):
             "failing": results.ends_with_failure(course.results),
             "summary": summary.line_of(course.results),
             "lines": table("validate", shown or course.results[:1]).splitlines() if shown else [],
-            "drains": summary.drains(course),
+            "drains": drains,
+            "over_cap": over,
             "directory": asked.frame.directory,
             "run": run,
         }

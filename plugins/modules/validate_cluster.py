@@ -169,6 +169,11 @@ verdict: {description: The worst verdict., returned: success, type: str, sample:
 summary: {description: "Why it is that, in one line.", returned: success, type: str}
 lines: {description: A table of the verdicts that need somebody., returned: success, type: list, elements: str}
 drains: {description: Why a node should be drained, by name., returned: success, type: dict}
+over_cap:
+  description: Nodes that should be drained as well, and for which the cap of the health agent has no room.
+  returned: success
+  type: list
+  elements: str
 directory: {description: Directory of the run on the host., returned: success, type: str}
 run: {description: Id of the run., returned: success, type: str, sample: 20261124-120000}
 error: {description: Kind of the error., returned: failure, type: str, sample: invalid}

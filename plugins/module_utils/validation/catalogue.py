@@ -17,7 +17,7 @@ STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "m
 KINDS = ("slurm", "health", "job", "pairs", "training")
 #: srun: a task on each node; pmix: the same with Slurm's PMIx; mpirun: by Open MPI; container: srun with Pyxis.
 LAUNCHERS = ("srun", "pmix", "mpirun", "container")
-#: What a check may need, and the words for it where it is not declared.
+#: Needs of a check, and the words where one is not declared.
 NEEDS = {
     "gpus": "no node declares GPUs",
     "several_gpus": "no node declares several GPUs",

@@ -20,7 +20,7 @@ _LABEL = re.compile(r"^ *(\d+): ?(.*)$")
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What a step, or one check on one node, printed.
+    """The output of a step, or of one check on one node.
 
     code: its exit code; None where its end is not in the log. seconds: None where that is not known.
     """
@@ -51,7 +51,7 @@ def mark(run: str, word: str) -> str:
 
 
 def steps(log: str, run: str) -> dict[str, Output]:
-    """Return the outputs of a job's steps by their names; a step without its end has no code."""
+    """Return the outputs of a job's steps by their names; a step without its end does not have a code."""
     found: dict[str, Output] = {}
     begin, end = mark(run, "begin "), mark(run, "end ")
     name = ""

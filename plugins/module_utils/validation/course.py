@@ -32,7 +32,7 @@ GATES = ("static", "node", "pairwise")
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """What became of a job. log: its output. why: one line, where it did not come to its end."""
+    """The end of a job. log: its output. why: one line, where it did not come to its end."""
 
     log: str = ""
     why: str = ""
@@ -42,7 +42,7 @@ class Ran:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What is tested, and how.
+    """The subject of a validation, and its manner.
 
     checks: all of them, in order. hosts: the nodes under test. probe: the check that finds the programs of a node.
     node_results: of role node_health, None where it was not asked. parallel: steps of a job at the same time, 0 for
@@ -500,7 +500,7 @@ class Course:
         )
         ran = yield from self._ask(check.stage, [work])
         one = ran[work.name]
-        # Its script has no marks: the job's own end tells whether its log is whole.
+        # Its script prints no marks: the log of a job that completed is whole.
         output = collect.Output(one.log, None if one.why else 0, int(one.seconds))
         place = self._place(work, work.hosts)
         self._judge(check, {check.name: place}, {check.name: verdicts.read(check, output, one.why)})

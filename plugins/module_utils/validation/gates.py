@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a measured value is compared with: what the site names, its baseline, the table, or the other nodes. Pure."""
+"""The reference of a measured value: the site's, the table's, a baseline's, or that of the other nodes. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ class Gates:
 
     def settings(self, check: Check, hosts: t.Sequence[Host]) -> measurement.Settings:
         """Return how the pairs of a check are judged."""
-        found = {figure: self._named(check, figure, hosts, 2, check.largest_bytes) for figure in check.figures}
+        found = {
+            figure: self._named(check, figure, hosts, 2, check.largest_bytes)
+            for figure in check.figures
+        }
         sources = [one[1] for one in found.values() if one]
 
         def value(times: bool) -> float | None:

@@ -29,7 +29,7 @@ _OFF = frozenset(("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"))
 
 
 class PlanError(ValueError):
-    """What was asked for cannot be planned: `where: what -> remedy`."""
+    """A request that cannot be planned: `where: what -> remedy`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Mount:
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """What the inventory and Slurm say of the cluster besides its nodes.
+    """The cluster besides its nodes, by the inventory and Slurm.
 
     pyxis: hosts that should have it. pmix: whether Slurm has it; None where that is not known yet. mpi: whether the
     inventory declares MPI.

@@ -48,7 +48,7 @@ class Each:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A job. name: the same in every run of the playbook that goes on with this validation. text: in place of steps."""
+    """A job. name: the same in every run of the playbook that continues this validation. text: in place of steps."""
 
     name: str
     stage: str
@@ -80,7 +80,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """What all jobs of a run share.
+    """The settings that all jobs of a run share.
 
     run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
     exports: variables of all steps. srun_options: of all steps, by their long names. image: of steps in a container.

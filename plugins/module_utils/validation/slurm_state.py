@@ -16,7 +16,7 @@ from .expectation import line, most_common
 
 @dataclasses.dataclass(frozen=True)
 class Slurm:
-    """What slurmctld said. nodes: those under test. wake: whether powered-down nodes are started."""
+    """The answers of slurmctld. nodes: those under test. wake: whether powered-down nodes are started."""
 
     nodes: tuple[Node, ...]
     partitions: tuple[Partition, ...] = ()

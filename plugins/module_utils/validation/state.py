@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is kept of a validation beside its logs, so that another run of the playbook goes on with it. Pure.
+"""The state of a validation beside its logs, by which another run of the playbook continues it. Pure.
 
 A job that has a whole log in the directory of the run is done. The rest is here: which nodes, and what was asked.
 """

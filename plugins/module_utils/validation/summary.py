@@ -8,7 +8,9 @@ import typing as t
 
 from ..checks.result import Result, Verdict, counts, worst
 from ..hardware import thresholds
+from ..health.agent.decide import room
 from ..slurm.hostlist import fold
+from ..slurm.records import Node
 from . import document as documents
 from . import pairing, plan
 from .catalogue import STAGES
@@ -21,6 +23,8 @@ _ARGUMENTS = (
     *("nodes", "sample", "partition", "account", "reservation", "wake", "parallel", "full"),
     *("image", "directory"),
 )
+#: Percent of a partition that may be drained at once, as role node_health has it (contracts: Who drains).
+CAP = 5.0
 
 
 def needs_somebody(one: Result) -> bool:
@@ -107,16 +111,28 @@ def line_of(results: t.Sequence[Result]) -> str:
     return f"{verdict} ({shown}): {'; '.join(words)}{more}"
 
 
-def drains(course: Course) -> dict[str, str]:
-    """Return why nodes should be drained: a FAIL of their own in a stage that gates; INCOMPLETE never drains."""
-    names = {host.name for host in course.hosts}
+def drains(
+    course: Course, nodes: t.Sequence[Node], cap: float = CAP
+) -> tuple[dict[str, str], list[str]]:
+    """Return why nodes should be drained, by name, and those for which the cap does not have room.
+
+    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster. cap: percent
+    of a partition, as of the health agent.
+    """
+    known = {node.name: node for node in nodes}
     gating = {check.name for check in course.asked.checks if check.stage in GATES}
     found: dict[str, str] = {}
+    over: list[str] = []
     for one in course.results:
-        own = one.check.split(".")[0] in gating
-        if one.verdict is Verdict.FAIL and one.host in names and own and one.host not in found:
+        own = one.check.split(".")[0] in gating and one.host in known
+        if one.verdict is not Verdict.FAIL or not own or one.host in found or one.host in over:
+            continue
+        node = known[one.host]
+        if node.drained or room(node, nodes, list(found), cap):
             found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
-    return found
+        else:
+            over.append(one.host)
+    return found, over
 
 
 def planned(asked: Asked) -> list[str]:

@@ -21,16 +21,16 @@ from .plan import Host
 
 #: NCCL's name of the network that nodes declare.
 _NETWORKS = (("efa", "efa"), ("infiniband", "ib"))
-#: What `parser` of a check may be, besides the parsers of tools.
+#: Values of a check's `parser` besides the parsers of tools.
 OWN = ("text", "ours")
 #: Shares of the best launcher's value below which another is warned about and fails.
 LAUNCHER_WARN, LAUNCHER_FAIL = 0.8, 0.6
 
 
 class Gate(t.NamedTuple):
-    """What a value is compared with. value: the reference, None where there is none. floor: below it a value fails.
+    """The gate of a value. value: the reference, None without one. floor: below it a value fails, a time above it.
 
-    Of a time, above it. source: of the reference.
+    warn: the same for a warning. source: of the reference.
     """
 
     value: float | None

@@ -67,7 +67,8 @@ def test_the_slow_node_is_named_and_left_out_later() -> None:
     course, works = drive(asked(NAMES, switches=SWITCHES), slow("c3"))
     failed = of(course, Verdict.FAIL)
     assert [(one.host, one.check) for one in failed] == [("c3", "pair_mpi")]
-    assert summary.drains(course) and set(summary.drains(course)) == {"c3"}
+    drains, over = summary.drains(course, course.asked.slurm.nodes)
+    assert set(drains) == {"c3"} and not over
     later = [work for work in works if work.stage in ("collective", "storage", "mpi")]
     assert later and all("c3" not in [host.name for host in work.hosts] for work in later)
     left_out = {one.check for one in of(course, Verdict.INCOMPLETE) if one.host == "c3"}
@@ -142,3 +143,15 @@ def test_a_launcher_at_half_of_mpirun_is_a_finding() -> None:
     assert found["srun_pmix.compared"].verdict is Verdict.FAIL
     assert found["mpirun.compared"].verdict is Verdict.PASS
     assert "mpirun" in found["srun_pmix.compared"].provenance
+
+
+def test_no_more_nodes_are_drained_than_the_cap_has_room_for() -> None:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        return ("64", 0) if check.name == "open_files" and names[0] in ("c2", "c4", "c5") else None
+
+    course, _works = drive(asked(NAMES, ["static"]), fault)
+    drains, over = summary.drains(course, course.asked.slurm.nodes)
+    assert list(drains) == ["c2"] and over == ["c4", "c5"]
+    assert drains["c2"].startswith("open_files: 64 ")
+    allowed, _over = summary.drains(course, course.asked.slurm.nodes, cap=50)
+    assert list(allowed) == ["c2", "c4", "c5"]
