@@ -100,7 +100,10 @@ class Gates:
             return None
         kind, model = kinds.pop()
         row = thresholds.lookup(self.rows, kind, named, nodes, size, model)
-        if row is None:
+        if row is None and size is not None:
+            # The value at the largest size is the peak, or close to it.
+            row = thresholds.lookup(self.rows, kind, named, nodes, None, model)
+        if row is None or (row.size or 0) > (size or row.size or 0):
             return None
         return row.reference * _UNITS.get(row.unit, 1), thresholds.provenance(row, nodes, size)
 

@@ -36,9 +36,9 @@ ROOT = Path(__file__).resolve().parents[5]
 RUN = "20261124-120000"
 PROGRAMS = {"mpirun": "/usr/bin/mpirun"}
 #: What a check printed on one node or group: text and exit code.
-Said = t.Tuple[str, int]
+Said = tuple[str, int]
 #: (check, nodes) -> what it says instead of what healthy nodes say; None: nothing else.
-Fault = t.Callable[[Check, t.Tuple[str, ...]], t.Optional[Said]]
+Fault = t.Callable[[Check, tuple[str, ...]], t.Optional[Said]]
 
 
 def given() -> dict[str, t.Any]:
