@@ -20,11 +20,12 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.pairs
 from .world import on_switches
 
 SHAPES = [
-    (2,), (3,), (5,), (8,), (1, 1, 1), (2, 2, 2), (4, 3, 2), (3, 3, 2), (4, 4, 1), (9, 1), (1,) * 7, (8,) * 8, (16, 15, 2, 1),
+    (2,), (3,), (5,), (8,), (1, 1, 1), (2, 2, 2), (4, 3, 2), (3, 3, 2), (4, 4, 1), (9, 1), (1,) * 7, (8,) * 8,
+    (16, 15, 2, 1),
 ]  # fmt: skip
 
 
-def tests_of(rounds: list[Round]) -> Counter[str]:
+def count_tests(rounds: list[Round]) -> Counter[str]:
     """Count the tests of each node; fail if a pair comes twice, or a node twice in a round."""
     pairs = [pair for found in rounds for pair in found]
     assert len(pairs) == len(set(pairs))
@@ -39,7 +40,7 @@ def tests_of(rounds: list[Round]) -> Counter[str]:
 def test_two_rounds_test_every_node(sizes: tuple[int, ...]) -> None:
     switches = on_switches(*sizes)
     rounds = plan(list(switches), switches)
-    assert set(tests_of(rounds[:2])) == set(switches)
+    assert set(count_tests(rounds[:2])) == set(switches)
     assert len(rounds) == min(3, len(switches) - 1 + len(switches) % 2)
 
 
@@ -72,7 +73,7 @@ def test_a_full_plan_has_every_pair_once(sizes: tuple[int, ...]) -> None:
     switches = on_switches(*sizes)
     count = len(switches)
     rounds = full_plan(list(switches), switches)
-    assert set(tests_of(rounds).values()) == {count - 1}
+    assert set(count_tests(rounds).values()) == {count - 1}
     assert len(rounds) <= 1.25 * count
 
 
@@ -103,4 +104,4 @@ def test_a_thousand_nodes_take_less_than_five_seconds() -> None:
         start = time.process_time()
         rounds = make(list(switches), switches)
         assert time.process_time() - start < 5
-        assert set(tests_of(rounds)) == set(switches)
+        assert set(count_tests(rounds)) == set(switches)
