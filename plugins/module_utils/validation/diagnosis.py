@@ -69,8 +69,8 @@ class Diagnosis:
 
     def in_doubt(self) -> bool:
         """Whether a further round of the plan may show what healthy pairs reach."""
-        across = self.values[ACROSS][0]
-        return few_across(across, len(self.nodes), self.settings) or self.outpaced()
+        able = sum(self.tested[node] > 0 for node in self.nodes)
+        return few_across(self.values[ACROSS][0], able, self.settings) or self.outpaced()
 
     def outpaced(self) -> bool:
         """Whether some pairs are much faster than most."""

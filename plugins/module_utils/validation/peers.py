@@ -60,7 +60,7 @@ def level(values: Values, settings: Settings) -> Level | None:
 
 
 def few_across(values: Values, nodes: int, settings: Settings) -> bool:
-    """Whether few nodes were tested across switches yet, out of more. nodes: of the search."""
+    """Whether few nodes were tested across switches yet, out of more. nodes: that could be tested."""
     if not values or nodes < settings.peers:
         return False
     tested = {node for pair in values for node in pair}
@@ -150,7 +150,7 @@ def _judged_by(
         if peers is None:
             return None, None, ""
         return peers.median, peers.floor, f"median of {peers.nodes} nodes"
-    floor = settings.fail * table
-    if peers and peers.floor < floor:
-        return min(table, peers.median), peers.floor, f"median of {peers.nodes} nodes"
+    floor = min(settings.fail * table, peers.floor) if peers else settings.fail * table
+    if peers and peers.median < settings.warn * table:
+        return peers.median, floor, f"median of {peers.nodes} nodes"
     return table, floor, settings.source
