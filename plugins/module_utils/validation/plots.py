@@ -186,7 +186,7 @@ def _heat_map(
     index = {name: n for n, name in enumerate(names)}
     pairs: dict[tuple[int, int], float | None] = {}
     for one in sorted(found, key=_badness, reverse=True):
-        # Of several values of a pair the worst remains.
+        # The worst of several values of a pair is written last, and stays.
         a, b = sorted(index[host] for host in one.hosts)
         pairs[a, b] = one.value
     groups = [
