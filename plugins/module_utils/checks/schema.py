@@ -131,7 +131,7 @@ def _same(value: object, other: object) -> bool:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Whether the pattern is found, where $ is the end alone: Python's also stands before a last line break."""
+    """Whether the pattern is found. $ is the end of the text; Python's also matches before a last line break."""
     return re.search(re.sub(r"\$$", r"\\Z", pattern), text) is not None
 
 

@@ -81,7 +81,7 @@ def decimals(values: t.Iterable[Cell]) -> int | None:
     sizes = [
         abs(value) for value in values if isinstance(value, float) and is_finite(value) and value
     ]
-    if not sizes or max(sizes) > 1000 * min(sizes) or max(sizes) >= 1e15:
+    if not sizes or max(sizes) > 100 * min(sizes) or max(sizes) >= 1e15:
         return None
     most = min(6, max(0, 3 - math.floor(math.log10(max(sizes)))))
     return next((few for few in range(most) if all(round(one, few) == one for one in sizes)), most)

@@ -55,7 +55,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do. verdict: of what was found, at where; action: what to do; command: a command for it."""
+    """Something to do. verdict, where, found: the finding and its hosts; action, command: the remedy."""
 
     verdict: str
     where: str
@@ -66,7 +66,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Steps:
-    """What to do, in this order. nothing: said where there are none."""
+    """Things to do, in this order. nothing: the sentence shown if there are none."""
 
     title: str
     steps: t.Sequence[Step]

@@ -3,7 +3,7 @@
 """Plots of a report as inline SVG: curves, a strip of dots with its outliers, bars. Pure.
 
 Every plot is drawn twice, for a wide page and for a phone, so that its text has the size of the page's text on both;
-the style shows one of them. Nothing is in colour alone: gates are dashed and named, curves end in their name, what is
+the style shows one of them. Nothing is in colour alone: curves have dashes of their own, gates have their name, what is
 under its gate has another shape. Runs on nodes: Python 3.9.
 """
 
@@ -125,7 +125,8 @@ def draw_chart(chart: Chart) -> str:
         return "<p>There are no values.</p>"
     frame = found
     names = [
-        f'<span class="key c{n % _COLOURS}{" soft" if one.soft else ""}"></span>{markup.text(one.name)}'
+        '<svg class="key" width="26" height="8" aria-hidden="true"><polyline points="0,4 26,4"'
+        f' class="c{n % _COLOURS}{" soft" if one.soft else ""}"/></svg>{markup.text(one.name)}'
         for n, one in enumerate(chart.series)
     ]
     if chart.band:
@@ -463,6 +464,8 @@ def _bars(bars: Bars, width: int) -> str:
                 parts.append(
                     f'<line class="{kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{y + 2}" y2="{y + 24}"/>'
                 )
+                if kind == "gate":
+                    parts.append(f'<path class="gatemark" d="M{at - 4:.1f} {y + 28}h8l-4 -7z"/>')
     said = "; ".join(
         f"{one.label} {'no number' if one.value is None else markup.number(float(one.value))}"
         for one in bars.bars[:20]

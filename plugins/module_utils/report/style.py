@@ -91,8 +91,13 @@ svg text.value { fill: var(--ink); }
 .gatemark { fill: var(--bad); }
 polyline { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
 circle { fill: currentColor; }
-polyline.soft, circle.soft, .key.soft { color: var(--soft); }
-polyline.soft { stroke-width: 1.5; stroke-dasharray: 2 3; }
+polyline.c1 { stroke-dasharray: 9 3; }
+polyline.c2 { stroke-dasharray: 4 2; }
+polyline.c3 { stroke-dasharray: 9 3 2 3; }
+polyline.c4 { stroke-dasharray: 2 2; }
+polyline.c5 { stroke-dasharray: 13 4 4 4; }
+polyline.c6 { stroke-dasharray: 6 6; }
+polyline.c7 { stroke-dasharray: 2 6; }
 polygon.area { fill: var(--area); }
 .dots { stroke: var(--dot); stroke-width: 5; stroke-linecap: round; fill: none; stroke-opacity: .75; }
 .outlier { fill: var(--bad); stroke: var(--back); }
@@ -113,8 +118,7 @@ polygon.area { fill: var(--area); }
 .legend li { display: flex; align-items: center; gap: .4rem; flex-wrap: wrap; overflow-wrap: anywhere; }
 .ramp { border-radius: 2px; image-rendering: pixelated; }
 .ends { font-variant-numeric: tabular-nums; }
-.key { width: 1.4rem; height: 0; border-top: 3px solid currentColor; flex: none; }
-.key.soft { border-top-style: dotted; }
+.key { flex: none; width: 26px; }
 .key.gate { border-top: 2px dashed var(--bad); }
 .key.area { height: .7rem; border: 0; background: var(--area); }
 .swatch { width: 1rem; height: .8rem; border: 1px solid #c6ccd2; flex: none; background: #eef0f2; }
@@ -131,6 +135,7 @@ details .wide { margin-top: .5rem; }
 .c5 { color: var(--c5); }
 .c6 { color: var(--c6); }
 .c7 { color: var(--c7); }
+polyline.soft, circle.soft { color: var(--soft); stroke-width: 1.5; stroke-dasharray: 2 3; }
 .verdict { display: inline-block; padding: 0 .5rem; border-radius: 4px; font-size: .8rem; line-height: 1.5rem;
   font-weight: 600; color: #fff; white-space: nowrap; }
 h1 .verdict { font-size: 1rem; line-height: 1.9rem; vertical-align: .15rem; padding: 0 .7rem; }

@@ -13,9 +13,9 @@ import typing as t
 from dataclasses import dataclass
 
 from ..report import page
+from ..report.folding import folded
 from ..report.markup import size
 from .document import Document, Measurement
-from .folding import folded
 from .grouping import value_of
 
 #: A change for the worse from which on a measurement is listed, in percent, and how many are.
@@ -65,21 +65,19 @@ def sections(document: Document) -> t.Iterator[page.Section]:
     for one in found:
         what = one.measurement
         by_check.setdefault((what.stage, what.check, what.unit), []).append(one)
-    for (stage, check, unit), parts in by_check.items():
+    for (_stage, check, unit), parts in by_check.items():
         worst = max(parts, key=lambda one: one.worse)
         before = statistics.median(one.before for one in parts)
         now = statistics.median(one.now for one in parts)
         rows.append(
             (
-                stage, check, len(parts), float(before), float(now), unit,
+                check, len(parts), float(before), float(now), unit,
                 round(statistics.median(one.worse for one in parts), 1), round(worst.worse, 1),
                 _where(worst.measurement),
             )
         )  # fmt: skip
-    columns = (
-        "Stage", "Check", "Compared", "Median before", "Median now", "Unit", "Worse by, %", "Worst by, %", "Where",
-    )  # fmt: skip
-    parts_: list[page.Section] = [page.Table("By check", columns, rows)]
+    columns = ("Check", "Compared", "Before", "Now", "Unit", "Worse by, %", "Worst by, %", "Where")
+    parts_: list[page.Section] = [page.Table("Medians by check", columns, rows)]
     listed = sorted(
         (one for one in found if one.worse >= LISTED_PERCENT), key=lambda one: -one.worse
     )

@@ -44,7 +44,7 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What ran, where and with what.
+    """The run itself: its time, its stages, its nodes, its software and its arguments.
 
     id: name of the run, also of its directory. started, ended: ISO 8601 with its zone, such as 2026-11-24T09:00:00Z;
     ended is None for a run that was cut off. nodes: all nodes under test. switches: leaf switch -> its nodes, empty

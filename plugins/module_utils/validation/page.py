@@ -12,10 +12,10 @@ import typing as t
 
 from ..checks.result import Result, Verdict, counts, worst
 from ..report import page, results
+from ..report.folding import folded
 from ..report.markup import number, size
 from . import comparison, plots
 from .document import FORMAT, SUITE, Document, Measurement, Run
-from .folding import folded
 from .grouping import is_bad
 
 #: Measurements that are listed with their command, the bad ones first.

@@ -11,9 +11,9 @@ import statistics
 import typing as t
 
 from ..report import page
+from ..report.folding import folded, natural
 from ..report.markup import number, size
 from .document import Document, Measurement
-from .folding import folded, natural
 from .grouping import grouped, is_bad, is_worse, outliers, value_of
 
 #: Curves that are drawn one by one; of more, the worst and the range of all.
@@ -186,7 +186,7 @@ def _heat_map(
     index = {name: n for n, name in enumerate(names)}
     pairs: dict[tuple[int, int], float | None] = {}
     for one in sorted(found, key=_badness, reverse=True):
-        # Of several values of a pair the worst remains.
+        # The worst of several values of a pair is written last, and stays.
         a, b = sorted(index[host] for host in one.hosts)
         pairs[a, b] = one.value
     groups = [
@@ -241,7 +241,7 @@ def _storage(measurements: t.Sequence[Measurement], document: Document) -> Secti
     for unit, found in grouped(measurements, lambda one: one.unit).items():
         bars = [
             page.Bar(
-                f"{one.mount}  {one.check}  {len(one.hosts)} clients", one.value, one.gate, is_bad(one),
+                f"{one.mount} · {one.check} · {len(one.hosts)} clients", one.value, one.gate, is_bad(one),
                 old.get((one.check, one.mount, unit)),
             )
             for one in found

@@ -22,7 +22,7 @@ EVIL = "<script>alert('\"&')</script>"
 
 def elements(page: str, name: str) -> list[ElementTree.Element]:
     """The wide SVG's elements of a name; the parse holds both drawings to be well-formed."""
-    drawings = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+    drawings = re.findall(r"<svg (?!class=.key).*?</svg>", page, re.DOTALL)
     assert len(drawings) % 2 == 0 and all(ElementTree.fromstring(one) for one in drawings)
     return [one for text in drawings[::2] for one in ElementTree.fromstring(text).iter(name)]
 

@@ -63,7 +63,7 @@ def test_what_is_worse_is_listed_the_worst_first() -> None:
     now = [one(100.0 - n, hosts=[f"c{n}"]) for n in range(40)]
     checks, worse = made(now, before).sections
     assert isinstance(checks, page.Table) and isinstance(worse, page.Table)
-    assert checks.rows == [("s", "c", 40, 100.0, 80.5, "GB/s", 19.5, 39.0, "c39")]
+    assert checks.rows == [("c", 40, 100.0, 80.5, "GB/s", 19.5, 39.0, "c39")]
     assert [row[1] for row in worse.rows][:2] == ["c39", "c38"]
     assert len(worse.rows) == comparison.MOST_LISTED and "35 measurements" in worse.note
 

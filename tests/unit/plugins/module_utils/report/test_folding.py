@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation.folding import (
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.folding import (
     folded,
     natural,
 )
