@@ -176,6 +176,18 @@ def test_a_range_of_osu_ends_where_its_command_says() -> None:
         osu.parse(read("osu-5.7.1-bw.txt"))
 
 
+@pytest.mark.parametrize(
+    "title", ["MPI Latency", "MPI-CUDA Latency", "MPI Multi Latency", "MPI_Put Latency"]
+)
+def test_osu_between_pairs_ends_later_than_a_collective(title: str) -> None:
+    lines = read("osu-7.5-latency.txt").replace("MPI Latency", title).splitlines(keepends=True)
+    assert osu.parse("".join(lines)).figures == {"latency_us": 3.34}
+    with pytest.raises(ParseError, match="ends at 1048576 bytes of 4194304"):
+        osu.parse("".join(lines[:-2]))
+    short = "".join(lines[:-2]).replace(title, "MPI Allreduce Latency")
+    assert osu.parse(short).title == "MPI Allreduce Latency"
+
+
 # -- GPUs ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
