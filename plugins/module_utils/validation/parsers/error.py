@@ -12,8 +12,8 @@ _LONGEST = 400
 class ParseError(ValueError):
     """An output that does not yield a whole measurement, as one line: `what was found -> remedy`.
 
-    The check that asked for the output ends as INCOMPLETE with this text. what may quote the output: control
-    characters are written out, line breaks become blanks, and a long text is cut.
+    The check that asked for the output ends as INCOMPLETE with this text. The first part may quote the output, so
+    control characters are written out, line breaks become blanks, and a long text is cut.
     """
 
     def __init__(self, what: str, remedy: str) -> None:

@@ -88,7 +88,7 @@ def parse(text: str) -> Fio:
 
 
 def _lowest(jobs: list[dict[str, t.Any]], name: str) -> Direction | None:
-    """Return what the slowest group of jobs reached: groups run one after another, the jobs of one together."""
+    """Return the rates of the slowest group of jobs: groups run one after another, the jobs of a group together."""
     groups: dict[str, list[Direction]] = {}
     for job in jobs:
         one = _one(mapping(job.get(name), f"{_TOOL}: {name}"), f"{_TOOL}: {name}")

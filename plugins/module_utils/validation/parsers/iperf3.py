@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """iperf3: the JSON of -J. Pure.
 
-Format: esnet/iperf. A run that failed has `error`; end.sum_received is what arrived, end.sum of UDP has the losses.
+Format: esnet/iperf. A run that failed has `error`; end.sum_received counts the bytes that arrived, and with UDP
+end.sum has the losses.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def parse(text: str) -> Iperf3:
     end = mapping(found.get("end"), f"{_TOOL}: end")
     name = next((key for key in ("sum_received", "sum") if key in end), "")
     if not name:
-        raise ParseError(f"{_TOOL}: no sum of what arrived", "it stopped early: " + _AGAIN)
+        raise ParseError(
+            f"{_TOOL}: no sum of the bytes that arrived", "it stopped early: " + _AGAIN
+        )
     total = mapping(end[name], f"{_TOOL}: end.{name}")
     what = f"{_TOOL}: end.{name}"
     seconds = amount(total.get("seconds"), f"{what}.seconds")

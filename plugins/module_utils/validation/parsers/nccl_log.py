@@ -37,7 +37,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class NcclLog(Parsed):
-    """What the processes of one job said.
+    """The networks that the processes of one job report.
 
     networks: sorted, of all processes: `efa` (or another provider of libfabric), `ib`, `socket`, or NCCL's own name of
     a plugin's. More than one: the processes differ. processes: how many said which network they use. warnings: lines.

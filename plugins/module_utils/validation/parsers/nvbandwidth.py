@@ -3,7 +3,7 @@
 """nvbandwidth: copies between the memories of a node, as text and as the JSON of -j. Pure.
 
 Formats: NVIDIA/nvbandwidth, output.cpp and json_output.cpp (0.4 to 0.8). Cells are judged, not the sum: a GPU that
-copies slowly hides in it, and the tool's own minimum counts what was not measured as 0.
+copies slowly hides in it, and the tool's own minimum counts a cell that was not measured as 0.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _table(found: list[str]) -> Nvbandwidth:
             raise ParseError(f"{_TOOL}: {shown(line.strip())}", _AGAIN)
         if running:
             if name:
-                raise ParseError(f"{_TOOL}: {name} has no sum", "it stopped early: " + _AGAIN)
+                raise ParseError(
+                    f"{_TOOL}: {name} does not end with its sum", "it stopped early: " + _AGAIN
+                )
             name, unit, width, rows = running[1], "", 0, []
         elif not name:
             if total or _TITLE.match(line.strip()):
@@ -104,7 +106,9 @@ def _table(found: list[str]) -> Nvbandwidth:
                 raise ParseError(f"{_TOOL}: {name}: the row {shown(line.strip())}", _AGAIN)
             rows.append(tuple(_cell(word, f"{_TOOL}: {name}") for word in words[1:]))
     if name:
-        raise ParseError(f"{_TOOL}: {name} has no sum", "it stopped early: " + _AGAIN)
+        raise ParseError(
+            f"{_TOOL}: {name} does not end with its sum", "it stopped early: " + _AGAIN
+        )
     return _run(tests, ("",) * waived, ())
 
 

@@ -176,14 +176,16 @@ class _Reader:
 
     def _refuse(self, *_declaration: object) -> None:
         raise ParseError(
-            f"{_TOOL}: the XML declares entities", "nvidia-smi does not: see who printed it"
+            f"{_TOOL}: the XML declares entities",
+            "nvidia-smi does not: check which program printed it",
         )
 
     def _begin(self, name: str, _attributes: dict[str, str]) -> None:
         self._path.append(name)
         if self._path[0] != "nvidia_smi_log" or len(self._path) > _DEEPEST:
             raise ParseError(
-                f"{_TOOL}: an element {shown('/'.join(self._path[:3]))}", "see who printed it"
+                f"{_TOOL}: an element {shown('/'.join(self._path[:3]))}",
+                "check which program printed it",
             )
         if len(self._path) == 2 and name == "gpu":
             self._gpus.append({})

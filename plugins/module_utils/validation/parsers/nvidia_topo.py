@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""nvidia-smi topo -m: what connects the GPUs and network cards of a node. Pure.
+"""nvidia-smi topo -m: the links between the GPUs and network cards of a node. Pure.
 
 Format: nvidia-smi(1). The table is as wide as the machine; the columns of affinity come last and vary.
 """

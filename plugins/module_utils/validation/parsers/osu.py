@@ -39,7 +39,7 @@ _COLUMNS = {
 }
 #: Bytes at which the tools end without -m: point to point, and collectives.
 _LARGEST, _LARGEST_COLLECTIVE = 4 * 1024 * 1024, 1024 * 1024
-_PAIRS = ("MPI_", "MPI Latency", "MPI Multi Latency", "MPI Multi-threaded", "MPI Multi-process")
+_PAIRS = re.compile(r"MPI_.*|MPI\S* (?:Multi |Multi-threaded |Multi-process )?Latency|.*andwidth.*")
 
 
 class Row(t.NamedTuple):
@@ -123,8 +123,8 @@ def parse(text: str, largest: int | None = None) -> Osu:
 
 
 def _whole(result: Osu, largest: int | None) -> None:
-    pairs = "andwidth" in result.title or result.title.startswith(_PAIRS)
-    wanted = largest or (_LARGEST if pairs else _LARGEST_COLLECTIVE)
+    own = _LARGEST if _PAIRS.fullmatch(result.title) else _LARGEST_COLLECTIVE
+    wanted = largest or own
     sizes = [row.size_bytes for row in result.rows]
     # With -c a program ends at the first size whose data is wrong.
     if sizes[-1] < wanted and not result.failed:

@@ -31,18 +31,21 @@ class Parsed:
 
         Names end in their unit: `_us` microseconds, `_iops` and `_ops` operations a second, `_percent`; names that
         begin with `bandwidth`, `busbw` or `algbw`, or name a direction or test of bandwidth, are GB/s (10^9 bytes a
-        second); anything else is a count. A phase that did not run has no entry, so a threshold on it is not met.
+        second); anything else is a count. A phase that did not run has no entry, so a threshold on it cannot be met.
         """
         return {}
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Return what is wrong whatever the numbers are, a line each: wrong data, a failed test. FAIL."""
+        """Return faults that no number excuses, a line each: wrong data, a failed test. They make a FAIL."""
         return ()
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """Return what the tool was told not to verify or could not do, a line each. Never a clean PASS."""
+        """Return reasons against a clean PASS although nothing is proved wrong, a line each: at best a WARN.
+
+        Such as data that the command did not check, warnings of the tool, or reads from a page cache.
+        """
         return ()
 
 

@@ -17,7 +17,7 @@ MOST_CHARACTERS = 16 * 1024 * 1024
 LONGEST_LINE = 4096
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[@-~]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-#: What launchers put before each line: mpirun --tag-output, torchrun and others, srun --label.
+#: Labels that launchers put before each line: mpirun --tag-output, torchrun and others, srun --label.
 _LABEL = re.compile(
     r"\[[0-9]{1,9},[0-9]{1,9}\]<std(?:out|(?P<error>err))>: ?|\[rank ?[0-9]{1,9}\]:? ?| {0,9}[0-9]{1,9}: "
 )
@@ -27,13 +27,11 @@ _MOST_VALUE = 1e24
 
 
 def checked(text: object, tool: str) -> str:
-    """Return the text of an output. Raises ParseError for what is not text, is empty or too long."""
+    """Return the text of an output. Raises ParseError for another type, an empty text and one that is too long."""
     if not isinstance(text, str):
         raise ParseError(f"{tool}: the output is not text", "decode it as UTF-8 first")
     if len(text) > MOST_CHARACTERS:
-        raise ParseError(
-            f"{tool}: {len(text)} characters of output", "look at what the node printed"
-        )
+        raise ParseError(f"{tool}: {len(text)} characters of output", "read the output on the node")
     if not text.strip():
         raise ParseError(f"{tool}: no output", "see its exit code and its errors")
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
@@ -48,7 +46,7 @@ def lines(text: object, tool: str, longest: int = LONGEST_LINE) -> list[str]:
     for line in checked(text, tool).split("\n"):
         if len(line) > longest:
             raise ParseError(
-                f"{tool}: a line of {len(line)} characters", "see what the node printed"
+                f"{tool}: a line of {len(line)} characters", "read the output on the node"
             )
         line = _ANSI.sub("", line).rstrip("\r")
         label = _LABEL.match(line)
@@ -107,7 +105,7 @@ def half_unit(word: str) -> float:
 
 
 def agree(found: float, expected: float, error: float) -> bool:
-    """Whether a printed number is what others of its row make it, within rounding."""
+    """Whether a printed number follows from the others of its row, within rounding."""
     return abs(found - expected) <= error + 1e-9 * abs(expected)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Damages to a recorded output, the same on each run: what a network, a full disk or two writers do to it.
+"""Damages to a recorded output, the same on each run, as a network, a full disk or two writers cause them.
 
-A damage returns None where it does not apply: a table of one row has no middle.
+A damage returns None where it does not apply: a table of one row does not have a middle row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = {
     "nvidia_topo": r"GPU[0-9]\s+(X|N|S|P)",
     "fi_info": r"\s+(domain|version|type): ",
 }
-#: The heading that says what the columns are.
+#: The heading that names the columns.
 HEADINGS = {
     "nccl_tests": r"(\[1,0\]<stdout>:)?#\s+size\s",
     "osu": r"# (Size|Avg Latency)",
@@ -77,7 +77,7 @@ def without_a_heading(parser: str, text: str) -> str:
 
 def without_a_row(parser: str, text: str) -> str | None:
     lines, index = _middle(parser, text)
-    # A phase of mdtest that is missing is no figure: see test_a_phase_that_is_lost_is_no_figure.
+    # A lost phase of mdtest gives no figure: see test_a_lost_phase_gives_no_figure.
     if parser == "mdtest":
         return None
     del lines[index]
@@ -162,7 +162,7 @@ def swapped_columns(parser: str, text: str) -> str | None:
 
 def an_error_in_a_row(parser: str, text: str) -> str:
     lines, index = _middle(parser, text)
-    # Links between GPUs come first; what follows them is not of the result.
+    # Links between GPUs come first; the affinities behind them are not part of the result.
     half = 7 if parser == "nvidia_topo" else len(lines[index].rstrip()) - 4
     lines[index] = f"{lines[index][:half]}\n{KILLED}\n{lines[index][half:]}"
     return _joined(lines)

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A damaged output is refused with a reason, or has left the numbers as they were; it never gives others.
 
-The rule: each damage of `damage.py` takes something away that the result depends on, so the parser refuses it. What
-follows in this file leaves the numbers whole, so the parser returns exactly the same result, or refuses.
+The rule: each damage of `damage.py` takes something away that the result depends on, so the parser refuses it. The
+changes in HARMLESS leave the numbers whole, so the parser returns exactly the same numbers, or refuses.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ HARMLESS: dict[str, t.Callable[[str], str]] = {
 
 @pytest.mark.parametrize("kind", HARMLESS)
 @pytest.mark.parametrize("one", RECORDED, ids=lambda one: one.file)
-def test_what_leaves_the_numbers_whole_changes_none(one: Recorded, kind: str) -> None:
+def test_harmless_changes_keep_the_numbers(one: Recorded, kind: str) -> None:
     good = registry.read(one.parser, one.text, largest=one.largest)
     try:
         found = registry.read(one.parser, HARMLESS[kind](one.text), largest=one.largest)
@@ -88,7 +88,7 @@ def test_labels_of_launchers_are_taken_off(file: str, kind: str) -> None:
     assert registry.read(one.parser, labelled) == registry.read(one.parser, one.text)
 
 
-def test_a_phase_that_is_lost_is_no_figure() -> None:
+def test_a_lost_phase_gives_no_figure() -> None:
     """mdtest prints no list of its phases; a threshold on one that is missing finds no figure."""
     one = next(one for one in RECORDED if one.file == "mdtest-3.3.0-exascaler.txt")
     lines = [line for line in one.text.split("\n") if "File stat" not in line]

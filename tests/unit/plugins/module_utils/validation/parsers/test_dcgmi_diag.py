@@ -37,7 +37,7 @@ def test_a_failure_names_its_gpu_and_its_warning() -> None:
     assert found.gaps == ()
 
 
-def test_a_fault_of_the_configuration_alone_is_no_fault_of_the_hardware() -> None:
+def test_a_fault_of_the_configuration_alone_is_not_a_fault_of_the_hardware() -> None:
     found = dcgmi_diag.parse(answer(result("Fail", **warning(8, "Persistence mode is off", 5))))
     assert found.faults == ()
     assert found.gaps == ("test 0 on GPU 2: Persistence mode is off",)
@@ -78,7 +78,7 @@ def test_text_before_the_answer_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("statuses", [("Skip",), ("Skip", "Skip"), ("Not Run", "Skip")])
-def test_skipped_tests_are_no_pass(statuses: tuple[str, ...]) -> None:
+def test_skipped_tests_do_not_pass(statuses: tuple[str, ...]) -> None:
     with pytest.raises(ParseError, match="are skipped"):
         dcgmi_diag.parse(answer(*(result(status) for status in statuses)))
 
@@ -98,6 +98,6 @@ def test_skipped_tests_are_no_pass(statuses: tuple[str, ...]) -> None:
         "Error: Unable to establish a connection to the specified host: localhost\n",
     ],
 )
-def test_what_is_no_answer_is_refused(text: str) -> None:
+def test_incomplete_answers_are_refused(text: str) -> None:
     with pytest.raises(ParseError, match=" -> "):
         dcgmi_diag.parse(text)

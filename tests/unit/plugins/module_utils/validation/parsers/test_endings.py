@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Endings of tools of storage and networks that no recorded output has: what is a fault, a gap, and no result."""
+"""Endings of tools that no recorded output has: faults, gaps, and runs without a result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_time_limit_is_a_gap_of_ior() -> None:
     assert ior.parse(text).gaps == ("fewer bytes were moved than asked for",)
 
 
-def test_an_error_of_ior_is_no_result() -> None:
+def test_an_error_of_ior_ends_without_a_result() -> None:
     text = read("ior-3.3.0.txt").replace(
         "Max Write:", 'ior ERROR: open64("testFile") failed, errno 13\nMax Write:'
     )
@@ -59,7 +59,7 @@ def test_an_error_of_ior_is_no_result() -> None:
 
 
 @pytest.mark.parametrize("option", ["-C", "-eC", "-Q 1", "-Z", "-B", "--posix.odirect"])
-def test_reads_past_the_page_cache_are_no_gap(option: str) -> None:
+def test_reads_past_the_page_cache_are_not_a_gap(option: str) -> None:
     assert ior.parse(read("ior-3.3.0.txt").replace("-t 1m", f"{option} -t 1m")).gaps == ()
 
 
@@ -81,7 +81,7 @@ def test_an_error_of_the_storage_is_a_fault_of_fio(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 13, 28])
-def test_a_job_that_could_not_run_is_no_result_of_fio(code: int) -> None:
+def test_a_job_of_fio_that_could_not_run_ends_without_a_result(code: int) -> None:
     with pytest.raises(ParseError, match=f"error {code} "):
         fio.parse(changed("fio-3.16.json", lambda d: d["jobs"][0].update(error=code)))
 
@@ -109,7 +109,7 @@ def test_jobs_of_one_group_add_up_and_groups_do_not() -> None:
 
 
 # -- networks --------------------------------------------------------------------------------------
-def test_an_error_of_iperf3_is_no_result() -> None:
+def test_an_error_of_iperf3_ends_without_a_result() -> None:
     text = '{"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server: Connection refused"}'
     with pytest.raises(ParseError, match="unable to connect to server"):
         iperf3.parse(text)
@@ -161,7 +161,7 @@ def test_both_ways_are_marked_by_perftest() -> None:
         "Failed status 12: wr_id 0 syndrom 0x81",
     ],
 )
-def test_an_error_of_perftest_is_no_result(line: str) -> None:
+def test_an_error_of_perftest_ends_without_a_result(line: str) -> None:
     text = read("perftest-write-bw-gbits.txt")
     with pytest.raises(ParseError, match="perftest: "):
         perftest.parse(f"{line}\n{text}")
@@ -174,6 +174,18 @@ def test_a_range_of_osu_ends_where_its_command_says() -> None:
         osu.parse(text, largest=8388608)
     with pytest.raises(ParseError, match="ends at 8 bytes of 4194304"):
         osu.parse(read("osu-5.7.1-bw.txt"))
+
+
+@pytest.mark.parametrize(
+    "title", ["MPI Latency", "MPI-CUDA Latency", "MPI Multi Latency", "MPI_Put Latency"]
+)
+def test_osu_between_pairs_ends_later_than_a_collective(title: str) -> None:
+    lines = read("osu-7.5-latency.txt").replace("MPI Latency", title).splitlines(keepends=True)
+    assert osu.parse("".join(lines)).figures == {"latency_us": 3.34}
+    with pytest.raises(ParseError, match="ends at 1048576 bytes of 4194304"):
+        osu.parse("".join(lines[:-2]))
+    short = "".join(lines[:-2]).replace(title, "MPI Allreduce Latency")
+    assert osu.parse(short).title == "MPI Allreduce Latency"
 
 
 # -- GPUs ------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whatever a node prints, a parser gives a whole result or a ParseError of one printable line, and soon."""
+"""A parser answers any output with a whole result or with a ParseError of one printable line, and soon."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_hostile_text_is_refused(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_what_is_not_text_is_refused(name: str) -> None:
+def test_other_types_are_refused(name: str) -> None:
     for value in (b"# OSU MPI Bandwidth Test v7.5\n", None, 7, ["a"]):
         assert outcome(name, t.cast("str", value)) is None
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""nccl-tests' JSON, which no public document shows whole: written as src/util.cu of 2.19.6 does, with real numbers."""
+"""nccl-tests' JSON, which no public document shows whole: as src/util.cu of 2.19.6 writes it, with real numbers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_the_lowest_cell_is_the_figure() -> None:
     assert found.figures == {"host_to_device_memcpy_ce": 25.94}
 
 
-def test_what_is_not_measured_is_not_zero() -> None:
+def test_a_cell_without_a_measurement_is_not_zero() -> None:
     matrix = [["N/A", "276.10"], ["276.30", "N/A"]]
     found = nvbandwidth.parse(output(case(matrix, 552.40, name="device_to_device_memcpy_write_ce")))
     assert found.figures == {"device_to_device_memcpy_write_ce": 276.10}
@@ -59,7 +59,7 @@ def test_a_link_without_bandwidth_is_the_lowest_cell() -> None:
     }
 
 
-def test_tests_that_are_waived_or_failed_are_no_figures() -> None:
+def test_tests_that_are_waived_or_failed_give_no_figures() -> None:
     waived = {"name": "device_to_device_memcpy_read_ce", "status": "Waived"}
     failed = {
         "name": "all_to_one_write_ce",

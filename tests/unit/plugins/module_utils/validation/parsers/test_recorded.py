@@ -93,7 +93,7 @@ def test_efa_devices_are_counted_by_domain() -> None:
     assert found.domains("efa") == ("rdmap47s0-rdm",)
 
 
-def test_phases_that_did_not_run_are_no_figures() -> None:
+def test_phases_that_did_not_run_give_no_figures() -> None:
     found = mdtest.parse(read("mdtest-3.4.0-create-only.txt"))
     assert found.not_run == ("file_stat", "file_read", "file_removal", "tree_removal")
     assert found.phases["file_creation"] == (2943.697, 2943.674, 2943.686, 0.006)
