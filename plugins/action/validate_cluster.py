@@ -123,7 +123,7 @@ class ActionModule(WaitsForJob):
         names = tuple(host.name for host in asked.hosts)
         started = found.started if found and goes_on else _stamp(now)
         kept_state = state.State(run, digest, names, started)
-        course = Course(asked, summary.gates(options))
+        course = Course(asked, summary.references(options))
         if self._task.check_mode:
             return {"changed": True, "lines": summary.planned(asked), "run": run}
         self._say(

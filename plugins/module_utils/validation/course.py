@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The course of a validation: which jobs run next, and what their logs say, until the last stage is over. Pure.
 
-course = Course(asked, judge)
+course = Course(asked, references)
 jobs = course.run()                     # a generator
 works = next(jobs)                      # run them; `jobs.send(logs)` returns the next ones
 The same logs give the same course, so a run that was interrupted goes on by handing in the logs that are there.
@@ -18,8 +18,8 @@ from . import collect, measurement, pairing, plan, slurm_state, verdicts
 from .catalogue import Check
 from .document import Measurement
 from .expectation import line
-from .gates import Gates
 from .plan import Host, Reach
+from .references import References
 from .script import Each, Frame, Step, Work
 from .search import Search as PairSearch
 from .verdicts import Place
@@ -80,8 +80,8 @@ Jobs = t.Generator[list[Work], dict[str, Ran], None]
 class Course:
     """A validation on its way. Its results, measurements and searches grow with the logs that run() is sent."""
 
-    def __init__(self, asked: Asked, judge: Gates) -> None:
-        self.asked, self.judge = asked, judge
+    def __init__(self, asked: Asked, references: References) -> None:
+        self.asked, self.references = asked, references
         self.hosts = list(asked.hosts)
         self.site = asked.site
         self.results: list[Result] = []
@@ -410,19 +410,18 @@ class Course:
             for name, place in places.items():
                 self._measure(check, place, readings[name], {})
             return
-        gates = self.judge.gates(check, places, readings)
-        for name, place in places.items():
-            reading = readings[name]
-            if reading.why:
-                self.results.append(verdicts.unread(check, place, reading))
-                continue
-            for figure, found in verdicts.figures(check, reading).items():
-                gate = gates[name, figure]
-                self.results.append(verdicts.judged(check, place, figure, found, gate))
-            self._measure(
-                check, place, reading, {figure: gates[name, figure] for figure in check.figures}
-            )
-            found = verdicts.figures(check, reading).get(check.figures[0])
+        good = {name: one for name, one in readings.items() if not one.why}
+        self.results += [
+            verdicts.unread(check, place, readings[name])
+            for name, place in places.items()
+            if name not in good
+        ]
+        made, gates = self.references.judged(check, places, good)
+        self.results += made
+        for name, reading in good.items():
+            own = {figure: gates[name, figure] for figure in check.figures}
+            self._measure(check, places[name], reading, own)
+            found = verdicts.figures(check, reading)[check.figures[0]]
             if found is not None:
                 self._best[check.name] = max(found, self._best.get(check.name, 0.0))
 
@@ -431,10 +430,10 @@ class Course:
         check: Check,
         place: Place,
         reading: verdicts.Reading,
-        gates: t.Mapping[str, verdicts.Gate],
+        gates: t.Mapping[str, tuple[float | None, str]],
     ) -> None:
         for figure in check.figures:
-            gate = gates.get(figure, verdicts.Gate(None, None, None, ""))
+            gate = gates.get(figure, (None, ""))
             made = verdicts.measurement(check, place, figure, reading, gate)
             if made:
                 self.measurements.append(made)
@@ -448,7 +447,7 @@ class Course:
             return
         by_name = {host.name: host for host in hosts}
         switches = {host.name: host.switch[-1] for host in hosts if host.switch}
-        settings = dataclasses.replace(self.judge.settings(check, hosts), full=self.asked.full)
+        settings = dataclasses.replace(self.references.settings(check, hosts), full=self.asked.full)
         search = PairSearch(list(by_name), switches, settings)
         seen: list[tuple[measurement.Measurement, Place]] = []
         while pairs := search.next_round():
@@ -481,9 +480,7 @@ class Course:
             )
         outcome = search.outcome()
         self.searches.append(outcome)
-        self.results += pairing.results(
-            check, outcome, [one for one, _place in seen], list(by_name), settings
-        )
+        self.results += pairing.results(check, outcome, list(by_name), settings)
         self.measurements += pairing.measurements(check, outcome, seen)
 
     def _training(self, check: Check, hosts: tuple[Host, ...]) -> Jobs:

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import statistics
+import dataclasses
 import typing as t
 
-from ..checks.result import Result, Verdict
-from . import document, measurement
+from ..checks.result import Result
+from . import document, judge, measurement
 from .catalogue import Check, less_is_better
 from .expectation import line
-from .verdicts import Place, Reading, rounded
+from .verdicts import Place, Reading
 
 
 def measured(
@@ -35,93 +35,13 @@ def measured(
 def results(
     check: Check,
     outcome: measurement.Outcome,
-    found: t.Sequence[measurement.Measurement],
     nodes: t.Sequence[str],
     settings: measurement.Settings,
 ) -> list[Result]:
-    """Return a result for each node, one for each bad link and switch, and one for all pairs."""
-    unit = check.unit_of(check.figures[0])
-    own: dict[str, list[float]] = {name: [] for name in nodes}
-    for one in found:
-        for name in one.pair:
-            if one.value is not None:
-                own[name].append(one.value)
-    reference = next((one for one in outcome.references.values() if one.floor is not None), None)
-    bad = {finding.name: finding for finding in outcome.nodes}
-    made = []
-    for name in nodes:
-        value = rounded(statistics.median(own[name])) if own[name] else None
-        common: dict[str, t.Any] = {
-            "host": name,
-            "check": check.name,
-            "value": value,
-            "unit": unit,
-            "threshold": rounded(reference.floor) if reference and reference.floor else None,
-            "provenance": reference.source if reference else "",
-        }
-        if name in bad:
-            made.append(
-                Result(
-                    **common,
-                    verdict=Verdict.FAIL,
-                    detail=line(bad[name].why),
-                    remedy=check.remedy
-                    or "see its network interface, its cable and the port of its switch",
-                )
-            )
-        elif name in outcome.not_tested or name in outcome.suspects:
-            why = outcome.not_tested.get(name) or outcome.suspects[name]
-            what, _arrow, remedy = why.partition(" -> ")
-            made.append(
-                Result(
-                    **common,
-                    verdict=Verdict.INCOMPLETE,
-                    detail=line(what),
-                    remedy=line(remedy) or "see the log of its pairs, then run the stage again",
-                )
-            )
-        else:
-            alone = "" if reference else "reported: there is nothing to compare it with"
-            made.append(Result(**common, verdict=Verdict.PASS, detail=alone))
-    made += [
-        Result(
-            finding.name,
-            f"{check.name}.{finding.kind}",
-            Verdict.FAIL,
-            detail=line(finding.why),
-            remedy="see its cables and the counters of its ports",
-        )
-        for finding in (*outcome.links, *outcome.switches)
-    ]
-    return made + _all(check, settings, [one.value for one in found if one.value is not None])
-
-
-def _all(check: Check, settings: measurement.Settings, values: t.Sequence[float]) -> list[Result]:
-    """Return whether the pairs as a whole reach the reference: where all are slow alike, none is an outlier."""
-    if settings.reference is None or not values:
-        return []
-    median = statistics.median(values)
-    share = median / settings.reference
-    verdict = (
-        Verdict.FAIL
-        if share < settings.fail
-        else Verdict.WARN
-        if share < settings.warn
-        else Verdict.PASS
-    )
+    """Return a result for each node, one for each bad link and switch, and for all pairs, by the check's name."""
     return [
-        Result(
-            "cluster",
-            f"{check.name}.median",
-            verdict,
-            value=rounded(median),
-            threshold=rounded(settings.fail * settings.reference),
-            provenance=settings.source,
-            unit=settings.unit,
-            remedy=""
-            if verdict is Verdict.PASS
-            else "what all nodes share: versions, variables of the jobs, the network",
-        )
+        dataclasses.replace(one, check=check.name + one.check[len("pairs") :])
+        for one in judge.by_search(outcome, nodes, settings)
     ]
 
 

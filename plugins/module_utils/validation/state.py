@@ -22,7 +22,8 @@ _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 class State:
     """A run.
 
-    run: its id, which also names its directory and jobs: the time of its start, and the beginning of asked. asked: digest of what was asked.
+    run: its id, which also names its directory and jobs: the time of its start, and the beginning of asked. asked:
+    digest of what was asked.
     nodes: under test. started: ISO 8601 in UTC. ended: the same, "" while it goes on. verdict: of the whole run.
     """
 

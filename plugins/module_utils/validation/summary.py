@@ -16,7 +16,8 @@ from . import pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course
 from .expectation import line
-from .gates import Gates
+from .judge import Baseline
+from .references import References
 
 #: Options that the report names.
 _ARGUMENTS = (
@@ -32,22 +33,22 @@ def needs_somebody(one: Result) -> bool:
     return one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE, Verdict.WARN)
 
 
-def gates(options: t.Mapping[str, t.Any]) -> Gates:
+def references(options: t.Mapping[str, t.Any]) -> References:
     """Return the references of the site and of its baseline. Raises PlanError, ResultError."""
     try:
         rows = thresholds.table(options["thresholds"], "validate_thresholds")
     except thresholds.ThresholdError as error:
         raise plan.PlanError(str(error)) from None
-    earlier: dict[tuple[str, str], float] = {}
-    since = ""
+    baseline = None
     if options["baseline"]:
         before = documents.from_json(options["baseline"])
-        since = before.run.id
+        values = {}
         for one in before.measurements:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
             if value and one.kind != "pair":
-                earlier[one.check, fold(list(one.hosts))] = value
-    return Gates(rows=rows, baseline=earlier, since=since, provisioned=options["storage"])
+                values[one.check, fold(list(one.hosts)), "peak"] = value
+        baseline = Baseline(before.run.id, values)
+    return References(rows, options["storage"], baseline)
 
 
 def document(

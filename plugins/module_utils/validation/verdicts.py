@@ -9,7 +9,7 @@ import typing as t
 
 from ..checks.result import Result, Value, Verdict
 from ..slurm.hostlist import fold
-from . import expectation, own
+from . import expectation, judge, own
 from .catalogue import Check, less_is_better
 from .collect import MISSING, TIMED_OUT, Output
 from .document import Measurement
@@ -19,24 +19,10 @@ from .parsers.error import ParseError
 from .parsers.parsed import Parsed
 from .plan import Host
 
-#: NCCL's name of the network that nodes declare.
-_NETWORKS = (("efa", "efa"), ("infiniband", "ib"))
 #: Values of a check's `parser` besides the parsers of tools.
 OWN = ("text", "ours")
 #: Shares of the best launcher's value below which another is warned about and fails.
 LAUNCHER_WARN, LAUNCHER_FAIL = 0.8, 0.6
-
-
-class Gate(t.NamedTuple):
-    """The gate of a value. value: the reference, None without one. floor: below it a value fails, a time above it.
-
-    warn: the same for a warning. source: of the reference.
-    """
-
-    value: float | None
-    warn: float | None
-    floor: float | None
-    source: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,62 +129,16 @@ def broken(check: Check, place: Place, reading: Reading) -> list[Result]:
 
 def _network(check: Check, place: Place, reading: Reading) -> list[Result]:
     """Return whether NCCL used the network that the nodes declare: it falls back to TCP and still works, far slower."""
-    declared = [word for need, word in _NETWORKS if all(host.number(need) for host in place.hosts)]
+    declared = [need for need in judge.NETWORKS if all(host.number(need) for host in place.hosts)]
     if not check.network or not declared or len(place.hosts) < 2:
         return []
-    name, remedy = (
-        f"{place.check(check)}.network",
-        f"NCCL_DEBUG=INFO is in {place.log}: see why it left the others out",
-    )
     try:
-        networks = t.cast(nccl_log.NcclLog, registry.read("nccl_log", reading.text + "\n")).networks
-    except ParseError as error:
-        return [Result(place.name, name, Verdict.INCOMPLETE, detail=line(error), remedy=remedy)]
-    good = networks == (declared[0],)
-    return [
-        Result(
-            place.name,
-            name,
-            Verdict.PASS if good else Verdict.FAIL,
-            value=line(", ".join(networks)),
-            threshold=declared[0],
-            provenance="the declared hardware of the nodes",
-            remedy="" if good else remedy,
-        )
-    ]
-
-
-def judged(check: Check, place: Place, figure: str, found: float | None, gate: Gate) -> Result:
-    """Return the result of a figure against what it is compared with."""
-    name, unit = place.check(check, figure), check.unit_of(figure)
-    if found is None:
-        return Result(
-            place.name,
-            name,
-            Verdict.INCOMPLETE,
-            detail=f"the output has no {figure}",
-            remedy=f"see {place.log}",
-        )
-    verdict = Verdict.PASS
-    if gate.floor is not None and _worse(found, gate.floor, figure):
-        verdict = Verdict(check.verdict)
-    elif gate.warn is not None and _worse(found, gate.warn, figure):
-        verdict = Verdict.WARN
-    return Result(
-        place.name,
-        name,
-        verdict,
-        value=rounded(found),
-        threshold=None if gate.floor is None else rounded(gate.floor),
-        provenance=gate.source,
-        unit=unit,
-        detail="" if gate.floor is not None else "reported: there is nothing to compare it with",
-        remedy="" if verdict is Verdict.PASS else check.remedy or f"see {place.log}",
-    )
-
-
-def _worse(found: float, gate: float, figure: str) -> bool:
-    return found > gate if less_is_better(figure) else found < gate
+        log = registry.read("nccl_log", reading.text + "\n")
+        networks = t.cast(nccl_log.NcclLog, log).networks
+    except ParseError:
+        networks = ()
+    found = judge.transport(place.name, networks, declared)
+    return [dataclasses.replace(found, check=f"{place.check(check)}.network")]
 
 
 def rounded(number: float) -> float:
@@ -207,9 +147,13 @@ def rounded(number: float) -> float:
 
 
 def measurement(
-    check: Check, place: Place, figure: str, reading: Reading, gate: Gate
+    check: Check,
+    place: Place,
+    figure: str,
+    reading: Reading,
+    gate: tuple[float | None, str] = (None, ""),
 ) -> Measurement | None:
-    """Return the measurement of a figure; None for an output without numbers."""
+    """Return the measurement of a figure; None for an output without numbers. gate: with its source."""
     parsed = reading.parsed
     if parsed is None:
         return None
@@ -219,9 +163,9 @@ def measurement(
         "check": place.check(check, figure),
         "hosts": [host.name for host in place.hosts],
         "unit": check.unit_of(figure),
-        "gate": gate.floor,
+        "gate": gate[0],
         "less_is_better": less_is_better(figure),
-        "provenance": gate.source,
+        "provenance": gate[1],
         "log": place.log,
         "command": place.command,
     }

@@ -29,7 +29,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.cours
     Course,
     Ran,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation.gates import Gates
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.references import (
+    References,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Frame, Work
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -142,11 +144,11 @@ def drive(
     what: Asked,
     fault: Fault = lambda check, nodes: None,
     programs: t.Mapping[str, str] = PROGRAMS,
-    gates: Gates | None = None,
+    references: References | None = None,
     ran: t.Callable[[Work], Ran | None] = lambda work: None,
 ) -> tuple[Course, list[Work]]:
     """Run a course to its end; return it with its jobs."""
-    course = Course(what, gates or Gates())
+    course = Course(what, references or References())
     works: list[Work] = []
     rounds = course.run()
     logs: dict[str, Ran] | None = None

@@ -11,8 +11,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import thresholds
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     expectation,
-    gates,
+    judge,
     own,
+    references,
     verdicts,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
@@ -110,20 +111,18 @@ def test_a_command_whose_answer_is_a_failure_fails() -> None:
 ROWS = thresholds.table([{"type": "t", "test": "all_reduce", "nodes": 1, "reference": 10}])
 
 
-def results(value: float, figure: str = "busbw", references: t.Any = None) -> Result:
-    one = check(
-        parser="transfer", figures=(figure,), references=references or {figure: "all_reduce"}
-    )
+def results(value: float, figure: str = "busbw", named: t.Any = None) -> Result:
+    one = check(parser="transfer", figures=(figure,), references=named or {figure: "all_reduce"})
     reading = verdicts.read(one, Output(transfer(value, value), 0))
-    gate = gates.Gates(rows=ROWS).gates(one, {"a": PLACE}, {"a": reading})["a", figure]
-    return verdicts.judged(one, PLACE, figure, verdicts.figures(one, reading)[figure], gate)
+    made, _gates = references.References(rows=ROWS).judged(one, {"a": PLACE}, {"a": reading})
+    return made[0]
 
 
 def test_a_reference_has_a_warning_and_a_floor() -> None:
     assert [results(value).verdict for value in (10, 9.1, 8.9, 8.1, 7.9)] == [
         Verdict.PASS, Verdict.PASS, Verdict.WARN, Verdict.WARN, Verdict.FAIL,
     ]  # fmt: skip
-    assert results(9).threshold == 8 and "validate" not in results(9).provenance
+    assert results(9).threshold == 10 and "validate" not in results(9).provenance
 
 
 def test_less_is_better_for_a_time() -> None:
@@ -137,29 +136,27 @@ def test_peers_judge_where_nothing_else_does() -> None:
     values = {name: 10.0 for name in hosts} | {"n3": 5.0}
     places = {name: Place((host,)) for name, host in hosts.items()}
     readings = {name: verdicts.read(one, Output(transfer(values[name]), 0)) for name in hosts}
-    found = gates.Gates().gates(one, places, readings)
-    failed = [
-        name
-        for name in hosts
-        if verdicts.judged(one, places[name], "busbw", values[name], found[name, "busbw"]).verdict
-        is Verdict.FAIL
-    ]
-    assert failed == ["n3"]
-    few = {name: places[name] for name in list(places)[:5]}
-    assert gates.Gates().gates(one, few, readings)["n3", "busbw"] == gates.NOTHING
+    made, found = references.References().judged(one, places, readings)
+    assert [r.host for r in made if r.verdict is Verdict.FAIL] == ["n3"]
+    assert found["n3", "busbw"][0] == 8.0
+    few = {name: readings[name] for name in list(places)[:5]}
+    made, found = references.References().judged(one, places, few)
+    assert {r.verdict for r in made} == {Verdict.NOT_APPLICABLE} and found["n3", "busbw"][0] is None
 
 
 def test_provisioned_throughput_and_the_baseline() -> None:
     one = check(parser="ours", figures=("write",))
     place = Place((HOSTS["a"],), mount="/fsx", suffix="fsx")
     reading = verdicts.read(one, Output('{"trainwright": 1, "figures": {"write": 0.9}}', 0))
-    known = gates.Gates(
-        provisioned={"/fsx": {"write": 2.0}}, baseline={("one.fsx", "a"): 1.0}, since="r1"
+    known = references.References(
+        provisioned={"/fsx": {"write": 2.0}},
+        baseline=judge.Baseline("r1", {("one.fsx", "a", "peak"): 1.0}),
     )
-    assert known.gates(one, {"x": place}, {"x": reading})["x", "write"].value == 2.0
-    later = gates.Gates(baseline={("one.fsx", "a"): 1.0}, since="r1")
-    gate = later.gates(one, {"x": place}, {"x": reading})["x", "write"]
-    assert gate.value == 1.0 and "r1" in gate.source
+    made, found = known.judged(one, {"x": place}, {"x": reading})
+    assert [(r.check, r.verdict.value, r.threshold) for r in made] == [
+        ("one.fsx", "FAIL", 2.0), ("one.fsx.baseline", "PASS", 1.0),
+    ]  # fmt: skip
+    assert found["x", "write"] == (1.6, "validate_storage of /fsx")
 
 
 def test_nccl_must_use_the_declared_network() -> None:
