@@ -19,6 +19,7 @@ import sys
 import time
 
 BLOCK = 1 << 20
+PATTERN = b"\xa5"
 #: Bytes of the smallest message, which the latency is of.
 SMALL = 8
 
@@ -111,18 +112,20 @@ def measure(connection: socket.socket, seconds: float, buffer: memoryview) -> di
         receive(connection, SMALL, buffer)
         trips.append(time.perf_counter() - begin)
     latency = sorted(trips)[rounds // 2] / 2
-    size, slowest = BLOCK, 0.0
+    size = BLOCK
     one_way(connection, "r", size, buffer)
     # The same size in both directions, as large as takes a good part of the time.
     took = max(one_way(connection, word, size, buffer) for word in "rs")
     while took < seconds / 4 and size < 1 << 40:
         size *= 2 if took > seconds / 16 else 4
         took = max(one_way(connection, word, size, buffer) for word in "rs")
-    slowest = took
+    buffer[:] = bytes(len(buffer))
+    one_way(connection, "s", BLOCK, buffer)
+    wrong = BLOCK - bytes(buffer).count(PATTERN)
     order(connection, "e", 0)
     points = [
         {"size_bytes": SMALL, "seconds": latency, "factor": 1.0},
-        {"size_bytes": size, "seconds": slowest, "factor": 1.0},
+        {"size_bytes": size, "seconds": took, "factor": 1.0},
     ]
     return {
         "trainwright": "transfer",
@@ -130,7 +133,7 @@ def measure(connection: socket.socket, seconds: float, buffer: memoryview) -> di
         "test": "pair",
         "transport": "tcp",
         "ranks": 2,
-        "wrong": 0,
+        "wrong": wrong,
         "sizes": [SMALL, size],
         "points": points,
     }
@@ -146,7 +149,7 @@ def main() -> None:
     given = parser.parse_args()
     job, step = int(os.environ["SLURM_JOB_ID"]), int(os.environ["SLURM_STEP_ID"])
     port = 20000 + (job * 31 + step) % 10000
-    buffer = memoryview(bytearray(BLOCK))
+    buffer = memoryview(bytearray(PATTERN * BLOCK))
     try:
         if os.environ["SLURM_PROCID"] == "0":
             connection = listen(port, given.patience)
