@@ -128,7 +128,7 @@ class ActionModule(WaitsForJob):
             return {"changed": True, "lines": summary.planned(asked), "run": run}
         self._say(
             f"validation {run}: {len(names)} nodes, stages {', '.join(asked.stages)}"
-            + ("; goes on with a run that was interrupted" if goes_on else "")
+            + ("; continues a run that was interrupted" if goes_on else "")
         )
         files = {f"programs/{name}": str(text) for name, text in options["programs"].items()}
         self._look(write={**files, _STATE: kept_state.to_json()})

@@ -214,9 +214,12 @@ class Course:
                     self.site = dataclasses.replace(self.site, pmix=facts["pmix"])
             seen.append(host)
         self.hosts = seen
+        able = self._able()
         for check in static:
-            self._not_there(check, reaches[check.name])
-            self._judge_each(check, reaches[check.name].hosts, work, ran[work.name], outputs)
+            # Now the programs of the nodes are known.
+            reached = plan.reach(check, able, self.site)
+            self._not_there(check, reached)
+            self._judge_each(check, reached.hosts, work, ran[work.name], outputs)
 
     def _of_each(self, work: Work, ran: Ran) -> dict[str, dict[str, collect.Output]]:
         step = collect.steps(ran.log, self.asked.frame.run).get("each")

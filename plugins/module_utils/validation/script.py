@@ -215,7 +215,9 @@ def _step(step: Step, frame: Frame) -> str:
     else:
         options = _options(check.launch, step.hosts, step.tasks, frame)
         words = render.srun({**options, **check.srun_options})
-    return f"step {step.name} {check.deadline} {' '.join(words)} bash -c {command}"
+    # An image may be without bash.
+    shell = "sh" if check.launch == "container" else "bash"
+    return f"step {step.name} {check.deadline} {' '.join(words)} {shell} -c {command}"
 
 
 def _options(

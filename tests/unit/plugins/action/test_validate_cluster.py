@@ -189,7 +189,7 @@ def test_a_run_that_was_killed_goes_on_and_repeats_nothing(slurm: Slurm, after: 
     assert result["verdict"] == "PASS" and result["run"] == run
     names = [one["name"] for one in slurm.submitted]
     assert len(names) == len(set(names)) and len(names) > before
-    assert any("goes on" in line for line in slurm.lines)
+    assert any("continues" in line for line in slurm.lines)
     # What is finished is not gone on with.
     slurm.files["state.json"] = slurm.files["state.json"]
     assert slurm.files["state.json"].count('"ended": ""') == 0
