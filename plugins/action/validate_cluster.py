@@ -125,7 +125,12 @@ class ActionModule(WaitsForJob):
         kept_state = state.State(run, digest, names, started)
         course = Course(asked, summary.references(options))
         if self._task.check_mode:
-            return {"changed": True, "lines": summary.planned(asked), "run": run}
+            return {
+                "changed": True,
+                "lines": summary.planned(asked),
+                "summary": "nothing was tested",
+                "run": run,
+            }
         self._say(
             f"validation {run}: {len(names)} nodes, stages {', '.join(asked.stages)}"
             + ("; continues a run that was interrupted" if goes_on else "")

@@ -72,7 +72,8 @@ def shaped(site: Site, hosts: dict[str, str]) -> Iterator[None]:
             else:
                 command = (
                     "nft add table inet faulty; nft add chain inet faulty in '{type filter hook input priority 0;}';"
-                    f" nft add rule inet faulty in iif eth0 tcp dport 20000-29999 numgen random mod 100 '<' {value} drop"
+                    f" nft add rule inet faulty in iif eth0 tcp dport 20000-29999"
+                    f" numgen random mod 100 '<' {value} drop"
                 )
             site.run(host, command)
         yield

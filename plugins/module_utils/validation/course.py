@@ -77,6 +77,19 @@ class StageRun:
 Jobs = t.Generator[list[Work], dict[str, Ran], None]
 
 
+def tally(results: t.Sequence[Result]) -> str:
+    """Return how many results have which verdict, in words; those with a value and no reference are not judged."""
+    words = [
+        "not judged"
+        if one.verdict is Verdict.NOT_APPLICABLE and one.value is not None
+        else str(one.verdict)
+        for one in results
+    ]
+    order = [*map(str, Verdict), "not judged"]
+    shown = [f"{words.count(word)} {word}" for word in order if word in words]
+    return ", ".join(shown) or "nothing to test"
+
+
 class Course:
     """A validation on its way. Its results, measurements and searches grow with the logs that run() is sent."""
 
@@ -147,9 +160,7 @@ class Course:
                 )
 
     def _report(self, stage: str, results: t.Sequence[Result]) -> None:
-        found = {verdict: sum(one.verdict is verdict for one in results) for verdict in Verdict}
-        shown = ", ".join(f"{number} {verdict}" for verdict, number in found.items() if number)
-        self.said.append(f"{stage}: {shown or 'nothing to test'}")
+        self.said.append(f"{stage}: {tally(results)}")
 
     def _ask(
         self, stage: str, works: list[Work]
@@ -478,7 +489,8 @@ class Course:
             bad = sum(one.value is None for one in found)
             most = search.outcome().most_rounds
             self.said.append(
-                f"{check.stage}: {check.name}: round {number} of at most {most}: {len(found)} pairs"
+                f"{check.stage}: {check.name}: round {number} of at most {most}: "
+                + ("1 pair" if len(found) == 1 else f"{len(found)} pairs")
                 + (f", {bad} without a value" if bad else "")
             )
         outcome = search.outcome()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..checks.result import Result, Verdict, counts, worst
+from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
 from ..health.agent.decide import room
 from ..slurm.hostlist import fold
@@ -14,7 +14,7 @@ from ..slurm.records import Node
 from . import document as documents
 from . import pairing, plan
 from .catalogue import STAGES
-from .course import GATES, Asked, Course
+from .course import GATES, Asked, Course, tally
 from .expectation import line
 from .judge import Baseline
 from .references import References
@@ -99,11 +99,10 @@ def _stage(name: str, course: Course) -> documents.Stage:
 def line_of(results: t.Sequence[Result]) -> str:
     """Return why the verdict is what it is, in one line: what is worst first, and how many there are."""
     verdict = worst(results)
-    number_of = counts(results)
-    shown = ", ".join(f"{count} {name}" for name, count in number_of.items() if count)
+    shown = tally(results)
     bad = [one for one in results if one.verdict is verdict]
     if verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE) or not bad:
-        return f"{verdict}: {shown or 'nothing was tested'}"
+        return f"{verdict}: {shown}"
     words = [
         f"{one.host}: {one.check}: {one.what}" + (f" -> {one.remedy}" if one.remedy else "")
         for one in bad[:3]
