@@ -98,7 +98,8 @@ def by_peers(
 def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "") -> list[Result]:
     """Compare values with a kept run: more than 10 % worse is WARN, more than 20 % FAIL.
 
-    Values that the baseline lacks are left out. Results are called `<check>.baseline`, with the baseline's id as provenance.
+    Values that the baseline lacks are left out. Results are called `<check>.baseline`, and their provenance is the
+    baseline's id.
     """
     made = []
     for sample in samples:
