@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a test should reach: from our table, or from a site's own rows. Pure."""
+"""References for tests of bandwidth and latency, from our table or from a site's own rows. Pure."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def lookup(
 ) -> Threshold | None:
     """Return the row that a test is judged by, None without.
 
-    kind: the machine type; where it has no row for the test, gpu:MODEL is looked up, with the model that is given or
+    kind: the machine type; if it lacks a row for the test, gpu:MODEL is looked up, with the model that is given or
     that the table of machine types has. size: of the message in bytes, None for the peak over all sizes.
 
     A row for exactly these nodes and this size comes first. Else the nearest smaller one:

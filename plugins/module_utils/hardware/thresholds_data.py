@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What tests of bandwidth and latency reach on healthy machines, one line each, read by thresholds.py.
+"""The bandwidth and latency of healthy machines, a line for each test, read by thresholds.py.
 
 Columns:
 
@@ -18,7 +18,7 @@ of two nodes say nothing about more: NCCL's tree counts more than the network ca
 
 from __future__ import annotations
 
-#: Of the table, part of every provenance. A changed line makes it another.
+#: The version of the table, part of every provenance; a changed line makes it another.
 VERSION = "2026.11"
 
 #: Where a line comes from, all read in November 2026.

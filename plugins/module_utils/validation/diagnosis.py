@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the measurements so far prove about nodes, links and switches, and which test would prove more. Pure.
+"""The conclusions from measurements about nodes, links and switches, and the tests that would prove more. Pure.
 
 The rules, each for pairs on one switch and for pairs across switches on their own:
 
@@ -155,7 +155,7 @@ class Diagnosis:
     def _slow_within(self, group: t.Sequence[str], across: bool) -> bool:
         """Whether no pair of a switch passes, and too many fail to be the fault of a few nodes.
 
-        Of two nodes that both fail across switches, nothing tells whether they or their switch is bad.
+        If a switch has two nodes and both fail across switches, they cannot be told from their switch.
         """
         inner = [node for node in group if self.slow_with[node, INNER]]
         if any((node, INNER) in self.acquitted for node in group):
@@ -253,7 +253,7 @@ class Diagnosis:
     def _cleared(self, node: str, scope: str) -> bool:
         """Whether a node passed in the scope; or in the other one, and no more partner is left in this one.
 
-        Of two nodes alone nothing tells them from their link.
+        Two nodes without a third cannot be told from their link.
         """
         if (node, scope) in self.acquitted or len(self.nodes) == 2:
             return True

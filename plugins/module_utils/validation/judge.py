@@ -45,8 +45,8 @@ class Sample:
 def by_reference(sample: Sample, row: Threshold | None, remedy: str = "") -> Result:
     """Judge a value by a row of the table (hardware/thresholds.lookup).
 
-    Without a row it is reported without a verdict of its own (NOT_APPLICABLE): see by_peers. One GPU alone has no bus
-    bandwidth, nccl-tests prints 0 for it: NOT_APPLICABLE. INCOMPLETE where it could not be measured.
+    Without a row it is reported without a verdict of its own (NOT_APPLICABLE): see by_peers. A single GPU lacks a bus
+    bandwidth, and nccl-tests prints 0: NOT_APPLICABLE. INCOMPLETE where it could not be measured.
     """
     early = _without_value(sample, remedy)
     if early:
@@ -98,7 +98,8 @@ def by_peers(
 def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "") -> list[Result]:
     """Compare values with a kept run: more than 10 % worse is WARN, more than 20 % FAIL.
 
-    What the baseline lacks is left out. Results are called `<check>.baseline`, with the baseline's id as provenance.
+    Values that the baseline lacks are left out. Results are called `<check>.baseline`, and their provenance is the
+    baseline's id.
     """
     made = []
     for sample in samples:
@@ -248,7 +249,7 @@ def _scope(scope: str) -> str:
 # -- parts -----------------------------------------------------------------------------------------
 def _without_value(sample: Sample, remedy: str) -> Result | None:
     if sample.gpus == 1 and sample.nodes == 1 and sample.value == 0:
-        why = "one GPU alone has no bus bandwidth"
+        why = "a single GPU does not have a bus bandwidth"
         return Result(sample.host, sample.check, Verdict.NOT_APPLICABLE, detail=why)
     if sample.value is None:
         why = _line(sample.reason) or "it could not be measured"

@@ -133,7 +133,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """What the pairs of one scope (INNER or ACROSS) are compared with.
+    """The values with which the pairs of one scope (INNER or ACROSS) are compared.
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
     median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
@@ -154,7 +154,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a search knows so far.
+    """The findings of a search so far.
 
     nodes, links, switches: those that are bad. suspects: nodes with a failed pair that could not be settled, and why;
     they are not condemned. not_tested: nodes without a complete measurement, and why. references: by scope. notes:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What pairs are compared with: the table's reference, or what their peers reach. Pure.
+"""The references of pairs: the table's, or the values that their peers reach. Pure.
 
 Peers are nodes, each with the best that it reached, not pairs: with one slow switch of three, two thirds of the pairs
 across switches are slow, and only a third of the nodes.
@@ -19,7 +19,7 @@ Values = t.Mapping[Pair, float]
 
 @dataclass(frozen=True)
 class Level:
-    """What healthy pairs reach: their median, the floor below which a value is an outlier, and the number of nodes."""
+    """The values of healthy pairs: their median, the floor below which one is an outlier, and the number of nodes."""
 
     median: float
     floor: float
