@@ -371,10 +371,10 @@ def test_a_thousand_nodes_are_a_small_page_that_opens_fast(
     assert browser.errors == []
     table = table_of(browser, "Checks")
     assert browser.run(SHOWN.format(table=table)) == 100, "the rest is folded away"
+    keep(browser, "thousand")
     browser.click("button.all")
     assert browser.run(SHOWN.format(table=table)) > 4000
     named = browser.run(
         "Array.from(document.querySelectorAll('.onwide svg text.named'), one => one.textContent)"
     )
     assert set(named) == {"gpu0500"}
-    keep(browser, "thousand")

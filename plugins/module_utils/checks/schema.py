@@ -96,7 +96,7 @@ def _of_mapping(schema: Schema, value: t.Mapping[str, t.Any], where: str) -> t.I
     more = schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield f"{_at(where, name)}: is missing -> every document has it"
+            yield f"{_at(where, name)}: is missing -> the schema requires it"
     for name, one in value.items():
         if name in properties:
             yield from _faults(properties[name], one, _at(where, name))

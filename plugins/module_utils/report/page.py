@@ -226,7 +226,7 @@ def _table_cell(value: Cell, places: int | None, numeric: bool) -> str:
     if numeric:
         return f"<td class=number>{cell(value)}</td>"
     # Short texts keep to a line: the long ones beside them have words to break.
-    short = isinstance(value, str) and 0 < len(value) <= SHORT
+    short = value is None or (isinstance(value, str) and len(value) <= SHORT)
     return f"<td{' class=short' if short else ''}>{cell(value)}</td>"
 
 

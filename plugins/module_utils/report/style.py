@@ -157,8 +157,7 @@ footer { color: var(--soft); margin: 3rem 0 0; padding-top: .75rem; border-top: 
   dl > div { padding: .5rem .7rem; }
   ol.steps > li { grid-template-columns: 1fr; }
   th, td { padding: .35rem .5rem; }
-  td { min-width: 5.5rem; }
-  td.number { min-width: 0; }
+  td:not([class]):not([data-key]) { min-width: 13rem; }
   td code { min-width: 20rem; }
 }
 @media print {

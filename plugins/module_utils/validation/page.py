@@ -213,7 +213,8 @@ def _run(run: Run) -> t.Iterator[page.Section]:
 def _argument(value: t.Any) -> page.Cell:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
-    return t.cast("page.Cell", value)
+    # A number is a text among texts here, not a column of numbers.
+    return value if value is None or isinstance(value, bool) else str(value)
 
 
 def _gates(measurements: t.Sequence[Measurement]) -> t.Iterator[page.Section]:

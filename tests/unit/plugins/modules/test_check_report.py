@@ -81,7 +81,7 @@ def test_a_file_that_somebody_changed_is_written_again(run: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"document": {"suite": "validate"}}, "run: is missing -> every document has it"),
+        ({"document": {"suite": "validate"}}, "run: is missing -> the schema requires it"),
         ({"document": {}, "results": []}, "mutually exclusive: results|document"),
         ({"document": {}, "suite": "x"}, "mutually exclusive: suite|document"),
         ({"results": [], "suite": None}, "missing parameter(s) required by 'results': suite"),

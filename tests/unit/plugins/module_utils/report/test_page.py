@@ -86,7 +86,9 @@ def test_cells_and_verdicts() -> None:
     for verdict in report.VERDICTS:
         assert f'<span class="verdict {verdict}">{verdict.replace("_", " ")}</span>' in page
         assert f".{verdict} {{" in page
-    cells = '<td class=number data-key="0.123456">0.1235</td><td>&ndash;</td><td>yes</td>'
+    cells = (
+        '<td class=number data-key="0.123456">0.1235</td><td class=short>&ndash;</td><td>yes</td>'
+    )
     assert page.count(cells) == len(rows)
 
 

@@ -202,6 +202,18 @@ def test_gates_have_their_source_and_bad_measurements_their_command() -> None:
     assert len({row[2] for row in again.rows}) == len(again.rows)
 
 
+def test_how_it_ran() -> None:
+    stages, versions, arguments = parts(sections(simulated())["The run"], drawn.Table)
+    assert stages.rows[3] == ("collectives", "could not finish", 160.2, "4714")
+    assert stages.rows[5] == ("training", "skipped", None, "")
+    assert ("nccl", "2.29.2") in versions.rows
+    assert arguments.rows == [
+        ("validate_stages", "preflight, pairs"),
+        ("validate_rounds", "31"),
+        ("validate_gate", None),
+    ]
+
+
 def test_an_empty_document_is_a_page() -> None:
     text = page.html(Document(RUN))
     assert "Nothing was checked." in text and "Nothing needs to be done." in text
