@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Writes docs/reference, docs/capabilities.md, docs/results.schema.json and roles/*/README.md from plugins and roles.
+"""Writes docs/reference, docs/capabilities.md, docs/*.schema.json and roles/*/README.md from plugins and roles.
 
 Run by `make docs`; tests/unit/test_documentation.py fails when a page is not what this writes.
 """
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import capabilities
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import document
 
 COLLECTION = "trainwright.slurm"
 # Directory below plugins/ and the name that ansible-doc has for what lies there. An action plugin
@@ -234,7 +235,8 @@ def pages() -> dict[Path, str]:
         title = next(iter(specs.values()))["short_description"]
         index += [f"- [{COLLECTION}.{role.name}]({link}): {title}"]
     made[ROOT / "docs" / "capabilities.md"] = capabilities_page()
-    made[ROOT / "docs" / "results.schema.json"] = json.dumps(result.SCHEMA, indent=2) + "\n"
+    for name, schema in (("results", result.SCHEMA), ("validation", document.SCHEMA)):
+        made[ROOT / "docs" / f"{name}.schema.json"] = json.dumps(schema, indent=2) + "\n"
     made[reference / "README.md"] = "\n".join([*index, ""])
     return made
 

@@ -13,18 +13,20 @@ author: The trainwright team (@trainwright)
 description:
   - Writes C(SUITE.txt), C(SUITE.json), C(SUITE.xml) (JUnit), C(SUITE.csv), C(SUITE.prom) (textfile of node_exporter)
     and C(SUITE.html) into a directory. C(docs/results.md) has the schema.
+  - With O(document) these are the files of a validation run. Its JSON and its page also have the measurements.
   - The same results give the same files, and a file that is right already is left alone.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   suite:
-    description: What was run; the name of the files. Letters, digits, C(_) and C(-).
+    description: What was run; the name of the files. Letters, digits, C(_) and C(-). Needed with O(results).
     type: str
-    required: true
   results:
     description: The results, each with C(host), C(check), C(verdict) and the other fields of the schema.
     type: list
     elements: dict
-    required: true
+  document:
+    description: The document of a validation run, whose schema is C(docs/validation.schema.json). It names its suite.
+    type: dict
   directory:
     description: Directory of the files. It is created if missing.
     type: path
@@ -51,6 +53,14 @@ EXAMPLES = r"""
   delegate_to: localhost
   become: false
   run_once: true
+
+- name: Write the files of a validation run
+  trainwright.slurm.check_report:
+    document: "{{ lookup('ansible.builtin.file', 'run.json') | from_json }}"
+    directory: /tmp/validation
+  delegate_to: localhost
+  become: false
+  run_once: true
 """
 
 RETURN = r"""
@@ -63,14 +73,20 @@ counts:
   sample: {PASS: 1, NOT_APPLICABLE: 0, WARN: 0, INCOMPLETE: 0, FAIL: 1}
 """
 
+import functools
 import os
 import re
 import tempfile
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result as checks
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import RENDERERS
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    document as validation,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import page
 
 
 def _is(path: str, text: str) -> bool:
@@ -94,12 +110,30 @@ def _write(path: str, text: str) -> None:
         raise
 
 
+def _texts(
+    suite: str | None, results: list[dict[str, t.Any]] | None, document: dict[str, t.Any] | None
+) -> tuple[str, list[checks.Result], dict[str, t.Callable[[], str]]]:
+    """Return the suite, the results and what makes each format. Raises ResultError."""
+    if document is not None:
+        run = validation.from_json(document)
+        own: dict[str, t.Callable[[], str]] = {
+            "json": lambda: validation.as_text(run),
+            "html": lambda: page.html(run),
+        }
+        name, found = validation.SUITE, list(run.results)
+    else:
+        own, name, found = {}, suite or "", checks.from_json(results)
+    shared = {end: functools.partial(make, name, found) for end, make in RENDERERS.items()}
+    return name, found, {**shared, **own}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "suite": {"type": "str", "required": True},
-            "results": {"type": "list", "elements": "dict", "required": True},
+            "suite": {"type": "str"},
+            "results": {"type": "list", "elements": "dict"},
+            "document": {"type": "dict"},
             "directory": {"type": "path", "required": True},
             "formats": {
                 "type": "list",
@@ -108,17 +142,20 @@ def main() -> None:
                 "default": list(RENDERERS),
             },
         },
+        required_one_of=[("results", "document")],
+        required_by={"results": ("suite",)},
+        mutually_exclusive=[("results", "document"), ("suite", "document")],
         supports_check_mode=True,
     )
-    suite, directory = module.params["suite"], os.path.abspath(module.params["directory"])
-    if not re.fullmatch(r"[\w-]+", suite, re.ASCII):
-        module.fail_json(msg=f"suite {suite!r}: is not a name -> letters, digits, _ and -")
+    given, directory = module.params["suite"], os.path.abspath(module.params["directory"])
+    if given is not None and not re.fullmatch(r"[\w-]+", given, re.ASCII):
+        module.fail_json(msg=f"suite {given!r}: is not a name -> letters, digits, _ and -")
     try:
-        results = checks.from_json(module.params["results"])
+        suite, results, makers = _texts(given, module.params["results"], module.params["document"])
     except checks.ResultError as error:
         module.fail_json(msg=printable(str(error)))
     texts = {
-        os.path.join(directory, f"{suite}.{name}"): RENDERERS[name](suite, results)
+        os.path.join(directory, f"{suite}.{name}"): makers[name]()
         for name in module.params["formats"]
     }
     wrong = {path: text for path, text in texts.items() if not _is(path, text)}

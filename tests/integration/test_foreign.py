@@ -104,7 +104,7 @@ def test_the_guide_begins_with_what_can_be_used(pc: ParallelCluster, guide: dict
         r"Slurm 24\.11\.\d+ below /opt/slurm, managed by AWS ParallelCluster", made.output
     )
     for line in (
-        f"train, train_status, first_job, lint_job, dataset, results: available, on {pc.name('head')}",
+        f"train, train_status, first_job, validate, lint_job, dataset, results: available, on {pc.name('head')}",
         "accounts: not available: this Slurm does not have accounting -> write Database",
         "containers: available",
         "site, remove_nodes: not available",

@@ -39,6 +39,7 @@ INTERNAL = {
     "support_archive",
     "support_bundle",
     "system_users",
+    "validate_cluster",
     "verified_file",
 }
 

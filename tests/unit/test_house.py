@@ -22,6 +22,7 @@ LAYERS = (
     ("aws", "report", "slurm"),
     ("containers", "data", "health", "hooks"),
     ("cluster", "training"),
+    ("validation",),
     ("plugin_utils",),
     (
         "action",

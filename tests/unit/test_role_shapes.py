@@ -19,7 +19,11 @@ from tests.unit.test_roles import DAEMONS, ROLES, ROOT, load, specs, strings, ta
 
 PHASES = ("install", "configure", "service")
 # Roles whose phase has a name of its own: they change nothing on the hosts.
-OWN_PHASES = {"cluster": ("facts", "model"), "support_bundle": ("collect",)}
+OWN_PHASES = {
+    "cluster": ("facts", "model"),
+    "support_bundle": ("collect",),
+    "validate": ("run", "report"),
+}
 # Every other role reads slurm_model, so --tags slurmd has to make it.
 ALWAYS = ("cluster",)
 # What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
@@ -193,8 +197,10 @@ STACK = {
 def test_every_role_runs_in_check_mode_with_its_documented_input() -> None:
     services = (ROOT / "tests" / "integration" / "test_services.py").read_text("utf-8")
     assert '"support_bundle.yml", "--check"' in services
-    # Of the last one: the test below.
-    elsewhere = {"support_bundle", "slurm_build"}
+    validation = (ROOT / "tests" / "integration" / "test_validate.py").read_text("utf-8")
+    assert '"validate.yml", "--check"' in validation
+    # Of slurm_build: the test below.
+    elsewhere = {"support_bundle", "slurm_build", "validate"}
     alone, site = by_molecule(), by_site()
     assert alone >= {"enroot", "mariadb", "node_base", "node_tools"}
     assert alone >= STACK, "site.yml runs them on hardware that tests lack"

@@ -119,7 +119,7 @@ def parts(
     lines = [
         f"Slurm {slurm['version']} below {slurm['prefix']}, managed by {MANAGERS.get(who, 'somebody else')}; "
         f"its configuration is in {slurm['config_dir']}",
-        f"train, train_status, first_job, lint_job, dataset, results: available, on {submit}",
+        f"train, train_status, first_job, validate, lint_job, dataset, results: available, on {submit}",
         "drain, resume, support_bundle: available",
     ]
     if database:

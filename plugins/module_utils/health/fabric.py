@@ -10,7 +10,7 @@ import time
 import typing as t
 
 from ..checks.result import Verdict
-from . import gpu
+from . import dcgm_answer, gpu
 from .finding import Finding, failed, incomplete, not_declared, passed, warned
 from .host import Host, Output
 
@@ -171,19 +171,10 @@ def diag(host: Host, level: int) -> list[Finding]:
     body, problem = _json(output, "dcgmi diag")
     if problem:
         return [incomplete(name, problem, "see nvidia-dcgm.service")]
-    tree = body.get("DCGM Diagnostic") or body.get("DCGM GPU Diagnostic") or {}
-    number, bad, severity = 0, [], 0
-    for category in tree.get("test_categories") or ():
-        for test in category.get("tests") or ():
-            for one in test.get("results") or ():
-                number += one.get("status") in ("Pass", "PASS", "Fail", "FAIL", "Warn", "WARN")
-                if str(one.get("status")).lower() != "fail":
-                    continue
-                gpu_id = one.get("entity_id", one.get("gpu_id", one.get("gpu_ids", "")))
-                bad.append(f"{test.get('name')} on GPU {gpu_id}".removesuffix(" on GPU "))
-                for warning in one.get("warnings") or ():
-                    if isinstance(warning, dict) and isinstance(warning.get("error_severity"), int):
-                        severity = max(severity, warning["error_severity"])
+    found = dcgm_answer.outcomes(body)
+    number = sum(one.status in ("pass", "fail", "warn") for one in found)
+    bad = [one.where for one in found if one.status == "fail"]
+    severity = max((one.severity for one in found if one.status == "fail"), default=0)
     if bad:
         action = "reset" if severity == 6 else "drain"
         remedy = (

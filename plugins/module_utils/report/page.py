@@ -1,27 +1,36 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Renders a report as one HTML page that needs nothing else: tables, verdicts, curves as inline SVG. Pure.
+"""Renders a report as one HTML page that needs nothing else: tables, steps, verdicts, plots, heat maps. Pure.
 
-A report is a Report of sections, which are Text, Table and Chart. Every text is escaped, and control characters are
-written out, for those who read the page in a terminal; the page is free of scripts, follows the reader's choice of
-light or dark, and can be mailed or printed. Runs on nodes: Python 3.9.
+A report is a Report of sections, which are Text, Table, Steps, Chart, Strip, Bars, HeatMap, and Group of these. Every
+text is escaped, and control characters are written out, for those who read the page in a terminal. The page loads
+nothing: its policy (Content-Security-Policy) allows its own style and script by their digest and images within it. It
+follows the reader's choice of light or dark, fits a phone, and can be mailed or printed. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
 
-import html
-import math
+import base64
+import hashlib
 import typing as t
 from dataclasses import dataclass
 
-from ..node.terminal import printable
+from .heat_map import HeatMap, draw_heat_map
+from .markup import VERDICTS, Cell, Code, badge, cell, decimals, is_number, text
+from .plots import Band, Bar, Bars, Chart, Gate, Series, Strip, draw_bars, draw_chart, draw_strip
+from .script import SCRIPT
+from .style import STYLE
 
-#: A cell with one of these words is shown as a verdict.
-VERDICTS = ("PASS", "WARN", "FAIL", "INCOMPLETE", "NOT_APPLICABLE")
-#: Points of a series that are drawn.
-MOST_POINTS = 1000
+__all__ = [
+    "VERDICTS", "Band", "Bar", "Bars", "Cell", "Chart", "Code", "Gate", "Group", "HeatMap", "Report", "Section",
+    "Series", "Step", "Steps", "Strip", "Table", "Text", "render",
+]  # fmt: skip
 
-Cell = t.Union[str, int, float, bool, None]
+#: Rows of a table from which on it has a field that filters them, and beyond which rows are folded away.
+FILTERED, FOLDED = 20, 100
+#: Characters of a cell up to which it is not wrapped.
+SHORT = 18
+
 Pairs = t.Sequence[tuple[str, Cell]]
 
 
@@ -31,254 +40,203 @@ class Text:
 
     title: str
     lines: t.Sequence[str]
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; each row has a cell for each column. None is shown as a dash."""
+    """A table that can be sorted by each column; each row has a cell for each column. None is shown as a dash."""
 
     title: str
     columns: t.Sequence[str]
     rows: t.Sequence[t.Sequence[Cell]]
+    note: str = ""
 
 
 @dataclass(frozen=True)
-class Series:
-    """A curve. Where y is None or no finite number, it is broken."""
+class Step:
+    """Something to do. verdict, where, found: the finding and its hosts; action, command: the remedy."""
 
-    name: str
-    points: t.Sequence[tuple[float, float | None]]
+    verdict: str
+    where: str
+    found: str
+    action: str
+    command: str = ""
 
 
 @dataclass(frozen=True)
-class Chart:
-    """Curves over one x. x_axis, y_axis: their names with the unit."""
+class Steps:
+    """Things to do, in this order. nothing: the sentence shown if there are none."""
 
     title: str
-    x_axis: str
-    y_axis: str
-    series: t.Sequence[Series]
+    steps: t.Sequence[Step]
+    nothing: str = "Nothing needs to be done."
+    note: str = ""
 
 
-Section = t.Union[Text, Table, Chart]
+@dataclass(frozen=True)
+class Group:
+    """Sections under one title."""
+
+    title: str
+    sections: t.Sequence[Section]
+    note: str = ""
+
+
+Section = t.Union[Text, Table, Steps, Chart, Strip, Bars, HeatMap, Group]
 
 
 @dataclass(frozen=True)
 class Report:
-    """A page. summary: shown above everything else, as name and value."""
+    """A page. verdict: beside the title. lead: a sentence below it. summary: then, as name and value."""
 
     title: str
     summary: Pairs = ()
     sections: t.Sequence[Section] = ()
     footer: str = ""
+    verdict: str = ""
+    lead: str = ""
 
 
 def render(report: Report) -> str:
-    """Return the page. Raises ValueError for a row that has not as many cells as the table has columns."""
-    parts = [f"<h1>{_text(report.title)}</h1>"]
+    """Return the page.
+
+    Raises ValueError for a row that has not as many cells as the table has columns, and for a pair of a heat map
+    outside of its hosts.
+    """
+    said = f" {badge(report.verdict)}" if report.verdict else ""
+    parts = [f"<header><h1>{text(report.title)}{said}</h1>"]
+    if report.lead:
+        parts.append(f"<p class=lead>{text(report.lead)}</p>")
     if report.summary:
-        pairs = "".join(f"<dt>{_text(name)}</dt><dd>{_cell(v)}</dd>" for name, v in report.summary)
+        pairs = "".join(
+            f"<div><dt>{text(name)}</dt><dd>{cell(v)}</dd></div>" for name, v in report.summary
+        )
         parts.append(f"<dl>{pairs}</dl>")
-    for section in report.sections:
-        drawn = _SECTIONS[type(section)](section)
-        parts.append(f"<section><h2>{_text(section.title)}</h2>{drawn}</section>")
+    if len(report.sections) > 3:
+        links = "".join(
+            f'<li><a href="#s{n}">{text(one.title)}</a></li>'
+            for n, one in enumerate(report.sections, 1)
+        )
+        parts.append(f'<nav aria-label="Sections"><ul>{links}</ul></nav>')
+    parts.append('</header>\n<main id="main">')
+    for number, section in enumerate(report.sections, 1):
+        parts.append(_drawn(section, f"s{number}", 2))
+    parts.append("</main>")
     if report.footer:
-        parts.append(f"<footer>{_text(report.footer)}</footer>")
+        parts.append(f"<footer>{text(report.footer)}</footer>")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(report.title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{text(report.title)}</title>\n<style>{STYLE}</style></head>\n<body>\n"
+        '<a class="skip" href="#main">Skip to the report</a>\n'
         + "\n".join(parts)
-        + "\n</body></html>\n"
+        + f"\n<script>{SCRIPT}</script>\n</body></html>\n"
     )
 
 
-def thinned(
-    points: t.Sequence[tuple[float, float | None]], most: int = MOST_POINTS
-) -> list[tuple[float, float | None]]:
-    """Return at most `most` points that look the same: the least and the greatest of each stretch, and its gaps."""
-    if len(points) <= most:
-        return list(points)
-    found: list[tuple[float, float | None]] = []
-    count = max(1, most // 3)
-    for n in range(count):
-        part = points[n * len(points) // count : (n + 1) * len(points) // count]
-        known = [i for i, (_x, y) in enumerate(part) if _finite(y)]
-        kept = (
-            {min(known, key=lambda i: _y(part[i])), max(known, key=lambda i: _y(part[i]))}
-            if known
-            else set()
+def policy() -> str:
+    """Return the page's Content-Security-Policy: nothing from elsewhere, no style and script but its own."""
+
+    def digest(source: str) -> str:
+        return base64.b64encode(hashlib.sha256(source.encode("utf-8")).digest()).decode("ascii")
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(STYLE)}'; script-src 'sha256-{digest(SCRIPT)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+# -- sections --------------------------------------------------------------------------------------
+def _drawn(section: Section, key: str, level: int) -> str:
+    note = f"<p class=note>{text(section.note)}</p>" if section.note else ""
+    heading = f'<h{level} id="{key}">{text(section.title)}</h{level}>'
+    if isinstance(section, Group):
+        body = "\n".join(
+            _drawn(one, f"{key}-{n}", level + 1) for n, one in enumerate(section.sections, 1)
         )
-        gaps = [i for i, (_x, y) in enumerate(part) if not _finite(y)]
-        found += [part[i] for i in sorted(kept | set(gaps[:1]))]
-    return found
-
-
-# -- parts of a page -------------------------------------------------------------------------------
-def _text(value: object) -> str:
-    return html.escape(printable(value))
-
-
-def _cell(value: Cell) -> str:
-    if value is None or value == "":
-        return "&ndash;"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if value in VERDICTS:
-        return f'<span class="verdict {_text(value)}">{_text(value).replace("_", " ")}</span>'
-    return _text(value)
+    elif isinstance(section, HeatMap):
+        body = f"<figure>{draw_heat_map(section, f'{key}-map')}</figure>"
+    elif isinstance(section, (Chart, Strip, Bars)):
+        body = f"<figure>{_PLOTS[type(section)](section)}</figure>"
+    else:
+        body = _PARTS[type(section)](section)
+    kind = "" if level == 2 else ' class="part"'
+    return f'<section{kind} aria-labelledby="{key}">{heading}{note}{body}</section>'
 
 
 def _draw_text(section: Text) -> str:
-    return f"<pre>{_text(chr(10).join(section.lines))}</pre>"
+    return f"<pre>{text(chr(10).join(section.lines))}</pre>"
+
+
+def _draw_steps(section: Steps) -> str:
+    if not section.steps:
+        return f"<p>{text(section.nothing)}</p>"
+    items = []
+    for one in section.steps:
+        command = f"<pre>{text(one.command)}</pre>" if one.command else ""
+        items.append(
+            f"<li><div>{badge(one.verdict)}</div><div><p class=where>{text(one.where)}</p>"
+            f"<p class=found>{text(one.found)}</p><p class=do>{text(one.action)}</p>{command}</div></li>"
+        )
+    return f"<ol class=steps>{''.join(items)}</ol>"
 
 
 def _draw_table(section: Table) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in section.columns)
-    rows = []
+    wanted = len(section.columns)
     for row in section.rows:
-        if len(row) != len(section.columns):
+        if len(row) != wanted:
             raise ValueError(
-                f"table {section.title}: a row has {len(row)} cells, and there are {len(section.columns)} columns"
+                f"table {section.title}: a row has {len(row)} cells, and there are {wanted} columns"
             )
-        numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in row]
-        cells = (
-            f"<td{' class=number' if number else ''}>{_cell(value)}</td>"
-            for value, number in zip(row, numbers)
-        )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    body = "\n".join(rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
-
-
-# -- charts ----------------------------------------------------------------------------------------
-_WIDTH, _HEIGHT = 760, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 15, 15, 45
-_COLOURS = 8
-
-
-def _draw_chart(section: Chart) -> str:
-    known = [
-        (x, _y((x, y)))
-        for one in section.series
-        for x, y in one.points
-        if _finite(x) and _finite(y)
+    columns = [[row[n] for row in section.rows] for n in range(wanted)]
+    numeric = [
+        any(map(is_number, column)) and all(is_number(one) or one is None for one in column)
+        for column in columns
     ]
-    if not known:
-        return "<p>There are no values.</p>"
-    across = _ticks(min(x for x, _y in known), max(x for x, _y in known))
-    up = _ticks(min(y for _x, y in known), max(y for _x, y in known))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return (
-            _LEFT + (x - across[0]) / (across[-1] - across[0]) * (_WIDTH - _LEFT - _RIGHT),
-            _HEIGHT - _BOTTOM - (y - up[0]) / (up[-1] - up[0]) * (_HEIGHT - _TOP - _BOTTOM),
+    places = [decimals(column) for column in columns]
+    head = "".join(
+        f'<th scope="col"{" class=number" if number else ""}><button type="button">{text(name)}</button></th>'
+        for name, number in zip(section.columns, numeric)
+    )
+    rows = [f"<tr>{''.join(map(_table_cell, row, places, numeric))}</tr>" for row in section.rows]
+    count, body = len(rows), "\n".join(rows)
+    tools, more, name = "", "", text(section.title)
+    if count > FILTERED:
+        tools = (
+            '<div class="tools"><label>Rows that contain '
+            '<input class="filter" type="search" autocomplete="off"></label>'
+            '<output class="shown"></output></div>'
         )
-
-    parts = []
-    for x in across:
-        at = place(x, up[0])[0]
-        parts.append(
-            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
-            f'<text x="{at:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{x:.6g}</text>'
-        )
-    for y in up:
-        at = place(across[0], y)[1]
-        parts.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-            f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{y:.6g}</text>'
-        )
-    middle = (_TOP + _HEIGHT - _BOTTOM) // 2
-    for x, y, turned, name in (
-        ((_LEFT + _WIDTH - _RIGHT) // 2, _HEIGHT - 8, "", section.x_axis),
-        (14, middle, f' transform="rotate(-90 14 {middle})"', section.y_axis),
-    ):
-        parts.append(f'<text x="{x}" y="{y}" text-anchor="middle"{turned}>{_text(name)}</text>')
-    for number, one in enumerate(section.series):
-        colour = f"c{number % _COLOURS}"
-        for piece in _pieces(thinned(one.points)):
-            dots = [place(x, y) for x, y in piece]
-            if len(dots) == 1:
-                parts.append(
-                    f'<circle class="{colour}" cx="{dots[0][0]:.1f}" cy="{dots[0][1]:.1f}" r="3"/>'
-                )
-            else:
-                line = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
-                parts.append(f'<polyline class="{colour}" points="{line}"/>')
-    names = [
-        f'<span class="c{n % _COLOURS}">&#9632;</span> {_text(one.name)}'
-        for n, one in enumerate(section.series)
-    ]
-    legend = f"<p class=legend>{' &nbsp; '.join(names)}</p>" if len(names) > 1 else ""
-    label = _text(f"{section.title}: {section.y_axis} over {section.x_axis}")
-    drawn = "\n".join(parts)
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">\n{drawn}\n</svg>{legend}'
+    if count > FOLDED:
+        more = f'<button type="button" class="all">Show all {count:,} rows</button>'
+    return (
+        f'{tools}<div class="wide" tabindex="0" role="region" aria-label="{name}">'
+        f'<table class="sortable{" folded" if count > FOLDED else ""}" aria-label="{name}">'
+        f"<thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>{more}"
+    )
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _table_cell(value: Cell, places: int | None, numeric: bool) -> str:
+    if is_number(value):
+        return f'<td class=number data-key="{value!r}">{cell(value, places)}</td>'
+    if isinstance(value, str) and value in VERDICTS:
+        return f'<td data-key="{VERDICTS[value]}">{cell(value)}</td>'
+    if numeric:
+        return f"<td class=number>{cell(value)}</td>"
+    # Short texts keep to a line: the long ones beside them have words to break.
+    short = value is None or (isinstance(value, str) and len(value) <= SHORT)
+    return f"<td{' class=short' if short else ''}>{cell(value)}</td>"
 
 
-def _y(point: tuple[float, float | None]) -> float:
-    return float(point[1] or 0)
-
-
-def _pieces(
-    points: t.Iterable[tuple[float, float | None]],
-) -> t.Iterator[list[tuple[float, float]]]:
-    """The stretches of a curve between its gaps."""
-    piece: list[tuple[float, float]] = []
-    for x, y in points:
-        if y is not None and _finite(x) and _finite(y):
-            piece.append((x, y))
-        elif piece:
-            yield piece
-            piece = []
-    if piece:
-        yield piece
-
-
-def _ticks(least: float, greatest: float, about: int = 5) -> list[float]:
-    """Return round numbers, evenly apart, that reach from at most least to at least greatest."""
-    if greatest <= least:
-        greatest = least + (abs(least) or 1)
-    rough = (greatest - least) / about
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * n for n in (1, 2, 5, 10) if power * n >= rough * 0.999)
-    first, last = math.floor(least / step + 1e-9), math.ceil(greatest / step - 1e-9)
-    return [n * step for n in range(first, last + 1)]
-
-
-_SECTIONS: dict[type, t.Callable[[t.Any], str]] = {
+_PLOTS: dict[type, t.Callable[[t.Any], str]] = {
+    Chart: draw_chart,
+    Strip: draw_strip,
+    Bars: draw_bars,
+}
+_PARTS: dict[type, t.Callable[[t.Any], str]] = {
     Text: _draw_text,
     Table: _draw_table,
-    Chart: _draw_chart,
+    Steps: _draw_steps,
 }
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #60666c; --line: #d9dde1; --back: #fff; --panel: #f5f6f8;
-  --c0: #1f6feb; --c1: #d1570a; --c2: #1a7f4b; --c3: #8a3ffc; --c4: #b5179e; --c5: #007d8a;
-  --c6: #9a6700; --c7: #57606a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --soft: #9aa1a8; --line: #3a4046; --back: #16191c;
-  --panel: #1f2327; --c0: #6cb0ff; --c1: #ff9e5e; --c2: #5fd39a; --c3: #bb9bff; --c4: #f088d8; --c5: #5fd0dc;
-  --c6: #e3b341; --c7: #a8b0b8; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; background: var(--panel); padding: 1rem; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; } .number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: var(--panel); padding: 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; } .grid { stroke: var(--line); }
-polyline { fill: none; stroke: currentColor; stroke-width: 1.6; } circle { fill: currentColor; }
-.c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); } .c3 { color: var(--c3); }
-.c4 { color: var(--c4); } .c5 { color: var(--c5); } .c6 { color: var(--c6); } .c7 { color: var(--c7); }
-.verdict { padding: 0 .4rem; border-radius: .2rem; font-weight: 600; color: #fff; white-space: nowrap; }
-.PASS { background: #1a7f37; } .WARN { background: #8a5a00; } .FAIL { background: #b42318; }
-.INCOMPLETE { background: #6e40c9; } .NOT_APPLICABLE { background: #57606a; }
-footer { color: var(--soft); margin: 3rem 0 1rem; font-size: .85rem; }
-"""

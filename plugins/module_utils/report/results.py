@@ -18,6 +18,8 @@ from xml.sax.saxutils import escape, quoteattr
 from ..checks.result import FORMAT, Result, Verdict, counts, document, worst
 from ..node.terminal import printable
 from . import page
+from .folding import folded
+from .markup import number
 
 Results = t.Sequence[Result]
 
@@ -32,6 +34,8 @@ _COLUMNS = (
     "provenance",
     "remedy",
 )
+#: Results up to which a page has a row for each: with 250 bytes a row, 1.5 MB.
+MOST_ROWS = 6000
 #: The number of each verdict in a metric: higher is worse.
 NUMBERS = {verdict: number for number, verdict in enumerate(Verdict)}
 
@@ -48,7 +52,7 @@ def table(suite: str, results: Results) -> str:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip()
         for row in shown
     ]
-    found = ", ".join(f"{number} {name}" for name, number in counts(results).items() if number)
+    found = ", ".join(f"{count} {name}" for name, count in counts(results).items() if count)
     return "\n".join([*lines, f"{suite}: {found or 'nothing was checked'}"]) + "\n"
 
 
@@ -59,11 +63,11 @@ def as_json(suite: str, results: Results) -> str:
 
 def junit(suite: str, results: Results) -> str:
     """Return JUnit's XML: FAIL is a failure, INCOMPLETE an error, NOT_APPLICABLE skipped, WARN a pass with a text."""
-    number = counts(results)
+    found = counts(results)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name={_attribute(suite)} tests="{len(results)}" failures="{number["FAIL"]}"'
-        f' errors="{number["INCOMPLETE"]}" skipped="{number["NOT_APPLICABLE"]}">',
+        f'<testsuite name={_attribute(suite)} tests="{len(results)}" failures="{found["FAIL"]}"'
+        f' errors="{found["INCOMPLETE"]}" skipped="{found["NOT_APPLICABLE"]}">',
     ]
     elements = {
         Verdict.FAIL: "failure",
@@ -126,22 +130,52 @@ def prometheus(suite: str, results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
+def section(results: Results) -> page.Table:
+    """Return the results as a table of a page, the verdicts that need somebody first.
+
+    Of more than MOST_ROWS results, hosts with the same check, verdict, threshold, source and remedy share a row: first
+    those that need nobody, and the others too if they are too many by themselves.
+    """
+    note, groups = "", [[one] for one in results]
+    if len(results) > MOST_ROWS:
+        bad = [one for one in results if NUMBERS[one.verdict] >= NUMBERS[Verdict.WARN]]
+        single = bad if len(bad) <= MOST_ROWS else []
+        shared: dict[tuple[object, ...], list[Result]] = {}
+        for one in results:
+            if not single or NUMBERS[one.verdict] < NUMBERS[Verdict.WARN]:
+                key = (one.verdict, one.check, one.threshold, one.unit, one.provenance, one.remedy)
+                shared.setdefault(key, []).append(one)
+        groups = [*([one] for one in single), *shared.values()]
+        note = "Hosts with the same result share a row. The JSON and the CSV beside this page have a row for each."
+    rows = [_row(group) for group in sorted(groups, key=lambda group: -NUMBERS[group[0].verdict])]
+    columns = ("Host", "Check", "Verdict", "Found", "Expected from", "Remedy")
+    return page.Table("Checks", columns, rows, note)
+
+
+def _row(group: Results) -> tuple[page.Cell, ...]:
+    """Return the row of results that differ in their hosts and values alone."""
+    one, whats = group[0], list(dict.fromkeys(each.what for each in group))
+    values = [each.value for each in group if _finite(each.value)]
+    if len(whats) == 1:
+        found = whats[0]
+    elif len(values) == len(group):
+        numbers = sorted(t.cast("list[float]", values))
+        found = f"{number(numbers[0])} to {number(numbers[-1])} {one.unit}".rstrip()
+    else:
+        found = f"{whats[0]}, and {len(whats) - 1:,} others"
+    host = folded(each.host for each in group) if len(group) > 1 else one.host
+    return (host, one.check, one.verdict.value, found, one.provenance, one.remedy)
+
+
 def html(suite: str, results: Results) -> str:
     """Return a page that needs nothing else, the verdicts that need somebody first."""
-    summary: list[tuple[str, page.Cell]] = [("Verdict", worst(results).value)]
-    summary += [
-        (name.replace("_", " "), number) for name, number in counts(results).items() if number
-    ]
-    columns = ("Host", "Check", "Verdict", "Found", "Expected from", "Remedy")
-    rows = [
-        (one.host, one.check, one.verdict.value, one.what, one.provenance, one.remedy)
-        for one in _ordered(results)
-    ]
+    found = [(name.replace("_", " "), number) for name, number in counts(results).items() if number]
     return page.render(
         page.Report(
             title=f"Results: {suite}",
-            summary=summary,
-            sections=[page.Table("Checks", columns, rows)],
+            verdict=worst(results).value,
+            summary=found,
+            sections=[section(results)],
             footer=f"Format {FORMAT}; the JSON beside this page has the same results.",
         )
     )

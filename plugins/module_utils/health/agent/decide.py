@@ -122,9 +122,9 @@ def room(node: Node, nodes: t.Iterable[Node], planned: t.Collection[str], cap: f
 
 
 def is_automatic(node: Node) -> bool:
-    """Whether a program drained the node: this agent, or a failed Prolog or Epilog."""
+    """Whether a program drained the node: this agent, a validation, or a failed Prolog or Epilog."""
     by_hook = owner_of(node.reason) == "hook" or _HOOK_REASON.match(node.reason)
-    return node.drained and (owner_of(node.reason) == OWNER or bool(by_hook))
+    return node.drained and (owner_of(node.reason) in (OWNER, "validate") or bool(by_hook))
 
 
 def decide(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import typing as t
 
 from ...slurm.batch import shell
 from . import environment
@@ -347,20 +348,24 @@ def _step(job: Job, efa: bool) -> list[str]:
     if job.launcher in PER_NODE:
         # They find each other on their own.
         chosen["mpi"] = "none"
-    chosen.update(_container(job.container))
+    chosen.update(container_options(job.container))
     chosen.update(job.srun_options)
-    words = [
-        f"--{name}" if value is True else f"--{name}={_option(str(value))}"
-        for name, value in chosen.items()
-        if value is not False
-    ]
     return [
-        "srun",
-        *words,
+        *srun(chosen),
         *_launcher(job),
         *map(shlex.quote, job.launcher_options),
         *_command(job),
     ]
+
+
+def srun(options: t.Mapping[str, str | bool]) -> list[str]:
+    """Return srun with options by their long names, a word each; False leaves one out."""
+    words = [
+        f"--{name}" if value is True else f"--{name}={_option(str(value))}"
+        for name, value in options.items()
+        if value is not False
+    ]
+    return ["srun", *words]
 
 
 def _option(value: str) -> str:
@@ -370,7 +375,8 @@ def _option(value: str) -> str:
     return f'"{value}"' if "$" in value else shlex.quote(value)
 
 
-def _container(container: Container | None) -> dict[str, str | bool]:
+def container_options(container: Container | None) -> dict[str, str | bool]:
+    """Return the options of Pyxis for a container; none without one."""
     if container is None:
         return {}
     found: dict[str, str | bool] = {}

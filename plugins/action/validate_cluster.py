@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Runs a validation: submits the jobs of each round, prints their progress, hands their logs to the course."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Mapping
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result as results
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import job_messages
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import (
+    arguments,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node, Partition
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.schema import JobError
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    catalogue,
+    collect,
+    document,
+    plan,
+    script,
+    state,
+    summary,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import (
+    Asked,
+    Course,
+    Ran,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.options import SPEC
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Work
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import validation
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import WaitsForJob
+
+_STATE = "state.json"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two looks at the jobs
+_LATE = 30.0  # seconds for which the log of a job that has ended may be missing here: caches of NFS
+_EVERY = 15.0  # seconds between two lines that differ in their numbers alone
+#: Options that do not make a validation another one.
+_SAME = (
+    "programs",
+    "node_results",
+    "baseline",
+    "look",
+    "again",
+    "queue_seconds",
+    "wake",
+    "parallel",
+)
+
+
+class ActionModule(WaitsForJob):
+    """A module cannot print while it runs, so each submission and each look is a call of one."""
+
+    def run(
+        self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
+    ) -> dict[str, t.Any]:
+        """Return the document of the validation."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        checked = ArgumentSpecValidator(arguments(**SPEC)).validate(dict(self._task.args))
+        if checked.error_messages:
+            result.update(failed=True, msg="; ".join(checked.error_messages), error="invalid")
+            return result
+        self._options: dict[str, t.Any] = checked.validated_parameters
+        self._vars = task_vars or {}
+        self._say = self._teller(task_vars)
+        try:
+            result.update(self._validate())
+        except SlurmError as error:
+            result.update(failed=True, msg=str(error), error=error.kind)
+        except (catalogue.CheckError, plan.PlanError, JobError, results.ResultError) as error:
+            result.update(failed=True, msg=printable(str(error)), error="invalid")
+        return result
+
+    # -- calls of modules --------------------------------------------------------------------------
+    def _module(self, module: str, /, **options: t.Any) -> dict[str, t.Any]:
+        """Run a module on the host of the task. Raises SlurmError."""
+        shared = {key: self._options[key] for key in arguments() if self._options.get(key)}
+        seen: dict[str, t.Any] = self._execute_module(
+            module_name=f"trainwright.slurm.{module}",
+            module_args={**shared, **options},
+            task_vars=self._vars,
+        )
+        if seen.get("failed"):
+            raise SlurmError(seen.get("error", "invalid"), str(seen.get("msg")))
+        return seen
+
+    def _look(self, **look: t.Any) -> dict[str, t.Any]:
+        return self._module("validate_cluster", directory=self._options["directory"], look=look)
+
+    # -- the run -----------------------------------------------------------------------------------
+    def _validate(self) -> dict[str, t.Any]:
+        options = self._options
+        validation.checks(options)
+        catalogue.stages(options["stages"])
+        slurm = self._module("slurm_info", gather=["nodes", "partitions", "controllers"])
+        nodes = [validation.record(Node, item) for item in slurm["nodes"]]
+        partitions = [validation.record(Partition, item) for item in slurm["partitions"]]
+        partition = plan.partition_of(partitions, nodes, options["partition"])
+        there = self._look(read=[_STATE])
+        kept = {key: value for key, value in options.items() if key in SPEC and key not in _SAME}
+        digest = state.digest({**kept, "user": there["user"], "partition": partition})
+        found = state.from_json(there["texts"].get(_STATE, ""))
+        goes_on = state.goes_on(found, digest) and not options["again"]
+        now = time.gmtime()
+        new = f"{time.strftime('%Y%m%d-%H%M%S', now)}-{digest[:4]}"
+        run = found.run if found and goes_on else new
+        asked = validation.asked(
+            options,
+            slurm,
+            self._hosts([node.name for node in nodes]),
+            run,
+            there["directory"],
+            found.nodes if found and goes_on else (),
+            partition,
+        )
+        names = tuple(host.name for host in asked.hosts)
+        started = found.started if found and goes_on else _stamp(now)
+        kept_state = state.State(run, digest, names, started)
+        course = Course(asked, summary.references(options))
+        if self._task.check_mode:
+            return {
+                "changed": True,
+                "lines": summary.planned(asked),
+                "summary": "nothing was tested",
+                "run": run,
+            }
+        self._say(
+            f"validation {run}: {len(names)} nodes, stages {', '.join(asked.stages)}"
+            + ("; continues a run that was interrupted" if goes_on else "")
+        )
+        files = {f"programs/{name}": str(text) for name, text in options["programs"].items()}
+        self._look(write={**files, _STATE: kept_state.to_json()})
+        limit = next((one.max_time for one in partitions if one.name == partition), None)
+        jobs = _Jobs(self, asked, partition, limit)
+        self._course(course, jobs)
+        ended = _stamp(time.gmtime())
+        made = summary.document(course, options, started, ended, slurm.get("version", ""))
+        verdict = results.worst(course.results).value
+        final = state.State(run, digest, names, started, ended, verdict)
+        self._look(write={_STATE: final.to_json(), f"{run}/validate.json": document.as_text(made)})
+        drains, over = summary.drains(course, nodes)
+        shown = [one for one in course.results if summary.needs_somebody(one)]
+        return {
+            "changed": True,
+            "document": made.to_json(),
+            "verdict": verdict,
+            "failed_tests": results.ends_with_failure(course.results, allow_incomplete=True),
+            "failing": results.ends_with_failure(course.results),
+            "summary": summary.line_of(course.results),
+            "lines": table("validate", shown or course.results[:1]).splitlines() if shown else [],
+            "drains": drains,
+            "over_cap": over,
+            "directory": asked.frame.directory,
+            "run": run,
+        }
+
+    def _hosts(self, names: t.Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
+        """Return the variables of the nodes that the inventory has."""
+        known = self._vars.get("hostvars") or {}
+        wanted = ("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path")
+        found: dict[str, Mapping[str, t.Any]] = {}
+        for name in names:
+            if name in known:
+                variables = known[name]
+                found[name] = {key: variables[key] for key in wanted if key in variables}
+        return found
+
+    def _course(self, course: Course, jobs: _Jobs) -> None:
+        """Run the jobs of each round until the course is over."""
+        rounds = course.run()
+        ran: dict[str, Ran] | None = None
+        while True:
+            try:
+                works = next(rounds) if ran is None else rounds.send(ran)
+            except StopIteration:
+                break
+            finally:
+                for line in course.said:
+                    self._say(line)
+                course.said.clear()
+            ran = jobs.run(works)
+
+
+class _Jobs:
+    """Submits the jobs of a round, and waits for their end."""
+
+    def __init__(
+        self, action: ActionModule, asked: Asked, partition: str, limit: int | None
+    ) -> None:
+        self.action, self.asked, self.partition, self.limit = action, asked, partition, limit
+        self.options = action._options
+
+    def run(self, works: t.Sequence[Work]) -> dict[str, Ran]:
+        """Return how each job ended; one whose whole log is there already is not run again."""
+        run = self.asked.frame.run
+        paths = {work.name: f"{run}/{work.name}.log" for work in works}
+        there = self.action._look(read=list(paths.values()))["texts"]
+        done = {
+            work.name: Ran(there[paths[work.name]])
+            for work in works
+            if collect.complete(there.get(paths[work.name], ""), run, work.name)
+        }
+        left = [work for work in works if work.name not in done]
+        if left:
+            texts = {work.name: script.write(work, self.asked.frame) for work in left}
+            self.action._look(write={f"{run}/{name}.sbatch": text for name, text in texts.items()})
+            done.update(self._wait({work.name: work for work in left}, texts, paths))
+        return done
+
+    def _submit(self, work: Work, text: str) -> int:
+        minutes = -(-work.deadline // 60) + 1
+        if self.limit:
+            minutes = max(1, min(minutes, self.limit // 60))
+        given: dict[str, t.Any] = {
+            "name": work.name,
+            "state": "submitted",
+            "content": text,
+            "workdir": self.asked.frame.directory,
+            "output": f"{self.asked.frame.directory}/{work.name}.log",
+            "nodes": str(len(work.hosts)),
+            "nodelist": [host.name for host in work.hosts],
+            "ntasks_per_node": 1,
+            "exclusive": True,
+            "memory": "0",
+            "time_limit": str(minutes),
+            "partition": self.partition,
+            "requeue": False,
+            "tail_lines": 0,
+            # A node that fails must not end what the others measure.
+            "options": {"no-kill": True, "open-mode": "truncate"},
+        }
+        for name in ("account", "reservation"):
+            if self.options[name]:
+                given[name] = self.options[name]
+        return int(self.action._module("slurm_job", **given)["id"])
+
+    def _wait(
+        self, works: Mapping[str, Work], texts: Mapping[str, str], paths: Mapping[str, str]
+    ) -> dict[str, Ran]:
+        done: dict[str, Ran] = {}
+        ids: dict[str, int] = {}
+        for name, work in works.items():
+            try:
+                ids[name] = self._submit(work, texts[name])
+            except SlurmError as error:
+                if error.passing or error.kind in ("missing", "impossible"):
+                    raise
+                done[name] = Ran(why=f"Slurm refused its job: {error}")
+        begin, pause = time.monotonic(), _FIRST_PAUSE
+        said = _Said(self.action._say)
+        ended: dict[str, float] = {}
+        while open_ones := [name for name in ids if name not in done]:
+            seen = self.action._look(
+                jobs=[ids[name] for name in open_ones], read=[paths[name] for name in open_ones]
+            )
+            for name in open_ones:
+                view = seen["jobs"][str(ids[name])]
+                log = seen["texts"].get(paths[name], "")
+                whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run, name)
+                if view["ended"]:
+                    since = ended.setdefault(name, time.monotonic())
+                    if (
+                        not whole
+                        and view["state"] == "COMPLETED"
+                        and time.monotonic() - since < _LATE
+                    ):
+                        continue  # the log of a job that came to its end is whole, here a little later
+                    why = "" if view["state"] == "COMPLETED" else job_messages.failure(view)
+                    if view["state"] == "COMPLETED" and not whole:
+                        why = f"{paths[name]} is not whole on this host -> is validate_directory on shared storage?"
+                    done[name] = Ran(log, why, ids[name], float(view["elapsed"]))
+                elif self._waits_too_long(view, time.monotonic() - begin):
+                    self.action._module("slurm_job", state="cancelled", id=ids[name])
+                    why = f"waited {time.monotonic() - begin:.0f} s in the queue: {job_messages.standing(view)}"
+                    done[name] = Ran(log, why, ids[name])
+            said.now(
+                works,
+                {name: seen["jobs"][str(ids[name])] for name in open_ones},
+                seen["texts"],
+                paths,
+                done,
+                self.asked.frame.run,
+            )
+            if [name for name in ids if name not in done]:
+                time.sleep(pause)
+                pause = min(pause * 1.3, _LONGEST_PAUSE)
+        return done
+
+    def _waits_too_long(self, view: Mapping[str, t.Any], waited: float) -> bool:
+        if view["state"] != "PENDING":
+            return False
+        return view["reason"] in job_messages.STUCK or waited > self.options["queue_seconds"]
+
+
+class _Said:
+    """Prints how far the jobs of a round are, when that changes and not too often."""
+
+    def __init__(self, say: t.Callable[[str], None]) -> None:
+        self.say, self.line, self.at = say, "", 0.0
+        self.states: tuple[t.Any, ...] = ()
+
+    def now(
+        self,
+        works: Mapping[str, Work],
+        views: Mapping[str, Mapping[str, t.Any]],
+        texts: Mapping[str, str],
+        paths: Mapping[str, str],
+        done: Mapping[str, Ran],
+        run: str,
+    ) -> None:
+        """Print the state of the jobs that have not ended."""
+        open_ones = {name: view for name, view in views.items() if name not in done}
+        if not open_ones:
+            return
+        parts, states = [], []
+        for name, view in open_ones.items():
+            work = works[name]
+            steps = collect.ended(texts.get(paths[name], ""), run)
+            where = f"{work.stage}: job {view['id']} on {len(work.hosts)} nodes"
+            states.append(
+                (name, view["state"], view["reason"] if view["state"] == "PENDING" else "")
+            )
+            if view["state"] == "PENDING":
+                parts.append(f"{where} waits ({view['reason'] or 'no reason given'})")
+            else:
+                left = max(0, work.deadline - int(view["elapsed"]))
+                count = f"{steps} of {work.count} steps done, " if work.count else ""
+                parts.append(f"{where} runs: {count}at most {left} s left")
+        failed = sum(bool(one.why) for one in done.values())
+        line = "; ".join(parts) + f" ({len(done)} of {len(works)} jobs done, {failed} failed)"
+        if tuple(states) != self.states or time.monotonic() - self.at > _EVERY:
+            self.say(line)
+            self.states, self.at = tuple(states), time.monotonic()
+
+
+def _stamp(moment: time.struct_time) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment)

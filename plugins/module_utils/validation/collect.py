@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Takes the log of a job of a validation apart: its steps, and in a step the output of each node. Pure.
+
+The log is a user's file: nothing in it is believed beyond what a step can say of itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+#: Exit code of timeout(1) for a step that it ended, and for one that it had to kill.
+TIMED_OUT = (124, 137)
+#: Exit codes of a shell for a program that is not there or cannot run.
+MISSING = (126, 127)
+_LABEL = re.compile(r"^ *(\d+): ?(.*)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """The output of a step, or of one check on one node.
+
+    code: its exit code; None where its end is not in the log. seconds: None where that is not known.
+    """
+
+    text: str
+    code: int | None = None
+    seconds: int | None = None
+
+    @property
+    def why(self) -> str:
+        """Return why it says nothing, in words; "" where it ended well."""
+        if self.code == 0:
+            return ""
+        last = next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+        said = f": {last[:200]}" if last else ""
+        if self.code is None:
+            return f"its end is missing in the log{said}"
+        if self.code in TIMED_OUT:
+            return f"did not end within its deadline{said}"
+        if self.code in MISSING:
+            return f"its program is missing or cannot run{said}"
+        return f"ended with {self.code}{said}"
+
+
+def mark(run: str, word: str) -> str:
+    """Return the beginning of a line that the script of a job of this run writes."""
+    return f"@@{run} {word}"
+
+
+def steps(log: str, run: str) -> dict[str, Output]:
+    """Return the outputs of a job's steps by their names; a step without its end does not have a code."""
+    found: dict[str, Output] = {}
+    begin, end = mark(run, "begin "), mark(run, "end ")
+    name = ""
+    lines: list[str] = []
+    for line in log.splitlines():
+        if line.startswith(begin):
+            if name:
+                found[name] = Output("\n".join(lines))
+            name, lines = line[len(begin) :].strip(), []
+        elif line.startswith(end) and name:
+            words = line[len(end) :].split()
+            code, seconds = _numbers(words[1:]) if words[:1] == [name] else (None, None)
+            found[name] = Output("\n".join(lines), code, seconds)
+            name, lines = "", []
+        elif name:
+            lines.append(line)
+    if name:
+        found[name] = Output("\n".join(lines))
+    return found
+
+
+def complete(log: str, run: str, job: str) -> bool:
+    """Whether the job's script came to its end, so that no step is missing."""
+    return mark(run, f"done {job}") in log.splitlines()[-20:]
+
+
+def ended(log: str, run: str) -> int:
+    """Return how many steps have ended."""
+    return sum(line.startswith(mark(run, "end ")) for line in log.splitlines())
+
+
+def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
+    """Return the outputs of the checks of each node, by node and check, from a step with srun's --label."""
+    tasks: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        match = _LABEL.match(line)
+        if match:
+            tasks.setdefault(match[1], []).append(match[2])
+    found: dict[str, dict[str, Output]] = {}
+    node_mark, check, end = mark(run, "node "), mark(run, "check "), mark(run, "code ")
+    for lines in tasks.values():
+        node = next(
+            (one[len(node_mark) :].strip() for one in lines if one.startswith(node_mark)), ""
+        )
+        if not node:
+            continue
+        mine = found.setdefault(node, {})
+        name = ""
+        said: list[str] = []
+        for line in lines:
+            if line.startswith(check):
+                name, said = line[len(check) :].strip(), []
+            elif line.startswith(end) and name:
+                code, seconds = _numbers(line[len(end) :].split())
+                mine[name] = Output("\n".join(said), code, seconds)
+                name = ""
+            elif name:
+                said.append(line)
+        if name:
+            mine[name] = Output("\n".join(said))
+    return found
+
+
+def _numbers(words: t.Sequence[str]) -> tuple[int | None, int | None]:
+    numbers = [int(word) if re.fullmatch(r"\d{1,9}", word) else None for word in words[:2]]
+    numbers += [None, None]
+    return numbers[0], numbers[1]

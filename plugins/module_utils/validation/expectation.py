@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Judges what a check found against what it expects: a value, the node's declaration, or the other nodes. Pure.
+
+`same`: as on most nodes. {declared: efa}: the number that the node declares. {is: x}, {least: n}, {most: n}.
+{matches: regex}, {lacks: regex}: of the text.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import re
+import typing as t
+
+from ..checks.result import Result, Value, Verdict
+from ..node.terminal import printable
+from .catalogue import Check
+from .plan import Host
+
+_LONGEST = 200
+
+
+def line(text: t.Any) -> str:
+    """Return a text of a node as one line that a terminal can show, cut to a sensible length."""
+    shown = printable(" ".join(str(text).split()))
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
+
+
+def number(text: t.Any) -> float | None:
+    """Return a text as a finite number, or None."""
+    try:
+        found = float(str(text).strip())
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def judge(
+    check: Check, hosts: t.Mapping[str, Host], found: t.Mapping[str, Value], name: str = ""
+) -> list[Result]:
+    """Return a result for each host with a value. name: of the result, where it is not the check's."""
+    common = most_common(found.values()) if check.expect == "same" else None
+    return [
+        _of_host(check, host, hosts[host], value, common, name or check.name)
+        for host, value in found.items()
+    ]
+
+
+def most_common(values: t.Iterable[Value]) -> Value:
+    """Return the value of most nodes; of several, the one that comes first in order."""
+    counted = collections.Counter(str(value) for value in values)
+    return min(counted, key=lambda value: (-counted[value], value)) if counted else ""
+
+
+def _of_host(check: Check, host: str, node: Host, value: Value, common: Value, name: str) -> Result:
+    expected, good = _compare(check.expect, node, value, common)
+    shown: Value = value if isinstance(value, (int, float)) else line(value)
+    measured = number(value)
+    if isinstance(expected, (int, float)) and measured is not None:
+        shown = int(measured) if measured == int(measured) else measured
+    if good and isinstance(check.expect, t.Mapping) and "matches" in check.expect:
+        match = re.search(check.expect["matches"], str(value))
+        shown = line(match[0] if match else value)
+    provenance = check.provenance
+    if check.expect == "same":
+        provenance = provenance or "the other nodes"
+    elif isinstance(check.expect, t.Mapping) and "declared" in check.expect:
+        kind = node.declared.get("machine_type")
+        provenance = provenance or (f"machine type {kind}" if kind else "Gres of the node in Slurm")
+    return Result(
+        host,
+        name,
+        Verdict.PASS if good else Verdict(check.verdict),
+        value=shown,
+        threshold=expected,
+        provenance=provenance,
+        remedy="" if good else check.remedy or "see the log of the step",
+        unit=check.unit,
+    )
+
+
+def _compare(expect: t.Any, node: Host, value: Value, common: Value) -> tuple[Value, bool]:
+    """Return what was expected, and whether the value is it."""
+    if expect is None:
+        return None, True
+    if expect == "same":
+        return line(common), str(value) == str(common)
+    form, wanted = next(iter(expect.items()))
+    if form == "declared":
+        wanted = node.declared.get(wanted, 0)
+        form = "is" if isinstance(wanted, str) else "number"
+    if form in ("matches", "lacks"):
+        matched = re.search(wanted, str(value)) is not None
+        return ("" if form == "matches" else "not ") + f"/{wanted}/", matched == (form == "matches")
+    measured = number(value)
+    if form == "is" and not isinstance(wanted, (int, float)):
+        return wanted, str(value).strip() == wanted
+    if form in ("is", "number"):
+        return wanted, measured is not None and measured == wanted
+    good = measured is not None and (measured >= wanted if form == "least" else measured <= wanted)
+    return wanted, good

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Measurements that are shown together, the value of each, and which of them are bad. Pure.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import statistics
+import typing as t
+
+from .document import Measurement
+
+#: Peers from which on a value can be an outlier, and how far from their median one is: docs/results.md.
+LEAST_PEERS, FLOOR, DEVIATIONS = 6, 0.2, 4
+
+Key = t.TypeVar("Key")
+
+
+def grouped(
+    measurements: t.Iterable[Measurement], key: t.Callable[[Measurement], Key]
+) -> dict[Key, list[Measurement]]:
+    """Return the measurements by a key, in their order."""
+    made: dict[Key, list[Measurement]] = {}
+    for one in measurements:
+        made.setdefault(key(one), []).append(one)
+    return made
+
+
+def value_of(one: Measurement) -> float | None:
+    """Return the value that its gate judges: of sizes that at its size, or at the greatest."""
+    if one.kind != "sizes":
+        return one.value
+    values = dict(one.points)
+    return values.get(one.size if one.size is not None else max(values, default=0))
+
+
+def is_worse(one: Measurement, value: float, than: float) -> bool:
+    """Whether a value of this measurement is worse than another."""
+    return value > than if one.less_is_better else value < than
+
+
+def is_bad(one: Measurement) -> bool:
+    """Whether it gave no number, or one on the wrong side of its gate."""
+    value = value_of(one)
+    return value is None or (one.gate is not None and is_worse(one, value, one.gate))
+
+
+def outliers(values: t.Mapping[str, float], less_is_better: bool = False) -> set[str]:
+    """Return the names whose value is worse than the median by more than max(20 %, 4 x MAD): at least 6 peers."""
+    if len(values) < LEAST_PEERS:
+        return set()
+    median = statistics.median(values.values())
+    spread = statistics.median(abs(value - median) for value in values.values())
+    most = max(FLOOR * abs(median), DEVIATIONS * spread)
+    return {
+        name
+        for name, value in values.items()
+        if (value - median if less_is_better else median - value) > most
+    }

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Turns measured values and the outcome of a search into results: by the table, by peers, by a baseline. Pure.
+
+The shares and the rule for peers are those of contracts: WARN under 90 %, FAIL under 80 % of a reference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ..checks.result import Result, Verdict
+from ..hardware.thresholds import TIMES, Threshold, provenance, size_as_text
+from .measurement import ACROSS, INNER, Json, Outcome, SearchError, Settings, is_number
+from .peers import floor_of
+
+WARN, FAIL = 0.9, 0.8
+#: Networks that NCCL uses, as its log is read, by what a cluster declares.
+NETWORKS = {"efa": "efa", "infiniband": "ib"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A measured value.
+
+    host: a node, or a pair as `c1 - c2`. value: in unit; None: it could not be measured, and reason says why. size: of
+    the message in bytes, None for the peak. nodes: that took part. gpus: of one node, for bus bandwidths.
+    """
+
+    host: str
+    check: str
+    value: float | None
+    unit: str
+    size: int | None = None
+    nodes: int = 1
+    gpus: int | None = None
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.check, self.host, size_as_text(self.size)
+
+
+def by_reference(sample: Sample, row: Threshold | None, remedy: str = "") -> Result:
+    """Judge a value by a row of the table (hardware/thresholds.lookup).
+
+    Without a row it is reported without a verdict of its own (NOT_APPLICABLE): see by_peers. A single GPU lacks a bus
+    bandwidth, and nccl-tests prints 0: NOT_APPLICABLE. INCOMPLETE where it could not be measured.
+    """
+    early = _without_value(sample, remedy)
+    if early:
+        return early
+    if row is None:
+        return _result(sample, Verdict.NOT_APPLICABLE, detail="not judged: no reference")
+    if row.unit != sample.unit:
+        raise ValueError(f"{sample.check}: a value in {sample.unit}, a reference in {row.unit}")
+    source = provenance(row, sample.nodes, sample.size)
+    return _against(sample, row.reference, source, remedy)
+
+
+def by_peers(
+    samples: t.Sequence[Sample], remedy: str = "", settings: Settings | None = None
+) -> list[Result]:
+    """Judge values of the same check and size by each other: an outlier fails (peers.floor_of).
+
+    With fewer than settings.peers values they are reported without a verdict (NOT_APPLICABLE).
+    """
+    used = settings or Settings()
+    early = {sample.host: _without_value(sample, remedy) for sample in samples}
+    compared = [sample for sample in samples if not early[sample.host]]
+    if len(compared) < used.peers:
+        why = f"not judged: no reference, and {len(compared)} values to compare, of at least {used.peers}"
+        return [
+            early[sample.host] or _result(sample, Verdict.NOT_APPLICABLE, detail=why)
+            for sample in samples
+        ]
+    time = compared[0].unit in TIMES
+    floor = floor_of([_speed(sample.value, time) for sample in compared], used.fail, used.mads)
+    limit = 1 / floor if time and floor > 0 else floor
+    source = f"outlier among {len(compared)}: median - max(20 %, 4 x MAD)"
+    made = []
+    for sample in samples:
+        bad = not early[sample.host] and _speed(sample.value, time) < floor
+        made.append(
+            early[sample.host]
+            or _result(
+                sample,
+                Verdict.FAIL if bad else Verdict.PASS,
+                threshold=_rounded(limit),
+                provenance=source,
+                remedy=remedy if bad else "",
+            )
+        )
+    return made
+
+
+def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "") -> list[Result]:
+    """Compare values with a kept run: more than 10 % worse is WARN, more than 20 % FAIL.
+
+    Values that the baseline lacks are left out. Results are called `<check>.baseline`, and their provenance is the
+    baseline's id.
+    """
+    made = []
+    for sample in samples:
+        before = baseline.values.get(sample.key)
+        if sample.value is None or not before:
+            continue
+        named = dataclasses.replace(sample, check=f"{sample.check}.baseline")
+        made.append(_against(named, before, f"baseline {baseline.id}", remedy))
+    return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """A run that later ones are compared with. values: (check, host or pair, size as text) to its value."""
+
+    id: str
+    values: dict[tuple[str, str, str], float]
+
+    @classmethod
+    def of(cls, run: str, samples: t.Iterable[Sample]) -> Baseline:
+        """Return the baseline of a run's complete values."""
+        return cls(run, {one.key: one.value for one in samples if one.value is not None})
+
+    def to_json(self) -> Json:
+        rows = [[*key, value] for key, value in sorted(self.values.items())]
+        return {"id": self.id, "values": rows}
+
+    @classmethod
+    def from_json(cls, given: object) -> Baseline:
+        """Return what to_json wrote. Raises SearchError for anything else."""
+        remedy = "keep the baseline of a run again"
+        if not isinstance(given, t.Mapping) or not isinstance(given.get("id"), str):
+            raise SearchError(f"baseline: is not a mapping with id and values -> {remedy}")
+        values = {}
+        rows = given.get("values")
+        for index, row in enumerate(rows if isinstance(rows, list) else [None]):
+            fits = isinstance(row, list) and len(row) == 4 and is_number(row[3])
+            if not fits or not all(isinstance(part, str) for part in row[:3]):
+                raise SearchError(
+                    f"baseline.values[{index}]: is {row!r} -> check, host, size, value; {remedy}"
+                )
+            values[row[0], row[1], row[2]] = float(row[3])
+        return cls(given["id"], values)
+
+
+def transport(host: str, used: t.Sequence[str], declared: t.Iterable[str]) -> Result:
+    """Judge the networks that NCCL used on a node or a pair, as parsers/nccl_log reads them: `efa`, `ib`, `socket`.
+
+    declared: "efa" or "infiniband", as the nodes declare them. Any other network than a declared one is FAIL, above
+    all TCP (`socket`); nothing declared: NOT_APPLICABLE; no network in the log: INCOMPLETE.
+    """
+    wanted = sorted({NETWORKS[name] for name in declared if name in NETWORKS})
+    plain: dict[str, t.Any] = {
+        "host": host,
+        "check": "nccl_network",
+        "threshold": " or ".join(wanted) or None,
+    }
+    if not wanted:
+        return Result(verdict=Verdict.NOT_APPLICABLE, value=", ".join(used) or None, **plain)
+    source = {"provenance": "declared hardware of the nodes"}
+    if not used:
+        remedy = "run it with NCCL_DEBUG=INFO, and keep its output"
+        return Result(verdict=Verdict.INCOMPLETE, remedy=remedy, **plain, **source)
+    other = [name for name in used if name not in wanted]
+    remedy = (
+        "see the lines NET/ of NCCL_DEBUG=INFO: the plugin aws-ofi-nccl or the InfiniBand driver"
+        " is missing, or not in the container"
+    )
+    return Result(
+        verdict=Verdict.FAIL if other else Verdict.PASS,
+        value=", ".join(used),
+        remedy=remedy if other else "",
+        detail="TCP instead of the fabric" if "socket" in other else "",
+        **plain,
+        **source,
+    )
+
+
+# -- the outcome of a search -----------------------------------------------------------------------
+_REMEDIES = {
+    "node": "drain it; check its network interface, cable and port",
+    "link": "check the path between the two nodes: cables, ports, routes",
+    "switch": "check the switch, its uplinks and their cables",
+}
+
+
+def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> list[Result]:
+    """Return a result for each node, for each bad link and switch, and for each scope that the table judges.
+
+    Only condemned nodes FAIL. A bad link or switch is a result of its own name, so that it accuses no node: check
+    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE.
+    """
+    bad = {one.name: one for one in outcome.nodes}
+    made = []
+    for node in nodes:
+        if node in bad:
+            worst = min(
+                (one for one in bad[node].evidence if one.value is not None),
+                key=lambda one: one.value or 0,
+                default=None,
+            )
+            made.append(
+                Result(
+                    node,
+                    "pairs",
+                    Verdict.FAIL,
+                    value=_rounded(worst.value) if worst else None,
+                    threshold=_rounded(worst.reference) if worst else None,
+                    unit=settings.unit,
+                    detail=bad[node].why,
+                    provenance=outcome.references[worst.scope].source if worst else "",
+                    remedy=_REMEDIES["node"],
+                )
+            )
+        elif node in outcome.not_tested:
+            why = _line(outcome.not_tested[node])
+            remedy = "repair the test there, then run it again"
+            made.append(Result(node, "pairs", Verdict.INCOMPLETE, detail=why, remedy=remedy))
+        elif node in outcome.suspects:
+            why = _line(outcome.suspects[node])
+            remedy = "run the test again when more nodes are free"
+            made.append(Result(node, "pairs", Verdict.WARN, detail=why, remedy=remedy))
+        else:
+            made.append(Result(node, "pairs", Verdict.PASS))
+    for one in (*outcome.switches, *outcome.links):
+        remedy = _REMEDIES[one.kind]
+        made.append(
+            Result(one.name, f"pairs.{one.kind}", Verdict.FAIL, detail=one.why, remedy=remedy)
+        )
+    tables = {INNER: settings.reference, ACROSS: settings.across_reference or settings.reference}
+    for scope, reference in outcome.references.items():
+        table = tables[scope]
+        if table and reference.median is not None:
+            sample = Sample("all nodes", _scope(scope), reference.median, settings.unit)
+            found = _against(sample, table, settings.source, "see the network of all nodes")
+            if found.verdict == Verdict.FAIL and scope == ACROSS and not settings.across_reference:
+                # The table's row is that of two nodes on one switch, and fewer uplinks may be meant.
+                found = dataclasses.replace(found, verdict=Verdict.WARN)
+            made.append(found)
+    return made
+
+
+def _scope(scope: str) -> str:
+    return f"pairs.{scope.replace(' ', '_')}"
+
+
+# -- parts -----------------------------------------------------------------------------------------
+def _without_value(sample: Sample, remedy: str) -> Result | None:
+    if sample.gpus == 1 and sample.nodes == 1 and sample.value == 0:
+        why = "a single GPU does not have a bus bandwidth"
+        return Result(sample.host, sample.check, Verdict.NOT_APPLICABLE, detail=why)
+    if sample.value is None:
+        why = _line(sample.reason) or "it could not be measured"
+        return Result(
+            sample.host,
+            sample.check,
+            Verdict.INCOMPLETE,
+            unit=sample.unit,
+            detail=why,
+            remedy=remedy or "repair the test, then run it again",
+        )
+    return None
+
+
+def _against(sample: Sample, reference: float, source: str, remedy: str) -> Result:
+    time = sample.unit in TIMES
+    share = _speed(sample.value, time) / _speed(reference, time)
+    verdict = Verdict.FAIL if share < FAIL else Verdict.WARN if share < WARN else Verdict.PASS
+    return _result(
+        sample,
+        verdict,
+        threshold=_rounded(reference),
+        detail=f"{100 * share:.0f} % of the reference" if verdict != Verdict.PASS else "",
+        provenance=source,
+        remedy="" if verdict == Verdict.PASS else remedy or "compare it with the other nodes",
+    )
+
+
+def _speed(value: float | None, time: bool) -> float:
+    """Return a value as one of which more is better. A time of 0 was not measured, and is taken as the worst."""
+    if time:
+        return 1 / value if value else 0.0
+    return value or 0.0
+
+
+def _result(sample: Sample, verdict: Verdict, **fields: t.Any) -> Result:
+    value = None if sample.value is None else _rounded(sample.value)
+    return Result(sample.host, sample.check, verdict, value=value, unit=sample.unit, **fields)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The references of pairs: the table's, or the values that their peers reach. Pure.
+
+Peers are nodes, each with the best that it reached, not pairs: with one slow switch of three, two thirds of the pairs
+across switches are slow, and only a third of the nodes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import typing as t
+from dataclasses import dataclass
+
+from .measurement import ACROSS, INNER, Measurement, Pair, Reference, Settings
+
+Values = t.Mapping[Pair, float]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The values of healthy pairs: their median, the floor below which one is an outlier, and the number of nodes."""
+
+    median: float
+    floor: float
+    nodes: int
+
+
+def floor_of(values: t.Sequence[float], fail: float = 0.8, mads: float = 4.0) -> float:
+    """Return median - max((1 - fail) x median, mads x MAD) of at least one value, of which more is better."""
+    median = statistics.median(values)
+    mad = statistics.median([abs(value - median) for value in values])
+    return median - max((1 - fail) * median, mads * mad)
+
+
+def reach_of(values: t.Sequence[float], fail: float, mads: float) -> float:
+    """Return a floor to values of which nearly half may be those of faults.
+
+    Like floor_of, with the deviations of the upper half alone: a fault makes nothing faster, and the lower half may be
+    far below, so that its deviations would let everything pass.
+    """
+    median = statistics.median_high(values)
+    mad = statistics.median_low([value - median for value in values if value >= median])
+    return median - max((1 - fail) * median, mads * mad)
+
+
+def level(values: Values, settings: Settings) -> Level | None:
+    """Return the level of the pairs of one scope; None with fewer than settings.peers nodes."""
+    best: dict[str, float] = {}
+    for pair, value in values.items():
+        for node in pair:
+            best[node] = max(value, best.get(node, value))
+    if len(best) < settings.peers:
+        return None
+    # The best of several values is above their median, so the level is that of all pairs within reach of it.
+    reached = reach_of(list(best.values()), settings.fail, settings.mads)
+    within = [value for value in values.values() if value >= reached]
+    floor = floor_of(within, settings.fail, settings.mads)
+    return Level(statistics.median(within), floor, len(best))
+
+
+def few_across(values: Values, nodes: int, settings: Settings) -> bool:
+    """Whether few nodes were tested across switches yet, out of more. nodes: that could be tested."""
+    if not values or nodes < settings.peers:
+        return False
+    tested = {node for pair in values for node in pair}
+    return len(tested) < min(nodes, 2 * settings.peers)
+
+
+def outpaced(values: t.Mapping[str, Values], nodes: int, settings: Settings) -> bool:
+    """Whether some pairs are so much faster that the level of their scope is an outlier to them; values: by scope.
+
+    A fault makes nothing faster, so the level may be that of bad pairs. Of many pairs, one may be fast by chance.
+    """
+    fast: set[str] = set()
+    for found in values.values():
+        known = level(found, settings)
+        if known:
+            limit = known.median / settings.fail
+            fast.update(node for pair, value in found.items() if value > limit for node in pair)
+    return len(fast) > (2 if nodes > 2 * settings.peers else 1)
+
+
+def best_values(
+    measurements: t.Iterable[Measurement], scope_of: t.Callable[[Pair], str]
+) -> dict[str, tuple[dict[Pair, float], dict[Pair, float]]]:
+    """Return the best bandwidth, and the best 1 / latency, of each pair, by scope."""
+    found: dict[str, tuple[dict[Pair, float], dict[Pair, float]]] = {
+        INNER: ({}, {}),
+        ACROSS: ({}, {}),
+    }
+    for one in measurements:
+        bandwidth, speed = found[scope_of(one.pair)]
+        if one.value is not None:
+            bandwidth[one.pair] = max(one.value, bandwidth.get(one.pair, 0.0))
+            if one.latency_us:
+                speed[one.pair] = max(1 / one.latency_us, speed.get(one.pair, 0.0))
+    return found
+
+
+def references(
+    values: t.Mapping[str, tuple[Values, Values]], settings: Settings
+) -> dict[str, Reference]:
+    """Return what the pairs of each scope are compared with; values: as best_values returns them."""
+    tables = {
+        INNER: settings.reference,
+        ACROSS: settings.across_reference or settings.reference,
+    }
+    levels = _levels({scope: both[0] for scope, both in values.items()}, settings)
+    speeds = _levels({scope: both[1] for scope, both in values.items()}, settings)
+    made = {}
+    for scope in (INNER, ACROSS):
+        value, floor, source = _judged_by(tables[scope], levels[scope], settings)
+        speed = 1 / settings.latency_us if settings.latency_us else None
+        wanted, least, _source = _judged_by(speed, speeds[scope], settings)
+        found = levels[scope]
+        made[scope] = Reference(
+            scope=scope,
+            value=value,
+            floor=floor,
+            median=found.median if found else _median(values[scope][0]),
+            source=source,
+            latency_us=1 / wanted if wanted else None,
+            latency_ceiling_us=1 / least if least and least > 0 else None,
+        )
+    return made
+
+
+def _median(values: Values) -> float | None:
+    return statistics.median(values.values()) if values else None
+
+
+def _levels(values: t.Mapping[str, Values], settings: Settings) -> dict[str, Level | None]:
+    """A path on one switch is never slower than one across: a level within switches far below is that of bad nodes."""
+    inner, across = (level(values[scope], settings) for scope in (INNER, ACROSS))
+    if across and (inner is None or inner.median < across.floor):
+        inner = across
+    return {INNER: inner, ACROSS: across}
+
+
+def _judged_by(
+    table: float | None, peers: Level | None, settings: Settings
+) -> tuple[float | None, float | None, str]:
+    """Return the reference, the floor and the source.
+
+    Where all pairs are slower than the table, that is a finding about all of them (outcome.notes), and only one that is
+    slower than the others points at a node.
+    """
+    if table is None:
+        if peers is None:
+            return None, None, ""
+        return peers.median, peers.floor, f"median of {peers.nodes} nodes"
+    floor = min(settings.fail * table, peers.floor) if peers else settings.fail * table
+    if peers and peers.median < settings.warn * table:
+        return peers.median, floor, f"median of {peers.nodes} nodes"
+    return table, floor, settings.source

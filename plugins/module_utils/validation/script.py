@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Writes the batch script of one job of a validation: its steps, each with a deadline and between two marks. Pure.
+
+One job has all steps of a round: a pair of nodes or a group of them is a step of srun or mpirun, and what every node
+tests for itself is one step over all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import typing as t
+
+from ..training.job import environment, render
+from ..training.job.schema import Container
+from .catalogue import Check
+from .collect import mark
+from .plan import Host
+
+#: Seconds that the start and the end of a step may take besides its deadline.
+STEP_SECONDS = 15
+#: Bytes of a step's output that are kept.
+_KEPT = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A check on a group of nodes, which run it together, or on one mount of theirs.
+
+    name: in the log, without blanks. tasks: processes of a node. variables: of the command, besides the check's.
+    """
+
+    name: str
+    check: Check
+    hosts: tuple[Host, ...]
+    tasks: int = 1
+    variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Each:
+    """Checks that each of these nodes runs by itself; of a check those of its hosts."""
+
+    checks: tuple[tuple[Check, tuple[str, ...]], ...]
+    hosts: tuple[Host, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """A job. name: the same in every run of the playbook that continues this validation. text: in place of steps."""
+
+    name: str
+    stage: str
+    hosts: tuple[Host, ...]
+    each: Each | None = None
+    steps: tuple[Step, ...] = ()
+    parallel: int = 1
+    text: str = ""
+    seconds: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return its number of steps."""
+        return len(self.steps) + (1 if self.each else 0)
+
+    @property
+    def deadline(self) -> int:
+        """Return the seconds that it runs at most."""
+        if self.seconds:
+            return self.seconds
+        total = 60
+        if self.each:
+            total += STEP_SECONDS + sum(check.deadline for check, _hosts in self.each.checks)
+        if self.steps:
+            longest = max(step.check.deadline for step in self.steps) + STEP_SECONDS
+            total += longest * -(-len(self.steps) // max(1, self.parallel))
+        return total
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """The settings that all jobs of a run share.
+
+    run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
+    exports: variables of all steps. srun_options: of all steps, by their long names. image: of steps in a container.
+    mounts: paths that a container gets as they are. variables: for commands, by their names.
+    """
+
+    run: str
+    programs: str
+    directory: str
+    exports: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    srun_options: t.Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
+    image: str = ""
+    mounts: tuple[str, ...] = ()
+    variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def write(work: Work, frame: Frame) -> str:
+    """Return the text of a job's batch script."""
+    if work.text:
+        return work.text
+    parts = [_head(work, frame), _environment(work, frame), _functions(work, frame)]
+    if work.each:
+        parts.append(_each(work.each, work, frame))
+    if work.steps:
+        lines = []
+        for step in work.steps:
+            lines += [
+                f"place\n{_step(step, frame)} &" if work.parallel != 1 else _step(step, frame)
+            ]
+        parts.append("# The steps.\n" + "\n".join(lines) + "\nwait")
+    parts.append(f"echo {shlex.quote(mark(frame.run, 'done ' + work.name))}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(work: Work, frame: Frame) -> str:
+    return (
+        f"#!/bin/bash\n# Job {work.name} of a validation (stage {work.stage}), written by trainwright.slurm.\n"
+        f"# `sbatch --nodelist={_folded(work.hosts)} --exclusive FILE` runs it again by hand."
+    )
+
+
+def _environment(work: Work, frame: Frame) -> str:
+    efa = any(host.number("efa") for host in work.hosts)
+    kinds = {str(host.declared.get("machine_type") or "") for host in work.hosts}
+    mpi = any(step.check.launch in ("mpirun", "pmix") for step in work.steps)
+    lines = [
+        f"export VALIDATION={shlex.quote(frame.programs)}",
+        *(f"export {name}={shlex.quote(value)}" for name, value in frame.variables.items()),
+    ]
+    chosen = environment.settings(kinds.pop() if len(kinds) == 1 else "", efa=efa, mpi=mpi)
+    lines += [
+        f"export {one.name}={shlex.quote(one.value)}  # {one.why}"
+        for one in chosen
+        if one.name not in frame.exports
+    ]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in frame.exports.items()]
+    return "# Environment of the steps.\n" + "\n".join(lines)
+
+
+def _functions(work: Work, frame: Frame) -> str:
+    begin, end = mark(frame.run, "begin"), mark(frame.run, "end")
+    return "\n".join(
+        [
+            "work=$(mktemp -d)",
+            "trap 'rm -rf \"$work\"' EXIT",
+            "",
+            "# Runs a step until its deadline, and prints its output between two marks once it has ended.",
+            "step() {",
+            "  local name=$1 deadline=$2 output code begin=$SECONDS",
+            "  shift 2",
+            '  output=$(mktemp -p "$work")',
+            '  timeout --kill-after=10 "$deadline" "$@" > "$output" 2>&1 < /dev/null',
+            "  code=$?",
+            "  {",
+            "    flock 9",
+            f'    echo "{begin} $name"',
+            f'    head -c {_KEPT} "$output"',
+            f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))\"",
+            '  } 9> "$work/lock"',
+            '  rm -f "$output"',
+            "}",
+            "",
+            "# Waits until another step may start.",
+            "place() {",
+            f"  while (( $(jobs -rp | wc -l) >= {max(1, work.parallel)} )); do wait -n; done",
+            "}",
+        ]
+    )
+
+
+def _each(each: Each, work: Work, frame: Frame) -> str:
+    path = f"{frame.directory}/{work.name}.each"
+    names = [host.name for host in each.hosts]
+    lines = [
+        f'echo "{mark(frame.run, "node")} $SLURMD_NODENAME"',
+        "check() {",
+        "  local code begin=$SECONDS",
+        f'  echo "{mark(frame.run, "check")} $1"',
+        '  timeout --kill-after=5 "$2" bash -c "$3" 2>&1 < /dev/null',
+        "  code=$?",
+        f"  printf '\\n%s\\n' \"{mark(frame.run, 'code')} $code $((SECONDS - begin))\"",
+        "}",
+    ]
+    for check, hosts in each.checks:
+        call = f"check {check.name} {check.deadline} {shlex.quote(_command(check, {}))}"
+        if set(hosts) != set(names):
+            call = f'case " {" ".join(hosts)} " in *" $SLURMD_NODENAME "*) {call} ;; esac'
+        lines.append(call)
+    seconds = STEP_SECONDS + sum(check.deadline for check, _hosts in each.checks)
+    body = "\n".join([*lines, "exit 0"])
+    options = _options("srun", each.hosts, 1, frame) | {"label": True, "kill-on-bad-exit": "0"}
+    return (
+        "# What every node tests for itself.\n"
+        f"cat > {shlex.quote(path)} <<'@@each'\n{body}\n@@each\n"
+        f"step each {seconds} {' '.join(render.srun(options))} bash {shlex.quote(path)}"
+    )
+
+
+def _step(step: Step, frame: Frame) -> str:
+    check = step.check
+    variables = {
+        "VALIDATION_NODES": " ".join(host.name for host in step.hosts),
+        "VALIDATION_ADDRESS": step.hosts[0].address or step.hosts[0].name,
+        **step.variables,
+    }
+    command = shlex.quote(_command(check, variables))
+    if check.launch == "mpirun":
+        places = ",".join(f"{host.name}:{step.tasks}" for host in step.hosts)
+        names = ["VALIDATION", *frame.variables, *frame.exports]
+        words = ["mpirun", f"--host {places}", f"--map-by ppr:{step.tasks}:node", "--bind-to none"]
+        words += [f"-x {name}" for name in dict.fromkeys(names)]
+    else:
+        options = _options(check.launch, step.hosts, step.tasks, frame)
+        words = render.srun({**options, **check.srun_options})
+    # An image may be without bash.
+    shell = "sh" if check.launch == "container" else "bash"
+    return f"step {step.name} {check.deadline} {' '.join(words)} {shell} -c {command}"
+
+
+def _options(
+    launch: str, hosts: t.Sequence[Host], tasks: int, frame: Frame
+) -> dict[str, str | bool]:
+    """Return the options of srun for a step over these nodes; those of the site come last."""
+    chosen: dict[str, str | bool] = {
+        "nodes": str(len(hosts)),
+        "ntasks": str(len(hosts) * tasks),
+        "ntasks-per-node": str(tasks),
+        "nodelist": _folded(hosts),
+        # A step that was ended may still hold its CPUs.
+        "overlap": True,
+        "kill-on-bad-exit": "1",
+        "cpu-bind": "none",
+        "mpi": "pmix" if launch == "pmix" else "none",
+    }
+    if launch == "container":
+        container = Container(
+            image=frame.image, mounts=tuple(f"{one}:{one}" for one in frame.mounts)
+        )
+        chosen.update(render.container_options(container))
+    return chosen | dict(frame.srun_options)
+
+
+def _command(check: Check, variables: t.Mapping[str, str]) -> str:
+    given = {**variables, **check.environment}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
+    return "\n".join([*lines, check.command.strip()])
+
+
+def _folded(hosts: t.Iterable[Host]) -> str:
+    # Not folded: srun reads both, and a name in brackets would need quotes.
+    return ",".join(host.name for host in hosts)

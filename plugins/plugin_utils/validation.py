@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""From the options of validate_cluster, the inventory and Slurm's answers to what a validation is asked for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import typing as t
+from collections.abc import Mapping
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import from_json
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types import (
+    MachineTypeError,
+    site_types,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import values
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
+    Controller,
+    Node,
+    Partition,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
+    plan as training_plan,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
+    profile,
+    render,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    catalogue,
+    plan,
+    slurm_state,
+    verdicts,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Asked
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers.registry import (
+    PARSERS,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Frame
+
+Options = Mapping[str, t.Any]
+#: The check that finds the programs of a node; its command gets the names of those that checks need.
+PROBE = "probe"
+_EXPORT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
+    """Return what slurm_info returned of an object as its record."""
+    return kind(**{key: tuple(one) if isinstance(one, list) else one for key, one in item.items()})
+
+
+def exports(given: t.Any) -> dict[str, str]:
+    """Return variables of a mapping, or of `A=1,B=2` as DeepOps writes srun_exports. Raises PlanError."""
+    if isinstance(given, Mapping):
+        pairs = {str(name): str(value) for name, value in given.items()}
+    else:
+        parts = [part.strip() for part in str(given or "").split(",") if part.strip()]
+        # `ALL` is what our steps do anyway.
+        pairs = dict(part.split("=", 1) for part in parts if "=" in part and part != "ALL")
+        wrong = [part for part in parts if "=" not in part and part != "ALL"]
+        if wrong:
+            raise plan.PlanError(
+                f"srun_exports: {wrong[0]!r} has no value -> NAME=value, with commas in between"
+            )
+    for name in pairs:
+        if not _EXPORT.fullmatch(name):
+            raise plan.PlanError(
+                f"srun_exports: {name!r} is not the name of a variable -> letters, digits and _"
+            )
+    return pairs
+
+
+def srun_options(given: t.Any) -> dict[str, str | bool]:
+    """Return options by their long names, of a mapping or of `--mpi=pmix --label`. Raises PlanError."""
+    if isinstance(given, Mapping):
+        return {
+            str(name): value if isinstance(value, bool) else str(value)
+            for name, value in given.items()
+        }
+    try:
+        words = shlex.split(str(given or ""))
+    except ValueError as error:
+        raise plan.PlanError(f"validate_srun_options: {error} -> close the quote") from None
+    found: dict[str, str | bool] = {}
+    for word in words:
+        match = re.fullmatch(r"--([a-z][a-z-]*)(?:=(.*))?", word, re.DOTALL)
+        if not match:
+            raise plan.PlanError(
+                f"validate_srun_options: {word!r} -> long options with their value after =, such as --mpi=pmix"
+            )
+        found[match[1]] = True if match[2] is None else match[2]
+    return found
+
+
+def mounts(options: Options) -> tuple[plan.Mount, ...]:
+    """Return the shared mounts with the directories in which a user may be able to write."""
+    made = []
+    for item in options["mounts"]:
+        path = str(item.get("path") or "")
+        inside = [
+            str(one.get("path"))
+            for one in item.get("directories") or []
+            if isinstance(one, Mapping)
+        ]
+        home = ["~"] if item.get("purpose") == "home" else []
+        places = (*(one for one in inside if "{" not in one), *home, path)
+        provisioned = options["storage"].get(path) or {}
+        made.append(plan.Mount(path, str(item.get("fstype") or "nfs"), places, provisioned))
+    return tuple(made)
+
+
+def switches(
+    options: Options, hosts: Mapping[str, Mapping[str, t.Any]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the switches above each node: those described, else its slurm_network_path."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, variables in hosts.items():
+        path = variables.get("slurm_network_path") or []
+        if isinstance(path, (list, tuple)) and path and all(path):
+            found[name] = tuple(str(one) for one in path)
+    for item in options["topology"].get("switches") or []:
+        nodes = item.get("nodes") or []
+        names = [
+            n
+            for one in ([nodes] if isinstance(nodes, str) else nodes)
+            for n in values.expand(str(one))
+        ]
+        found.update(dict.fromkeys(names, (str(item.get("name")),)))
+    return found
+
+
+def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
+    """Return the checks, and the probe with the names of all programs that they need. Raises CheckError."""
+    parsers = {*PARSERS, *verdicts.OWN}
+    made = catalogue.load(options["checks"], options["changes"], parsers)
+    faults = [
+        f"validate_checks.{check.name}.test: is {check.test!r} -> one of {', '.join(slurm_state.TESTS)}"
+        for check in made
+        if check.kind == "slurm" and check.test not in slurm_state.TESTS
+    ]
+    if faults:
+        raise catalogue.CheckError("\n".join(faults))
+    names = sorted({"mpirun", *(name for check in made for name in check.programs)})
+    probe = catalogue.Check(
+        PROBE,
+        "static",
+        "finds the programs of the node",
+        command=f'exec python3 "$VALIDATION/probe.py" {" ".join(map(shlex.quote, names))}',
+        parser="ours",
+        remedy="does the node reach the directory of the validation, and has it python3?",
+    )
+    return made, probe
+
+
+def asked(
+    options: Options,
+    slurm: Mapping[str, t.Any],
+    hosts: Mapping[str, Mapping[str, t.Any]],
+    run: str,
+    directory: str,
+    earlier: t.Sequence[str],
+    partition: str,
+) -> Asked:
+    """Return what the validation is asked for.
+
+    slurm: result of slurm_info. hosts: variables of the inventory's hosts. directory: absolute, of all validations.
+    earlier: nodes of the run that goes on, () for a new one. Raises CheckError, PlanError.
+    """
+    made, probe = checks(options)
+    nodes = [record(Node, item) for item in slurm["nodes"]]
+    wanted = plan.chosen(
+        nodes, ",".join(earlier) if earlier else options["nodes"], partition, options["sample"]
+    )
+    try:
+        rows = site_types(options["machine_types"], "slurm_machine_types")
+    except MachineTypeError as error:
+        raise plan.PlanError(str(error)) from None
+    above = switches(options, hosts)
+    under_test = tuple(
+        plan.Host(
+            node.name,
+            node.address,
+            plan.declared(node, hosts.get(node.name, {}), rows),
+            above.get(node.name, ()),
+        )
+        for node in wanted
+    )
+    site = plan.Site(
+        mounts(options),
+        frozenset(options["pyxis"]),
+        options["image"],
+        tuple(options["buckets"]),
+        options["mpi"],
+    )
+    results = options["node_results"]
+    partitions = [record(Partition, item) for item in slurm["partitions"]]
+    return Asked(
+        checks=tuple(made),
+        stages=tuple(catalogue.stages(options["stages"])),
+        hosts=under_test,
+        site=site,
+        slurm=slurm_state.Slurm(
+            tuple(wanted),
+            tuple(partitions),
+            tuple(record(Controller, item) for item in slurm["controllers"]),
+            options["wake"],
+        ),
+        frame=Frame(
+            run,
+            f"{directory}/programs",
+            f"{directory}/{run}",
+            exports(options["exports"]),
+            srun_options(options["srun_options"]),
+            options["image"],
+            (directory,),
+            {
+                "VALIDATION_MOUNTS": " ".join(one.path for one in site.mounts),
+                "VALIDATION_BUCKETS": " ".join(site.buckets),
+            },
+        ),
+        probe=probe,
+        node_results=None if results is None else tuple(from_json(results)),
+        parallel=options["parallel"],
+        full=options["full"],
+        foreign=options["foreign"],
+        training=lambda check, some: training(check, some, directory, run),
+    )
+
+
+def training(check: catalogue.Check, hosts: t.Sequence[plan.Host], directory: str, run: str) -> str:
+    """Return the batch script of a training, as train.yml renders it."""
+    place = f"{directory}/{run}/{check.name}"
+    given = _filled(
+        {
+            "name": check.name.replace("_", "-"),
+            "nodes": len(hosts),
+            "time": str(max(1, check.deadline // 60)),
+            **check.job,
+        },
+        {"PROGRAMS": f"{directory}/programs", "RUN": place},
+    )
+    kind = str(hosts[0].declared.get("machine_type") or "")
+    (job,) = training_plan.descriptions([given])
+    return render.render(job, efa=profile.has_efa(kind))
+
+
+def _filled(value: t.Any, names: Mapping[str, str]) -> t.Any:
+    """Return a description with the paths that only the run knows in place of {PROGRAMS} and {RUN}."""
+    if isinstance(value, Mapping):
+        return {key: _filled(one, names) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_filled(one, names) for one in value]
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace("{" + name + "}", text)
+    return value

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the action that runs a validation: which jobs it submits, how it goes on, when it gives up."""
+
+from __future__ import annotations
+
+import typing as t
+from unittest import mock
+
+import pytest
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.action import validate_cluster
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import document, script
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
+
+from tests.unit.plugins.module_utils.validation import stand_in
+
+NODES = ["c1", "c2", "c3"]
+NODE = {"state": "IDLE", "flags": [], "partitions": ["p"], "version": "24.11.5"}
+SLURM = {
+    "version": "24.11.5",
+    "nodes": [{"name": name, "address": name, **NODE} for name in NODES],
+    "partitions": [{"name": "p", "default": True, "max_time": 3600}],
+    "controllers": [{"host": "ctl1", "up": True}],
+}
+HOME = "/home/alice/validation"
+
+
+class Cut(BaseException):
+    """The end of the control node in the middle of a run."""
+
+
+class Slurm:
+    """A stand-in for the modules: jobs that end at the second look, and files that stay."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: dict[str, str] = {}
+        self.jobs: dict[int, dict[str, t.Any]] = {}
+        self.submitted: list[dict[str, t.Any]] = []
+        self.cancelled: list[int] = []
+        self.works: dict[str, script.Work] = {}
+        self.fault: stand_in.Fault = lambda check, nodes: None
+        self.pending: t.Callable[[str], bool] = lambda name: False
+        self.cut_after: int | None = None
+        self.lines: list[str] = []
+        self.now = 0.0
+        self.run = ""
+        monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
+        monkeypatch.setattr(waiting, "Display", lambda: mock.Mock(display=self.lines.append))
+        clock = mock.Mock(wraps=validate_cluster.time)
+        clock.monotonic = lambda: self.now
+        clock.sleep = self._sleep
+        monkeypatch.setattr(validate_cluster, "time", clock)
+        written = script.write
+
+        def write(work: script.Work, frame: script.Frame) -> str:
+            self.works[work.name] = work
+            self.run = frame.run
+            return written(work, frame)
+
+        monkeypatch.setattr(script, "write", write)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        """Run the task."""
+        action = validate_cluster.ActionModule.__new__(validate_cluster.ActionModule)
+        arguments = {"directory": "~/validation", "checks": stand_in.given(), **options}
+        action._task = mock.Mock(args=arguments, no_log=False, check_mode=check_mode, async_val=0)
+        action._execute_module = self._execute
+        result: dict[str, t.Any] = action.run(task_vars={"inventory_hostname": "login1"})
+        return result
+
+    def _execute(
+        self, module_name: str, module_args: dict[str, t.Any], **_: t.Any
+    ) -> dict[str, t.Any]:
+        name = module_name.rpartition(".")[2]
+        return t.cast("dict[str, t.Any]", getattr(self, f"_{name}")(module_args))
+
+    def _slurm_info(self, _arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        return SLURM
+
+    def _validate_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        look = arguments["look"]
+        self.files.update(look.get("write") or {})
+        views = {str(one): self._view(one) for one in look.get("jobs") or []}
+        return {
+            "directory": HOME,
+            "user": "alice",
+            "jobs": views,
+            "texts": {
+                name: self.files[name] for name in look.get("read") or [] if name in self.files
+            },
+        }
+
+    def _view(self, number: int) -> dict[str, t.Any]:
+        job = self.jobs[number]
+        job["looks"] += 1
+        waits = self.pending(job["name"]) and not job["cancelled"]
+        if not waits and job["looks"] > 1 and not job["ended"] and not job["cancelled"]:
+            if self.cut_after is not None and len(self.submitted) > self.cut_after:
+                raise Cut
+            job["ended"] = True
+            work = self.works[job["name"]]
+            text = stand_in.log_of(work, self.fault, stand_in.PROGRAMS).replace(
+                stand_in.RUN, self.run
+            )
+            self.files[f"{self.run}/{work.name}.log"] = text
+        state = "PENDING" if waits else "COMPLETED" if job["ended"] else "RUNNING"
+        return {
+            "id": number, "name": job["name"], "state": state, "reason": "Resources" if waits else "",
+            "ended": job["ended"], "elapsed": 3, "partition": "p", "queue_position": 1, "nodes": "",
+        }  # fmt: skip
+
+    def _slurm_job(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        if arguments["state"] == "cancelled":
+            self.cancelled.append(arguments["id"])
+            self.jobs[arguments["id"]]["cancelled"] = True
+            return {"id": arguments["id"]}
+        alive = [
+            n
+            for n, job in self.jobs.items()
+            if job["name"] == arguments["name"] and not job["ended"]
+        ]
+        if alive:
+            return {"id": alive[0]}
+        number = len(self.jobs) + 1
+        self.jobs[number] = {
+            "name": arguments["name"],
+            "looks": 0,
+            "ended": False,
+            "cancelled": False,
+        }
+        self.submitted.append(arguments)
+        return {"id": number}
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    return Slurm(monkeypatch)
+
+
+def test_a_run_submits_a_job_a_round_and_returns_a_document_of_the_schema(slurm: Slurm) -> None:
+    result = slurm()
+    assert not result.get("failed"), result
+    assert result["verdict"] == "PASS", result["summary"]
+    made = document.from_json(result["document"])
+    assert made.run.nodes == tuple(NODES) or list(made.run.nodes) == NODES
+    assert {one.name for one in made.run.stages if one.state == "done"} >= {
+        "static",
+        "pairwise",
+        "mpi",
+    }
+    assert made.measurements and made.search
+    names = [one["name"] for one in slurm.submitted]
+    assert len(set(names)) == len(names)
+    assert all(one["exclusive"] and int(one["time_limit"]) >= 1 for one in slurm.submitted)
+    assert all(one["output"].startswith(f"{HOME}/{slurm.run}/") for one in slurm.submitted)
+    assert any("steps done" in line for line in slurm.lines), slurm.lines
+    assert '"verdict": "PASS"' in slurm.files["state.json"]
+    assert (
+        f"{slurm.run}/validate.json" in slurm.files and "programs" not in slurm.files["state.json"]
+    )
+
+
+def test_a_finding_is_in_the_last_line_and_among_the_drains(slurm: Slurm) -> None:
+    slurm.fault = lambda check, nodes: (
+        ("64", 0) if check.name == "open_files" and nodes == ("c2",) else None
+    )
+    result = slurm(stages=["static"])
+    assert result["verdict"] == "FAIL" and result["failing"] and result["failed_tests"]
+    assert (
+        result["summary"].startswith("FAIL (") and "c2: open_files: 64 of 1024" in result["summary"]
+    )
+    assert list(result["drains"]) == ["c2"] and result["drains"]["c2"].startswith("open_files: ")
+    assert any("c2" in line and "open_files" in line for line in result["lines"])
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_run_that_was_killed_goes_on_and_repeats_nothing(slurm: Slurm, after: int) -> None:
+    slurm.cut_after = after
+    with pytest.raises(Cut):
+        slurm()
+    before = len(slurm.submitted)
+    run = slurm.run
+    slurm.cut_after = None
+    result = slurm()
+    assert result["verdict"] == "PASS" and result["run"] == run
+    names = [one["name"] for one in slurm.submitted]
+    assert len(names) == len(set(names)) and len(names) > before
+    assert any("continues" in line for line in slurm.lines)
+    # What is finished is not gone on with.
+    slurm.files["state.json"] = slurm.files["state.json"]
+    assert slurm.files["state.json"].count('"ended": ""') == 0
+
+
+def test_another_question_begins_another_run(slurm: Slurm) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm()
+    first = len(slurm.submitted)
+    slurm.cut_after = None
+    slurm.jobs.clear()
+    slurm(exports="NCCL_DEBUG=INFO", stages=["static"])
+    assert len(slurm.submitted) == first + 1
+    assert "export NCCL_DEBUG=INFO" in slurm.submitted[-1]["content"]
+
+
+def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> None:
+    slurm.pending = lambda name: "pairwise" in name
+    result = slurm(stages=["static", "pairwise"], queue_seconds=60)
+    assert len(slurm.cancelled) >= 1 and slurm.now >= 60
+    assert result["verdict"] == "INCOMPLETE"
+    assert any("waited" in line and "in the queue" in line for line in result["lines"]), result[
+        "lines"
+    ]
+
+
+def test_check_mode_submits_nothing(slurm: Slurm) -> None:
+    result = slurm(check_mode=True)
+    assert not slurm.submitted and not slurm.files
+    assert any("pairwise: pair_sockets" in line for line in result["lines"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nodes": "9"}, "validate_nodes: is 9, and 3 of 3 nodes"),
+        ({"nodes": "c[1-9]"}, "validate_nodes: c[4-9]: not in partition p"),
+        ({"nodes": "c[1"}, "validate_nodes: "),
+        ({"partition": "q"}, "validate_partition: there is no q -> one of p"),
+        ({"stages": ["statics"]}, "statics: no such stage"),
+        ({"changes": {"mine": {"stage": "static"}}}, "validate_checks.mine.title: is missing"),
+        ({"changes": {"kernel": {"expect": {"like": 1}}}}, "validate_checks.kernel.expect: is"),
+        ({"changes": {"kernel": {"parser": "nothing"}}}, "validate_checks.kernel.parser: is 'nothing'"),
+        ({"changes": {"nobody": None}}, "validate_checks.nobody: there is no check"),
+        ({"thresholds": [{"type": "t"}]}, "validate_thresholds[0].test: is missing"),
+        ({"changes": {"pair_mpi": {"references": {"busbw": -1}}}}, "references.busbw: is -1"),
+        ({"exports": "A"}, "srun_exports: 'A' has no value"),
+        ({"exports": "A-B=1"}, "'A-B' is not the name of a variable"),
+        ({"srun_options": "-l"}, "validate_srun_options: '-l'"),
+        ({"baseline": {"format": 0}}, "-> "),
+        ({"sample": "x"}, "sample"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_before_anything_runs(
+    slurm: Slurm, options: dict[str, t.Any], words: str
+) -> None:
+    result = slurm(**options)
+    assert result["failed"] and words in result["msg"], result["msg"]
+    assert not slurm.submitted and not slurm.files

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The course of a validation: what runs, what is left out, what the logs become."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import (
+    Result,
+    Verdict,
+    worst,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import summary
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course, Ran
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Work
+
+from .stand_in import Said, asked, drive, transfer
+
+NAMES = [f"c{number}" for number in range(1, 7)]
+SWITCHES = {name: f"s{index // 2}" for index, name in enumerate(NAMES)}
+
+
+def of(course: Course, verdict: Verdict) -> list[Result]:
+    return [one for one in course.results if one.verdict is verdict]
+
+
+def test_a_healthy_cluster_passes_with_one_job_a_round() -> None:
+    course, works = drive(asked(NAMES, switches=SWITCHES))
+    assert worst(course.results) is Verdict.PASS, [
+        r for r in course.results if summary.needs_somebody(r)
+    ]
+    assert len({work.name for work in works}) == len(works)
+    pairs = [work for work in works if work.stage == "pairwise"]
+    assert all(len(work.steps) == 3 for work in pairs)
+    # MPI is there, so the sockets are not used, and there is nothing of GPUs.
+    assert {step.check.name for work in pairs for step in work.steps} == {"pair_mpi"}
+    absent = {one.check for one in of(course, Verdict.NOT_APPLICABLE)}
+    assert {
+        "gpus",
+        "pair_nccl",
+        "all_reduce",
+        "pair_sockets",
+        "container_start",
+        "mdtest",
+    } <= absent
+
+
+def test_without_mpi_the_sockets_measure() -> None:
+    course, works = drive(asked(NAMES, ["pairwise"]), programs={})
+    steps = {step.check.name for work in works for step in work.steps}
+    assert steps == {"pair_sockets"}
+    assert {one.check for one in of(course, Verdict.PASS)} == {"pair_sockets"}
+
+
+def slow(*nodes: str) -> t.Callable[[Check, tuple[str, ...]], Said | None]:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        if check.kind == "pairs" and set(names) & set(nodes):
+            return transfer(0.1), 0
+        return None
+
+    return fault
+
+
+def test_the_slow_node_is_named_and_left_out_later() -> None:
+    course, works = drive(asked(NAMES, switches=SWITCHES), slow("c3"))
+    failed = of(course, Verdict.FAIL)
+    assert [(one.host, one.check) for one in failed] == [("c3", "pair_mpi")]
+    drains, over = summary.drains(course, course.asked.slurm.nodes)
+    assert set(drains) == {"c3"} and not over
+    later = [work for work in works if work.stage in ("collective", "storage", "mpi")]
+    assert later and all("c3" not in [host.name for host in work.hosts] for work in later)
+    left_out = {one.check for one in of(course, Verdict.INCOMPLETE) if one.host == "c3"}
+    assert "collective.left_out" in left_out
+
+
+def test_a_node_that_differs_is_left_out_of_the_pairs_only_if_that_is_a_failure() -> None:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        if check.name == "open_files" and names == ("c2",):
+            return "64", 0
+        return ("another", 0) if check.name == "kernel" and names == ("c5",) else None
+
+    course, works = drive(asked(NAMES), fault)
+    assert [(one.host, one.check) for one in of(course, Verdict.FAIL)] == [("c2", "open_files")]
+    assert [(one.host, one.check) for one in of(course, Verdict.WARN)] == [("c5", "kernel")]
+    pairs = [host.name for work in works if work.stage == "pairwise" for host in work.hosts]
+    assert "c2" not in pairs and "c5" in pairs
+
+
+def test_gpus_that_are_declared_and_absent_are_incomplete_or_fail() -> None:
+    declared = {name: {"gres": "gpu:8"} for name in NAMES}
+
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        return ("nvidia-smi: not found", 127) if "gpus" in check.needs else None
+
+    course, _works = drive(asked(NAMES, nodes=declared), fault)
+    assert ("c1", "gpus") in [(one.host, one.check) for one in of(course, Verdict.INCOMPLETE)]
+    assert ("c1", "all_reduce") in [(one.host, one.check) for one in of(course, Verdict.INCOMPLETE)]
+    assert worst(course.results) is Verdict.INCOMPLETE
+
+
+def test_nodes_that_take_no_job_are_not_tested_and_said_to_be_so() -> None:
+    nodes = {
+        "c1": {"flags": ("DRAIN",), "reason": "broken fan"},
+        "c2": {"state": "DOWN", "flags": ("NOT_RESPONDING",)},
+        "c3": {"flags": ("CLOUD", "POWERED_DOWN")},
+    }
+    course, works = drive(asked(NAMES, ["static", "pairwise"], nodes=nodes))
+    found = {one.host: one for one in course.results if one.check == "node_state"}
+    assert {name: str(found[name].verdict) for name in NAMES} == {
+        "c1": "INCOMPLETE", "c2": "FAIL", "c3": "INCOMPLETE", "c4": "PASS", "c5": "PASS", "c6": "PASS",
+    }  # fmt: skip
+    assert "broken fan" in found["c1"].detail and "validate_wake" in found["c3"].remedy
+    assert not {"c1", "c2", "c3"} & {host.name for work in works for host in work.hosts}
+
+
+def test_a_job_that_never_came_makes_its_checks_incomplete() -> None:
+    def ran(work: Work) -> Ran | None:
+        return (
+            Ran(why="waited 3600 s in the queue: Resources") if work.stage == "collective" else None
+        )
+
+    course, _works = drive(asked(NAMES), ran=ran)
+    found = [one for one in course.results if one.check.startswith("mpi_all_reduce")]
+    assert found and all(one.verdict is Verdict.INCOMPLETE for one in found)
+    assert "waited 3600 s" in found[0].detail
+
+
+def test_the_same_logs_give_the_same_course() -> None:
+    first, works = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
+    again, same = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
+    assert [work.name for work in works] == [work.name for work in same]
+    assert first.results == again.results and first.measurements == again.measurements
+
+
+def test_a_launcher_at_half_of_mpirun_is_a_finding() -> None:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        return (transfer(0.5), 0) if check.name == "srun_pmix" else None
+
+    course, _works = drive(asked(NAMES, ["mpi"]), fault)
+    found = {one.check: one for one in course.results if one.check.endswith(".compared")}
+    assert found["srun_pmix.compared"].verdict is Verdict.FAIL
+    assert found["mpirun.compared"].verdict is Verdict.PASS
+    assert "mpirun" in found["srun_pmix.compared"].provenance
+
+
+def test_no_more_nodes_are_drained_than_the_cap_has_room_for() -> None:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        return ("64", 0) if check.name == "open_files" and names[0] in ("c2", "c4", "c5") else None
+
+    course, _works = drive(asked(NAMES, ["static"]), fault)
+    drains, over = summary.drains(course, course.asked.slurm.nodes)
+    assert list(drains) == ["c2"] and over == ["c4", "c5"]
+    assert drains["c2"].startswith("open_files: 64 ")
+    allowed, _over = summary.drains(course, course.asked.slurm.nodes, cap=50)
+    assert list(allowed) == ["c2", "c4", "c5"]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Verdicts of values and of searches: by the table, by peers, by a kept run, by what the cluster declares."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import (
+    Verdict,
+    document,
+    ends_with_failure,
+    from_json,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.thresholds import (
+    lookup,
+    table,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.judge import (
+    Baseline,
+    Sample,
+    by_baseline,
+    by_peers,
+    by_reference,
+    by_search,
+    transport,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.measurement import (
+    SearchError,
+    Settings,
+)
+
+from .world import FULL, World, on_switches
+
+ROW = lookup(table(), "p5.48xlarge", "all_reduce", nodes=2, size=16 << 30)
+
+
+def sample(value: float | None, **fields: object) -> Sample:
+    return Sample(**{"host": "c1", "check": "all_reduce", "value": value, "unit": "GB/s", "size": 16 << 30,
+                     "nodes": 2, **fields})  # fmt: skip  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (487.0, Verdict.PASS),
+        (438.4, Verdict.PASS),
+        (438.2, Verdict.WARN),
+        (389.7, Verdict.WARN),
+        (389.5, Verdict.FAIL),
+        (0.0, Verdict.FAIL),
+    ],
+)
+def test_the_table_warns_below_90_and_fails_below_80_percent(
+    value: float, verdict: Verdict
+) -> None:
+    result = by_reference(sample(value), ROW, "drain it")
+    assert (result.verdict, result.threshold, result.unit) == (verdict, 487.0, "GB/s")
+    assert "aws" in result.provenance.lower() and "thresholds 2026.11" in result.provenance
+    assert result.remedy == ("" if verdict == Verdict.PASS else "drain it")
+
+
+def test_of_a_latency_less_is_better() -> None:
+    row = lookup(table(), "dgx-h100", "ib_write_lat", nodes=2)
+    found = [
+        by_reference(sample(value, unit="us", size=None), row).verdict for value in (4.2, 5.7, 6.3)
+    ]
+    assert found == [Verdict.PASS, Verdict.WARN, Verdict.FAIL]
+
+
+def test_a_row_for_another_size_says_so() -> None:
+    row = lookup(table(), "p5.48xlarge", "all_reduce", nodes=2, size=4 << 30)
+    result = by_reference(sample(430.0, size=4 << 30), row)
+    assert result.verdict == Verdict.PASS and result.provenance.endswith("(row of 1G)")
+    with pytest.raises(ValueError, match="a value in us, a reference in GB/s"):
+        by_reference(sample(5.0, unit="us"), row)
+
+
+def test_what_could_not_be_measured_is_incomplete_and_one_gpu_not_applicable() -> None:
+    result = by_reference(sample(None, reason="timed out\nafter 60 s"), ROW)
+    assert (result.verdict, result.detail) == (Verdict.INCOMPLETE, "timed out after 60 s")
+    alone = {"nodes": 1, "gpus": 1}
+    assert by_reference(sample(0.0, **alone), None).verdict == Verdict.NOT_APPLICABLE
+    assert by_reference(sample(0.0, nodes=1, gpus=8), ROW).verdict == Verdict.FAIL
+    assert by_reference(sample(None, **alone), ROW).verdict == Verdict.INCOMPLETE
+    assert by_reference(sample(40.0), None).detail == "not judged: no reference"
+
+
+# -- peers -----------------------------------------------------------------------------------------
+def of_hosts(*values: float | None, unit: str = "GB/s") -> list[Sample]:
+    return [sample(value, host=f"c{number + 1}", unit=unit) for number, value in enumerate(values)]
+
+
+def verdicts(samples: list[Sample]) -> list[str]:
+    return [result.verdict.value for result in by_peers(samples)]
+
+
+def test_an_outlier_among_six_fails() -> None:
+    assert verdicts(of_hosts(100, 100, 101, 99, 100, 79)) == ["PASS"] * 5 + ["FAIL"]
+    assert verdicts(of_hosts(100, 100, 101, 99, 100, 81)) == ["PASS"] * 6
+    # 4 x MAD is more than 20 % here.
+    assert verdicts(of_hosts(100, 130, 70, 110, 90, 60, 120)) == ["PASS"] * 7
+    (*_others, last) = by_peers(of_hosts(100, 100, 101, 99, 100, 79), "drain it")
+    assert (last.threshold, last.remedy) == (80.0, "drain it")
+    assert last.provenance == "outlier among 6: median - max(20 %, 4 x MAD)"
+
+
+def test_of_times_the_slow_one_fails() -> None:
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 6.2, unit="us")) == ["PASS"] * 6
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 6.3, unit="us")) == ["PASS"] * 5 + ["FAIL"]
+
+
+def test_few_values_are_reported_without_a_verdict() -> None:
+    assert verdicts(of_hosts(100, 100, 100, 100, 10)) == ["NOT_APPLICABLE"] * 5
+    results = by_peers(of_hosts(100, 100, None, 100, 100, 10))
+    assert [one.verdict.value for one in results].count("INCOMPLETE") == 1
+    assert results[0].value == 100
+    assert results[0].detail == "not judged: no reference, and 5 values to compare, of at least 6"
+
+
+# -- a baseline ------------------------------------------------------------------------------------
+def test_a_later_run_is_compared_with_the_kept_one() -> None:
+    kept = Baseline.of("2026-11-01T10:00", of_hosts(100, 100, 100, None, 100))
+    kept = Baseline.from_json(json.loads(json.dumps(kept.to_json())))
+    results = by_baseline(of_hosts(101, 89, 79, 50, None), kept)
+    assert [(one.host, one.verdict.value) for one in results] == [
+        ("c1", "PASS"),
+        ("c2", "WARN"),
+        ("c3", "FAIL"),
+    ]
+    assert {one.check for one in results} == {"all_reduce.baseline"}
+    assert {one.provenance for one in results} == {"baseline 2026-11-01T10:00"}
+    assert not by_baseline([sample(10, size=1 << 20)], kept), "another size"
+    lower = Baseline.of("x", of_hosts(5.0, unit="us"))
+    assert by_baseline(of_hosts(6.5, unit="us"), lower)[0].verdict == Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "baseline: is not a mapping"),
+        ({"id": "x"}, "baseline.values[0]: is None"),
+        ({"id": "x", "values": [["a", "b", "peak", "fast"]]}, "baseline.values[0]"),
+    ],
+)
+def test_a_baseline_that_is_not_ours_is_refused(given: object, words: str) -> None:
+    with pytest.raises(SearchError, match="->") as caught:
+        Baseline.from_json(given)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+# -- the network -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("used", "declared", "verdict"),
+    [
+        (["efa"], ["efa"], "PASS"),
+        (["socket"], ["efa"], "FAIL"),
+        (["efa", "socket"], ["efa"], "FAIL"),
+        (["ib"], ["infiniband"], "PASS"),
+        (["socket"], ["infiniband"], "FAIL"),
+        (["ib"], ["efa"], "FAIL"),
+        ([], ["efa"], "INCOMPLETE"),
+        (["socket"], [], "NOT_APPLICABLE"),
+    ],
+)
+def test_nccl_over_tcp_fails_where_a_fabric_is_declared(
+    used: list[str], declared: list[str], verdict: str
+) -> None:
+    result = transport("c1", used, declared)
+    assert result.verdict.value == verdict
+    assert bool(result.remedy) == (verdict in ("FAIL", "INCOMPLETE"))
+    assert ("TCP" in result.detail) == (verdict == "FAIL" and "socket" in used)
+
+
+# -- a search --------------------------------------------------------------------------------------
+def test_a_search_fails_its_bad_parts_and_no_other() -> None:
+    switches = on_switches(4, 4, 4)
+    settings = Settings(reference=FULL, source="our table")
+    world = World(
+        switches, nodes={"c2": 0.4}, uplinks={"leaf3": 0.5}, links={("c5", "c6"): 0.5},
+        missing=frozenset({"c8"}), noise=0.02,
+    )  # fmt: skip
+    results = by_search(world.search(settings)[1], switches, settings)
+    failed = {(one.host, one.check) for one in results if one.verdict == Verdict.FAIL}
+    assert failed == {("c2", "pairs"), ("leaf3", "pairs.switch"), ("c5 - c6", "pairs.link")}
+    by_host = {one.host: one for one in results if one.check == "pairs"}
+    assert set(by_host) == set(switches)
+    assert by_host["c8"].verdict == Verdict.INCOMPLETE and "not found" in by_host["c8"].detail
+    assert by_host["c2"].threshold == FULL and by_host["c2"].provenance == "our table"
+    assert from_json(document("validate", results)["results"]) == results
+
+
+def test_all_nodes_below_the_table_fail_together() -> None:
+    switches = on_switches(8)
+    settings = Settings(reference=FULL, source="our table")
+    outcome = World(switches, nodes=dict.fromkeys(switches, 0.5)).search(settings)[1]
+    results = by_search(outcome, switches, settings)
+    bad = [one for one in results if one.verdict != Verdict.PASS]
+    assert [(one.host, one.check) for one in bad] == [("all nodes", "pairs.same_switch")]
+    assert bad[0].detail == "50 % of the reference" and ends_with_failure(results)
+
+
+def test_oversubscription_is_a_warning_unless_a_reference_across_is_given() -> None:
+    switches = on_switches(4, 4)
+    for across, verdict in ((None, "WARN"), (FULL, "FAIL"), (FULL / 2, "PASS")):
+        settings = Settings(reference=FULL, across_reference=across, source="our table")
+        results = by_search(World(switches, across=0.5).search(settings)[1], switches, settings)
+        (found,) = [one for one in results if one.check == "pairs.across_switches"]
+        assert found.verdict.value == verdict
+        assert not [one for one in results if one.check == "pairs" and one.remedy]
