@@ -275,6 +275,15 @@ class Site:
         """The fields of a job's allocation line in sacct."""
         return self.run("ctl1", f"sacct -nPX -j {job} -o {fields}")
 
+    def wait_completed_once(self, job: str) -> None:
+        """Wait until the accounting has the job as COMPLETED, and assert that it was never started again.
+
+        slurmctld forgets a job after MinJobAge, which a long test outlasts.
+        """
+        rows = f"sacct -nPXD -j {job} -o State"
+        poll(f"job {job} in sacct", lambda: "COMPLETED" in self.run("ctl1", rows))
+        assert self.run("ctl1", rows) == "COMPLETED"
+
     def node_state(self, node: str) -> str:
         """The state of a node, as sinfo prints it, flags included.
 

@@ -199,8 +199,7 @@ def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: 
     waiting = poll("the jobs to end", lambda: not site.run("ctl1", "squeue -h"), 120)
     assert waiting
     for job in submitted:
-        assert site.sacct(job, "State") == "COMPLETED"
-        assert site.job(job)["Restarts"] == "0"
+        site.wait_completed_once(job)
     assert "no host waits" in site.play("reboot.yml", **FLAGS).output
 
 

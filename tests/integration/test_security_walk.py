@@ -80,7 +80,7 @@ SYSTEM = re.compile(
     r"|/etc/ssh/(ssh_host_ed25519_key(\.pub)?|sshd_config)|/etc/default/(sysstat|locale)|/etc/perl\S*"
     r"|/etc/tmpfiles\.d/local-cluster\.conf"
     r"|/var/lib/(apt|dpkg|haproxy|systemd|pam|ucf|munge|mysql|private|polkit-1|logrotate|python|wtmpdb|misc|sgml-base|xml-core|shells)\S*"
-    r"|/usr/local(/s?bin)?|/var/lib/enroot/\w+/user-\d+(/.*)?|/var/lib/trainwright/images/.+"
+    r"|/usr/local(/s?bin|/share(/ca-certificates)?)?|/var/lib/enroot/\w+/user-\d+(/.*)?|/var/lib/trainwright/images/.+"
     r"|/var/lib/trainwright-health(/.*)?"
     r"|/usr/(lib|share)/\S+/__pycache__\S*|/usr/lib/\S+\.cache|/usr/share/(mime|man|info|applications)\S*"
 )

@@ -145,9 +145,12 @@ def as_alice(command: str) -> str:
     return f"cd /tmp && setpriv --reuid=alice --regid=alice --init-groups {command}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def both() -> Iterator[dict[str, Node]]:
-    """The machines after site.yml, by name."""
+    """The machines after site.yml, by name.
+
+    They end with their tests: even an idle emulated machine takes a third of a core.
+    """
     standing = KEEP and machines.Machine(NAME).pid() and machines.Machine(OTHER).pid()
     if not standing:
         machines.down(NAME)
@@ -167,13 +170,13 @@ def both() -> Iterator[dict[str, Node]]:
         machines.down(OTHER)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def converged(both: dict[str, Node]) -> Node:
     """The machine that is everything at once."""
     return both[NAME]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def other(both: dict[str, Node]) -> Node:
     """The machine that only computes."""
     return both[OTHER]
