@@ -13,8 +13,9 @@ author: The trainwright team (@trainwright)
 description:
   - The playbook C(trainwright.slurm.validate) calls it; see C(docs/validation.md).
   - An action plugin of the same name plans the checks, submits each round of them as one job by
-    M(trainwright.slurm.slurm_job), prints the progress, judges the logs, and leaves nodes that failed out of the later stages. The module itself looks
-    at jobs and reads and writes the directory, on the host and with the rights of the user of the task.
+    M(trainwright.slurm.slurm_job), prints the progress, judges the logs, and leaves nodes that failed out of the later
+    stages. The module itself looks at jobs and reads and writes the directory, on the host and with the rights of the
+    user of the task.
   - An earlier run that asked for the same and was interrupted is continued. Its jobs are found by their names.
   - A check that fails does not fail the task; RV(failed) of the document does it in the playbook.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.slurm]
