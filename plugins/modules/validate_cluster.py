@@ -72,6 +72,10 @@ options:
     description: Number of steps of a job at the same time. 0 means all that do not share a node.
     type: int
     default: 0
+  outlier:
+    description: Share of what their peers reach below which a node or a pair is an outlier.
+    type: float
+    default: 0.8
   full:
     description: Whether every pair of nodes is tested, in as many rounds as there are nodes.
     type: bool

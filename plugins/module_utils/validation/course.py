@@ -106,6 +106,7 @@ class Course:
         #: Lines for the screen, which whoever prints them removes.
         self.said: list[str] = []
         self._best: dict[str, float] = {}
+        self._missed: dict[str, list[str]] = {}
 
     # -- the stages --------------------------------------------------------------------------------
     def run(self) -> Jobs:
@@ -129,6 +130,16 @@ class Course:
             self.results += verdicts.compared(stage, self._checks(stage), self._best)
             self._gate(stage)
             self._report(stage, self.results[begun:])
+        for host, stages in self._missed.items():
+            self.results.append(
+                Result(
+                    host,
+                    "left_out",
+                    Verdict.INCOMPLETE,
+                    detail=line(f"left out of {', '.join(stages)}: {self.out[host]}"),
+                    remedy="repair the node, then run these stages again",
+                )
+            )
 
     def _checks(self, stage: str) -> list[Check]:
         return [check for check in self.asked.checks if check.stage == stage]
@@ -137,16 +148,8 @@ class Course:
         return [host for host in self.hosts if host.name not in self.out]
 
     def _leave_out(self, stage: str) -> None:
-        for host, why in self.out.items():
-            self.results.append(
-                Result(
-                    host,
-                    f"{stage}.left_out",
-                    Verdict.INCOMPLETE,
-                    detail=line(f"left out: {why}"),
-                    remedy="repair the node, then run the stage again",
-                )
-            )
+        for host in self.out:
+            self._missed.setdefault(host, []).append(stage)
 
     def _gate(self, stage: str) -> None:
         if stage not in GATES:

@@ -20,6 +20,7 @@ SPEC: dict[str, t.Any] = {
     "wake": {"type": "bool", "default": False},
     "queue_seconds": {"type": "int", "default": 3600},
     "parallel": {"type": "int", "default": 0},
+    "outlier": {"type": "float", "default": 0.8},
     "full": {"type": "bool", "default": False},
     "again": {"type": "bool", "default": False},
     "exports": {"type": "raw", "default": ""},

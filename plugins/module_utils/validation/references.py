@@ -24,12 +24,14 @@ _UNITS = {"Gbit/s": ("GB/s", 1 / 8)}
 class References:
     """The references of a run.
 
-    rows: the table of thresholds, with the site's. provisioned: GB/s by mount and figure. baseline: of a kept run.
+    rows: the table of thresholds, with the site's. provisioned: GB/s by mount and figure. baseline: of a kept run. outlier: share of
+    what peers reach below which a value fails.
     """
 
     rows: thresholds.Table = dataclasses.field(default_factory=dict)
     provisioned: t.Mapping[str, t.Mapping[str, float]] = dataclasses.field(default_factory=dict)
     baseline: judge.Baseline | None = None
+    outlier: float = 0.8
 
     def judged(
         self, check: Check, places: t.Mapping[str, Place], readings: t.Mapping[str, Reading]
@@ -38,6 +40,7 @@ class References:
 
         readings: those that say something.
         """
+        peer = measurement.Settings(fail=self.outlier, warn=(1 + self.outlier) / 2)
         made: list[Result] = []
         gates: dict[tuple[str, str], tuple[float | None, str]] = {}
         for figure in check.figures:
@@ -55,7 +58,9 @@ class References:
                     made.append(result)
                     gates[name, figure] = _gate(row, figure), result.provenance
             for peers in alone.values():
-                for name, result in zip(peers, judge.by_peers(list(peers.values()), check.remedy)):
+                for name, result in zip(
+                    peers, judge.by_peers(list(peers.values()), check.remedy, peer)
+                ):
                     made.append(result)
                     floor = result.threshold if isinstance(result.threshold, float) else None
                     gates[name, figure] = floor, result.provenance
@@ -78,6 +83,8 @@ class References:
             latency_us=latency.reference if latency else None,
             source=thresholds.provenance(row, row.nodes, row.size) if row else "",
             unit=check.unit_of(check.figures[0]),
+            fail=self.outlier,
+            warn=(1 + self.outlier) / 2,
         )
 
     def _row(self, check: Check, figure: str, place: Place, size: int | None) -> Threshold | None:

@@ -48,7 +48,11 @@ def references(options: t.Mapping[str, t.Any]) -> References:
             if value and one.kind != "pair":
                 values[one.check, fold(list(one.hosts)), "peak"] = value
         baseline = Baseline(before.run.id, values)
-    return References(rows, options["storage"], baseline)
+    if not 0 < options["outlier"] < 1:
+        raise plan.PlanError(
+            f"validate_outlier: is {options['outlier']} -> a share above 0 and below 1"
+        )
+    return References(rows, options["storage"], baseline, options["outlier"])
 
 
 def document(
