@@ -158,9 +158,11 @@ def load(
         else:
             merged[name] = {**merged.get(name, {}), **keys}
     made = []
+    # One that is left out may still be named by others.
+    names = {*given, *(changes or {})}
     for name, keys in merged.items():
         where = f"validate_checks.{name}"
-        found = list(_faults(name, keys, where, merged, parsers))
+        found = list(_faults(name, keys, where, names, parsers))
         faults += found
         if not found:
             made.append(_made(name, keys))

@@ -24,8 +24,8 @@ _UNITS = {"Gbit/s": ("GB/s", 1 / 8)}
 class References:
     """The references of a run.
 
-    rows: the table of thresholds, with the site's. provisioned: GB/s by mount and figure. baseline: of a kept run. outlier: share of
-    what peers reach below which a value fails.
+    rows: the table of thresholds, with the site's. provisioned: GB/s by mount and figure. baseline: of a kept run.
+    outlier: share of what peers reach below which a value fails.
     """
 
     rows: thresholds.Table = dataclasses.field(default_factory=dict)

@@ -51,11 +51,12 @@ def test_a_site_adds_changes_and_removes() -> None:
         "bios": {"stage": "static", "title": "one BIOS", "command": "cat bios", "expect": "same"},
         "kernel": {"verdict": "FAIL"},
         "stream": None,
+        "pair_mpi": None,
     }
     made = {check.name: check for check in catalogue.load(given(), changes, NAMES)}
     assert made["bios"].of_each and made["bios"].deadline == 60
     assert made["kernel"].verdict == "FAIL" and made["kernel"].command == "uname -r"
-    assert "stream" not in made
+    assert "stream" not in made and "pair_mpi" in made["pair_sockets"].unless
 
 
 @pytest.mark.parametrize(
