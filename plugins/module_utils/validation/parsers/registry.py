@@ -57,7 +57,7 @@ def read(name: str, text: str, largest: int | None = None) -> Parsed:
     """Read an output by the parser of a name.
 
     largest: bytes, the largest size of the command, which every tool with points must have reached; None: not known,
-    or the tool has no sizes. Raises ParseError, also for a name that is not in PARSERS.
+    or the tool does not print sizes. Raises ParseError, also for a name that is not in PARSERS.
     """
     if name not in PARSERS:
         raise ParseError(f"parser {name!r} is not known", f"one of {', '.join(sorted(PARSERS))}")
