@@ -31,7 +31,8 @@ class Parsed:
 
         Names end in their unit: `_us` microseconds, `_iops` and `_ops` operations a second, `_percent`; names that
         begin with `bandwidth`, `busbw` or `algbw`, or name a direction or test of bandwidth, are GB/s (10^9 bytes a
-        second); anything else is a count. A phase that did not run does not have an entry, so a threshold on it cannot be met.
+        second); anything else is a count. A phase that did not run is missing,
+        so a threshold on it cannot be met.
         """
         return {}
 
