@@ -70,10 +70,13 @@ def shaped(site: Site, hosts: dict[str, str]) -> Iterator[None]:
             if word == "tbf":
                 command = f"tc qdisc add dev eth0 root tbf rate {value} burst 64kb latency 50ms"
             else:
+                rule = f"iif eth0 tcp {{}} 20000-29999 numgen random mod 100 '<' {value} drop"
                 command = (
-                    "nft add table inet faulty; nft add chain inet faulty in '{type filter hook input priority 0;}';"
-                    f" nft add rule inet faulty in iif eth0 tcp dport 20000-29999"
-                    f" numgen random mod 100 '<' {value} drop"
+                    "nft add table inet faulty; nft add chain inet faulty in '{type filter hook input priority 0;}'; "
+                    + "; ".join(
+                        f"nft add rule inet faulty in {rule.format(end)}"
+                        for end in ("dport", "sport")
+                    )
                 )
             site.run(host, command)
         yield

@@ -40,7 +40,7 @@ class References:
 
         readings: those that say something.
         """
-        peer = measurement.Settings(fail=self.outlier, warn=(1 + self.outlier) / 2)
+        peer = self._compared(measurement.Settings())
         made: list[Result] = []
         gates: dict[tuple[str, str], tuple[float | None, str]] = {}
         for figure in check.figures:
@@ -78,14 +78,23 @@ class References:
         bandwidth = next((found[name] for name in check.figures if not less_is_better(name)), None)
         latency = next((found[name] for name in check.figures if less_is_better(name)), None)
         row = bandwidth or latency
-        return measurement.Settings(
+        settings = measurement.Settings(
             reference=bandwidth.reference if bandwidth else None,
             latency_us=latency.reference if latency else None,
             source=thresholds.provenance(row, row.nodes, row.size) if row else "",
             unit=check.unit_of(check.figures[0]),
-            fail=self.outlier,
-            warn=(1 + self.outlier) / 2,
         )
+        return self._compared(settings)
+
+    def _compared(self, settings: measurement.Settings) -> measurement.Settings:
+        """Return the settings with this run's rule for peers.
+
+        A site that names a share of its own has values that differ by themselves: their deviation would pass all.
+        """
+        if self.outlier == measurement.Settings.fail:
+            return settings
+        warn = (1 + self.outlier) / 2
+        return dataclasses.replace(settings, fail=self.outlier, warn=warn, mads=0.0)
 
     def _row(self, check: Check, figure: str, place: Place, size: int | None) -> Threshold | None:
         given = self.provisioned.get(place.mount, {}).get(figure) if place.mount else None
