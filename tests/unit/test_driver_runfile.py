@@ -83,6 +83,15 @@ def test_what_has_to_be_there_first(given: dict[str, t.Any], wanted: list[str]) 
     assert render("__nvidia_driver_build_packages", **given) == wanted
 
 
+def test_headers_that_are_there_are_not_asked_for_and_modules_are_looked_at() -> None:
+    names = render("__nvidia_driver_packages", source="nvidia")
+    assert names[:2] == ["linux-headers-6.12.1", "nvidia-open"]
+    own = render("__nvidia_driver_packages", source="nvidia", headers=True)
+    assert own == names[1:]
+    assert render("__nvidia_driver_modules", source="nvidia") == {"nvidia": "595.91.07"}
+    assert render("__nvidia_driver_modules") == {}, "NVIDIA's installer looks for itself"
+
+
 def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
     assert render("__nvidia_driver_packages") == ["nvidia-fabricmanager"]
     pins = [{**pin, "elsewhere": False} for pin in render("__nvidia_driver_pins")]
