@@ -16,7 +16,7 @@ description:
 positional: host, facts, versions, only
 options:
   _input:
-    description: By role its C(packages), C(pins), C(directories), C(files) and C(units).
+    description: By role its C(packages), C(pins), C(modules), C(directories), C(files) and C(units).
     type: dict
     required: true
   host:
@@ -49,7 +49,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(packages), C(pins), C(directories), C(files), C(units), C(waits), whether the packages wait for a reboot, and
+    C(packages), C(pins), C(modules), versions by name of kernel modules that dkms builds, C(directories), C(files),
+    C(units), C(waits), whether the packages wait for a reboot, and
     C(reason) for one.
   type: dict
 """

@@ -29,6 +29,13 @@ options:
     description: Fetches the packages into apt's cache and installs nothing, for a later installation without a network.
     type: bool
     default: false
+  modules:
+    description:
+      - Versions by name of kernel modules that dkms has to have for the running kernel, once the packages are there. A
+        missing one is built; one that cannot be built is an error. Not looked at with O(fetch_only).
+    type: dict
+    default: {}
+    version_added: "1.2.0"
   lists_age:
     description: Age of the package lists, in seconds, at which they are fetched again before an installation.
     type: int
@@ -45,7 +52,8 @@ attributes:
     description: The names of the packages that are installed.
     support: full
 notes:
-  - "Errors: apt-get refuses four times in a row, with its last lines; a package is still missing afterwards."
+  - "Errors: apt-get refuses four times in a row, with its last lines; a package is still missing afterwards; a kernel
+    module that dkms cannot build, with its log."
 author:
   - The trainwright team (@trainwright)
 """
@@ -71,6 +79,7 @@ import typing as t
 from contextlib import contextmanager
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import dkms
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
 # invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
@@ -147,12 +156,13 @@ def install(module: AnsibleModule, names: list[str]) -> None:
         rc, out, err = module.run_command(command, environ_update=environment)
         if rc == 0:
             return
+        not_built = dkms.failure(out + err)
+        if not_built:
+            # Another attempt would compile for minutes, and fail again.
+            module.fail_json(msg=not_built, rc=rc)
     lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
-    module.fail_json(
-        msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> fix what the package manager"
-        " says and run this again",
-        rc=rc,
-    )
+    remedy = dkms.no_headers(out + err) or "-> fix what the package manager says and run this again"
+    module.fail_json(msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} {remedy}", rc=rc)
 
 
 def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
@@ -181,11 +191,24 @@ def fetch(module: AnsibleModule, names: list[str]) -> None:
     module.exit_json(changed=bool(files), missing=names, diff=diff)
 
 
+def build_modules(module: AnsibleModule) -> list[str]:
+    """Have dkms build the kernel modules that are missing; return their names. Fails where one cannot be built."""
+    wanted = module.params["modules"]
+    missing = dkms.unbuilt(wanted)
+    if missing and not module.check_mode:
+        output = dkms.build()
+        left = dkms.unbuilt(wanted)
+        if left:
+            module.fail_json(msg=dkms.still_missing(left, wanted, output))
+    return sorted(missing)
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
+            "modules": {"type": "dict", "default": {}},
             "lists_age": {"type": "int", "default": 86400},
             "timeout": {"type": "int", "default": 300},
         },
@@ -207,7 +230,9 @@ def main() -> None:
             )
     elif killed and not module.check_mode:
         end_policy()
-    module.exit_json(changed=bool(missing) or killed, missing=missing, diff=diff)
+    built = [] if module.params["fetch_only"] else build_modules(module)
+    diff["after"] += "".join(f"kernel module {name}\n" for name in built)
+    module.exit_json(changed=bool(missing or built) or killed, missing=missing, diff=diff)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,14 @@ options:
     description: Seconds to wait for another run of it, and for the package manager.
     type: int
     default: 300
+  at_boot:
+    description:
+      - Leave an installer that would replace what the host has for the next boot, since jobs may use that. The program
+        C(/usr/lib/trainwright/efa-installer) runs it there, before slurmd.
+      - Without this, such an installer is refused while a step of a job runs on the host.
+    type: bool
+    default: false
+    version_added: "1.2.0"
 attributes:
   check_mode:
     description: Refuses what it would refuse, and reports whether it would run the installer.
@@ -108,7 +116,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 needed:
-  description: Whether the installer has to run, or has run.
+  description: Whether the installer has to run, or has run. With O(at_boot), whether the archive has to be on the host.
   type: bool
   returned: success
 why:
@@ -146,73 +154,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     efa,
     efa_installer,
+    efa_order,
     kernel_modules,
-    safe_path,
 )
-
-
-def decision(params: dict) -> tuple[efa.Decision, list[str]]:
-    """Return what is to be done, and the packages in the way. Raises EfaError for what is refused."""
-    bad = list(efa.bad_options(params["options"], params["container"]))
-    packages = efa.installed(params["family"])
-    have = efa.manifest()
-    unfinished = os.path.exists(efa.UNFINISHED)
-    decided = efa.decide(
-        params["version"], have, efa.lacking(have, packages), unfinished, params["downgrade"]
-    )
-    in_the_way = efa.conflicts(packages, params["conflicts"])
-    if decided.action == "none":
-        return decided, []
-    if in_the_way and not params["remove_conflicts"]:
-        bad.append(
-            f"{', '.join(in_the_way)}: packages of the distribution, in whose place EFA brings its own. Remedy: remove"
-            " them, or set efa_remove_distribution_mpi to true"
-        )
-    if params["kernel_module"]:
-        found = kernel_modules.build_faults(params["family"])
-        bad += [f"{fault}. Remedy: {remedy}" for fault, remedy in found]
-    if bad:
-        raise efa.EfaError("; ".join(bad))
-    return decided, in_the_way
-
-
-def install(params: dict, in_the_way: list[str], lock: int) -> tuple[list[str], str]:
-    """Run the installer; return the packages that were removed, and its output."""
-    wanted = params["sha256"]
-    if wanted and efa_installer.sha256(params["archive"]) != wanted.lower():
-        raise efa.EfaError(
-            f"{params['archive']}: does not have the SHA-256 {wanted}. Remedy: remove {params['src']} on the"
-            " control node,"
-            " and run this again"
-        )
-    removed: list[str] = []
-    options = efa.arguments(params["kernel_module"], params["container"], params["options"])
-    with efa_installer.private_directory() as directory:
-        top = efa_installer.unpack(params["archive"], directory)
-        if params["family"] == "debian":
-            efa_installer.wait_for_dpkg(params["lock_timeout"])
-            efa_installer.repair(params["timeout"], os.path.exists(efa.UNFINISHED))
-        if in_the_way:
-            removed = efa_installer.remove_packages(
-                params["family"], in_the_way, params["conflicts"]
-            )
-        variables = efa_installer.environment(directory, params["lock_timeout"])
-        with safe_path.replacing(efa.UNFINISHED, 0o644, make=0o755) as stream:
-            stream.write(f"{params['version']}\n".encode())
-        if efa.number(efa.manifest().version) > efa.number(params["version"]):
-            efa_installer.call(top, ["-u", "-y"], params["timeout"], lock, variables)
-        output = efa_installer.call(top, options, params["timeout"], lock, variables)
-    have = efa.manifest()
-    left = efa.lacking(have, efa.installed(params["family"]))
-    if have.version != params["version"] or left:
-        raise efa.EfaError(
-            f"the installer ended with 0, and {efa.MANIFEST} has"
-            f" {have.version or 'no version'}{f' without the packages {left}' if left else ''}. Remedy: compare"
-            " efa_version"
-            f" with the archive {params['src']}"
-        )
-    os.unlink(efa.UNFINISHED)
-    return removed, output
 
 
 def read_back(params: dict, output: str, ran: bool, check: bool) -> tuple[dict, str, bool]:
@@ -230,6 +174,35 @@ def read_back(params: dict, output: str, ran: bool, check: bool) -> tuple[dict, 
     if faults:
         raise efa.EfaError("; ".join(faults))
     return found, reason, new
+
+
+def leave_for_boot(params: dict, decided: efa.Decision, check: bool) -> dict:
+    """Leave the installer for the next boot, and return the result. Raises EfaError."""
+    now, why = efa_order.waiting(), efa_order.reason(params["version"], decided)
+    if not params["sha256"] and now.get("version") == params["version"]:
+        # Verified by its signature: the order has the checksum that the archive had then.
+        params = {**params, "sha256": now["sha256"]}
+    wanted = efa_order.order(params)
+    there = efa_order.staged(params["sha256"])
+    done = there and now == wanted
+    # Without the archive this is a look, which changes nothing.
+    copied = there or bool(params["archive"])
+    if not check and copied and not done:
+        if not there:
+            efa_order.stage(params["archive"], params["sha256"])
+        efa_order.write(wanted)
+    new = efa.ask_for_reboot(why, ran=True, check=check or not copied)
+    found = {**efa.read_back(os.uname().machine), "domains": []}
+    after = f"EFA {params['version']} at the next boot\n"
+    return {
+        "changed": new or not done,
+        "needed": not there,
+        "why": decided.why,
+        "removed": [],
+        "efa": found,
+        "reboot": why,
+        "diff": {"before": "" if not done else after, "after": after},
+    }
 
 
 def main() -> None:
@@ -255,6 +228,7 @@ def main() -> None:
             },
             "timeout": {"type": "int", "default": 1800},
             "lock_timeout": {"type": "int", "default": 300},
+            "at_boot": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -263,14 +237,19 @@ def main() -> None:
     output = ""
     before = efa.manifest().version
     try:
-        decided, in_the_way = decision(params)
+        # What is there may be in use by jobs, whose steps outlive a restart of slurmd.
+        waits = params["at_boot"] and bool(before)
+        decided, in_the_way = efa_order.decision(params, waits)
         needed = decided.action != "none"
+        if needed and waits:
+            module.exit_json(**leave_for_boot(params, decided, check))
+        withdrawn = bool(efa_order.left_over())
         if needed and not check and params["archive"]:
             with efa_installer.alone(params["lock_timeout"]) as lock:
                 # Another run may have done it while this one waited.
-                decided_now, in_the_way = decision(params)
+                decided_now, in_the_way = efa_order.decision(params)
                 if decided_now.action != "none":
-                    removed, output = install(params, in_the_way, lock)
+                    removed, output = efa_order.install(params, params["archive"], in_the_way, lock)
         elif needed:
             found = {**efa.read_back(os.uname().machine), "domains": []}
             module.exit_json(
@@ -282,13 +261,15 @@ def main() -> None:
                 reboot="",
                 diff={"before": f"EFA {before}\n", "after": f"EFA {params['version']}\n"},
             )
+        if withdrawn and not check:
+            efa_order.forget()
         found, reason, new = read_back(params, output, needed, check)
     except efa_installer.Failed as error:
         module.fail_json(msg=str(error), rc=error.code, lines=error.lines)
     except (efa.EfaError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=needed or new,
+        changed=needed or new or withdrawn,
         needed=needed,
         why=decided.why,
         removed=removed,

@@ -275,14 +275,14 @@ class Site:
         """The fields of a job's allocation line in sacct."""
         return self.run("ctl1", f"sacct -nPX -j {job} -o {fields}")
 
-    def wait_completed_once(self, job: str) -> None:
-        """Wait until the accounting has the job as COMPLETED, and assert that it was never started again.
+    def wait_completed_once(self, jobs: Iterable[str]) -> None:
+        """Wait until the accounting has each job as COMPLETED in one line: one that was started again has a line more.
 
         slurmctld forgets a job after MinJobAge, which a long test outlasts.
         """
-        rows = f"sacct -nPXD -j {job} -o State"
-        poll(f"job {job} in sacct", lambda: "COMPLETED" in self.run("ctl1", rows))
-        assert self.run("ctl1", rows) == "COMPLETED"
+        rows = f"sacct -nPXD -j {','.join(jobs)} -o JobID,State"
+        once = sorted(f"{job}|COMPLETED" for job in jobs)
+        poll("each job to end once", lambda: sorted(self.run("ctl1", rows).split()) == once, 120)
 
     def node_state(self, node: str) -> str:
         """The state of a node, as sinfo prints it, flags included.

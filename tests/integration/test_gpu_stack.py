@@ -20,13 +20,14 @@ import yaml
 
 from . import efa_archive, gpu_packages
 from .gpu_packages import NEW, NOW, OLD
-from .site import SOAK, Nodes, Run, Site, sample
+from .site import SOAK, Nodes, Run, Site, poll, sample
 from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
 NODES = tuple(f"c{number}" for number in range(1, sample(2, 4) + 1))
 #: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
 VERSIONS = {"nccl": "2.27.3", "efa": "1.90.0"}
+NEWER_EFA = "1.91.0"
 PORT = 8321
 NCCL_TESTS = "trainwright-nccl-tests"
 KEPT = f"{NCCL_TESTS}_2.19.6+*.deb"
@@ -260,8 +261,10 @@ LOADED = (
     # systemd-run would take a ${name} for a variable of its own.
     " \"$(dpkg -s nvidia-open | sed -n 's/^Version: //p' | cut -d- -f1)\" >/proc/driver/nvidia/version"
 )
+# /run is empty then.
 BOOT = (
-    f"systemctl stop slurmd trainwright-cdi; systemctl start trainwright-gpu-stack || exit 1; {LOADED};"
+    "systemctl stop slurmd trainwright-cdi; rm -rf /run/trainwright/reboot-required;"
+    f" systemctl start trainwright-gpu-stack || exit 1; {LOADED};"
     f" systemctl start trainwright-cdi; {BOOTED}"
 )
 REBOOT = f"""#!/bin/bash
@@ -270,8 +273,13 @@ exec systemd-run --no-block --collect bash -c {shlex.quote("sleep 3; " + BOOT)}
 """
 
 
-def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> None:
-    """Its packages are fetched, and installed by each node's reboot, although the repository is gone by then."""
+def efa_of(site: Site, host: str) -> str:
+    """Return the version of EFA's installer that a host has."""
+    return site.run(host, "head -n1 /opt/amazon/efa_installed_packages").split()[-1]
+
+
+def test_another_driver_and_efa_roll_over_the_nodes_and_end_no_job(stack: Stack) -> None:
+    """They are fetched, and installed by each node's reboot, although the repository is gone by then."""
     site = stack.site
     nodes = NODES
     for host in nodes:
@@ -280,30 +288,40 @@ def test_another_driver_rolls_over_the_nodes_and_ends_no_job(stack: Stack) -> No
             host,
             f"rm -f /sbin/reboot; cat >/sbin/reboot <<'END'\n{REBOOT}END\nchmod 755 /sbin/reboot",
         )
-    versions = {"driver": NEW}
+    archive = efa_archive.build(stack.mirror, NEWER_EFA)
+    given: dict[str, Any] = {
+        "gpu_stack_versions": {"driver": NEW, "efa": NEWER_EFA},
+        "efa_sha256": efa_archive.sha256(archive),
+    }
     with jobs(site) as (submitted, capacity):
-        planned = stack.play("--check", gpu_stack_versions=versions, gpu_stack="managed")
+        planned = stack.play("--check", **given)
         assert {host for host, _task in planned.changed} >= set(nodes)
-        stack.play(gpu_stack_versions=versions)
+        done = " ".join(stack.play(**given).output.split())
         for host in nodes:
+            driver = f"NVIDIA driver {NEW} instead of {NOW}, which is loaded"
+            fabric = f"EFA {NEWER_EFA} instead of {VERSIONS['efa']}, which jobs may use"
+            assert f"{host}: {driver}; {fabric} -> reboot it through the queue" in done
+            reasons = site.run(host, "cat /run/trainwright/reboot-required/{gpu_stack,efa}")
+            assert reasons.splitlines() == [driver, fabric]
+        assert stack.play(**given).changed == set()
+        # As each restart of slurmd does, below the jobs.
+        for host in nodes:
+            site.run(host, "systemctl start trainwright-gpu-stack")
             assert stack.versions(host)["nvidia-open"] == f"{NOW}-1"
-            assert site.run(host, "cat /run/trainwright/reboot-required/gpu_stack").strip() == (
-                f"NVIDIA driver {NEW} instead of {NOW}, which is loaded"
-            )
-        assert stack.play(gpu_stack_versions=versions).changed == set()
+            assert efa_of(site, host) == VERSIONS["efa"]
         site.run("ctl1", "systemctl stop gpu-repository")
         site.play("reboot.yml", confirm=True, reboot_boot_check=False, reboot_timeout=180)
         assert min(capacity) >= len(NODES) - 1, capacity
     for host in nodes:
         found = stack.versions(host)
         assert found["nvidia-open"] == found["nvidia-fabricmanager"] == f"{NEW}-1"
+        assert efa_of(site, host) == NEWER_EFA
         assert site.run(host, "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]
         assert site.run(host, "cat /etc/cdi/nvidia.yaml").split()[-1] == NEW
-    for job in submitted:
-        site.wait_completed_once(job)
+    site.wait_completed_once(submitted)
     stack.serve()
-    stack.play(gpu_stack_versions=versions)
-    assert stack.play(gpu_stack_versions=versions).changed == set()
+    stack.play(**given)
+    assert stack.play(**given).changed == set()
 
 
 def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) -> None:
@@ -331,7 +349,8 @@ def test_nvidias_installer_runs_at_once_or_at_a_boot_and_again_after_a_failure(
     given = {
         "nvidia_driver_source": "runfile",
         "nvidia_driver_runfile_sha256": gpu_packages.installer(stack.mirror, NEW),
-        "gpu_stack_versions": {"driver": NEW},
+        "gpu_stack_versions": {"driver": NEW, "efa": NEWER_EFA},
+        "efa_sha256": efa_archive.sha256(stack.mirror / f"aws-efa-installer-{NEWER_EFA}.tar.gz"),
     }
     # As preflight asks for where the driver is in packages.
     names = "nvidia-open nvidia-kernel-open-dkms libnvidia-compute nvidia-persistenced"
@@ -352,6 +371,7 @@ def test_nvidias_installer_runs_at_once_or_at_a_boot_and_again_after_a_failure(
     assert site.run("c1", "systemctl is-active nvidia-persistenced").strip() == "active"
 
     site.run("c2", "touch /var/tmp/nvidia-installer-fails; systemctl stop slurmd")
+    site.run("c2", "rm -r /run/trainwright/reboot-required")
     assert site.run("c2", "systemctl start slurmd 2>&1 || echo refused").endswith("refused")
     said = site.run("c2", "journalctl -u trainwright-gpu-stack -n 20 --no-pager")
     assert "exit 1: ERROR: Unable to build the kernel module" in said
@@ -359,7 +379,7 @@ def test_nvidias_installer_runs_at_once_or_at_a_boot_and_again_after_a_failure(
     assert site.node_state("c1") == "idle"
     # The next boot.
     load(stack, "c2", NEW)
-    site.run("c2", "rm /var/tmp/nvidia-installer-fails; rm -r /run/trainwright/reboot-required")
+    site.run("c2", "rm /var/tmp/nvidia-installer-fails")
     site.run("c2", "systemctl start slurmd nvidia-persistenced nvidia-fabricmanager")
     assert site.run("c2", f"grep -c '({NEW})' /var/lib/nvidia/log").strip() == "1"
     assert site.run("c2", "ls /var/lib/trainwright/gpu_stack").split() == ["packages.installed"]

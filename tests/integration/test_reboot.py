@@ -198,8 +198,7 @@ def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: 
     assert [why(site, node) for node in NODES] == ["", ""]
     waiting = poll("the jobs to end", lambda: not site.run("ctl1", "squeue -h"), 120)
     assert waiting
-    for job in submitted:
-        site.wait_completed_once(job)
+    site.wait_completed_once(submitted)
     assert "no host waits" in site.play("reboot.yml", **FLAGS).output
 
 

@@ -83,6 +83,15 @@ def test_what_has_to_be_there_first(given: dict[str, t.Any], wanted: list[str]) 
     assert render("__nvidia_driver_build_packages", **given) == wanted
 
 
+def test_headers_that_are_there_are_not_asked_for_and_modules_are_looked_at() -> None:
+    names = render("__nvidia_driver_packages", source="nvidia")
+    assert names[:2] == ["linux-headers-6.12.1", "nvidia-open"]
+    own = render("__nvidia_driver_packages", source="nvidia", headers=True)
+    assert own == names[1:]
+    assert render("__nvidia_driver_modules", source="nvidia") == {"nvidia": "595.91.07"}
+    assert render("__nvidia_driver_modules") == {}, "NVIDIA's installer looks for itself"
+
+
 def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
     assert render("__nvidia_driver_packages") == ["nvidia-fabricmanager"]
     pins = [{**pin, "elsewhere": False} for pin in render("__nvidia_driver_pins")]
@@ -116,15 +125,28 @@ def test_the_files_of_the_installer_go_with_it() -> None:
 
 
 # -- the program of the boot -------------------------------------------------------------------------
-def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[int, list[str]]:
-    """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called."""
+def boot(
+    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = ""
+) -> tuple[int, list[str]]:
+    """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called.
+
+    reason: the part that has asked for a reboot since the kernel started.
+    """
     calls = tmp_path / "calls"
     calls.write_text("")
     state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
     for path in (state, tools, modules / "nvidia_peermem", modules / "nvidia"):
         path.mkdir(parents=True, exist_ok=True)
     (state / "packages").write_text("nvidia-open=595*\n")
-    codes = {"systemd-detect-virt": int(not container), "nvidia-runfile": installer}
+    reasons = tmp_path / "run/reboot-required"
+    reasons.mkdir(parents=True, exist_ok=True)
+    if reason:
+        (reasons / reason).write_text("NVIDIA driver 2 instead of 1, which is loaded\n")
+    codes = {
+        "systemd-detect-virt": int(not container),
+        "nvidia-runfile": installer,
+        "efa-installer": 0,
+    }
     for name in ("modprobe", "apt-get", "dpkg", "systemctl", *codes):
         said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
         (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
@@ -134,6 +156,7 @@ def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[i
         ("/usr/lib/trainwright", tools),
         ("/var/lib/trainwright/gpu_stack", state),
         ("/sys/module", modules),
+        ("/run/trainwright", tmp_path / "run"),
     ):
         text = text.replace(ours, str(theirs))
     found = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
@@ -145,7 +168,7 @@ def boot(tmp_path: Path, installer: int = 0, container: bool = False) -> tuple[i
 def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -> None:
     code, called = boot(tmp_path)
     assert (code, called) == (0, [
-        "nvidia-runfile", "modprobe -r nvidia_peermem", "modprobe -r nvidia", "dpkg", "apt-get",
+        "nvidia-runfile", "efa-installer", "modprobe -r nvidia_peermem", "modprobe -r nvidia", "dpkg", "apt-get",
         *(f"modprobe -q {name}" for name in ("nvidia-uvm", "gdrdrv", "nvidia_peermem", "nvidia")),
         "systemctl daemon-reload",
     ])  # fmt: skip
@@ -161,3 +184,18 @@ def test_packages_wait_for_an_installer_that_failed(tmp_path: Path) -> None:
     code, called = boot(tmp_path, installer=1)
     assert (code, called) == (1, ["nvidia-runfile"])
     assert os.listdir(tmp_path / "state") == ["packages"]
+
+
+@pytest.mark.parametrize("reason", ["gpu_stack", "efa"])
+def test_a_restart_of_slurmd_under_jobs_installs_nothing(tmp_path: Path, reason: str) -> None:
+    """slurmd requires the unit, so whoever restarts slurmd starts it too: /run tells that from a boot."""
+    assert boot(tmp_path, reason=reason) == (0, [])
+    assert os.listdir(tmp_path / "state") == ["packages"]
+
+
+def test_a_boot_that_failed_tries_again_whenever_slurmd_starts(tmp_path: Path) -> None:
+    """slurmd has not run since that boot, though site.yml may have written the reason again."""
+    assert boot(tmp_path, installer=1)[0] == 1
+    assert boot(tmp_path, reason="gpu_stack")[0] == 0
+    assert os.listdir(tmp_path / "state") == ["packages.installed"]
+    assert boot(tmp_path, reason="gpu_stack") == (0, []), "the next order waits again"

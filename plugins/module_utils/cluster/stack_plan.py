@@ -61,7 +61,7 @@ def plan(
     versions: t.Mapping[str, str],
     only: str = "",
 ) -> Json:
-    """Return the packages, pins, directories, files and units of a host, and whether the packages wait for a reboot.
+    """Return the packages, pins, modules, directories, files and units of a host, and whether it waits for a boot.
 
     parts: by role what it has of each. host: of the cluster model's stack. only: a part that is set up alone, which
     leaves to the others what they hold and what they wait for.
@@ -102,6 +102,10 @@ def plan(
         "directories": list(directories.values()),
         "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
         "units": units,
+        # A container has the modules of its host.
+        "modules": {}
+        if waiting or facts.get("virtualization") == "container"
+        else {name: version for part in of("modules") for name, version in part.items() if version},
         "waits": waiting,
         "reason": reason,
     }

@@ -25,8 +25,9 @@ MANIFEST = "/opt/amazon/efa_installed_packages"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
 #: Written before the installer starts and removed after it has succeeded, so a run that was killed is seen.
 UNFINISHED = "/var/lib/trainwright/efa-unfinished"
-#: The part in reboots.DIRECTORY.
+#: The part in reboots.DIRECTORY, and how its reason begins where the next boot installs another version.
 PART = "efa"
+WAITS = "EFA"
 #: NCCL's plugin: where installers have put it, with the newest place first. {arch} is that of the machine.
 PLUGIN_PLACES = (
     "/opt/amazon/ofi-nccl/lib/{arch}-linux-gnu",
@@ -319,7 +320,7 @@ def ask_for_reboot(reason: str, ran: bool, check: bool, root: str = "/") -> bool
     """Write or remove the reason, and return whether that changes something.
 
     ran: whether the installer ran now. Without it, only the versions count, and a reason that the installer gave stays
-    until the boot that it asks for.
+    until the boot that it asks for, unless it is about a version that nobody wants any more.
     """
     path = os.path.join(root, reboots.DIRECTORY.lstrip("/"), PART)
     try:
@@ -327,7 +328,8 @@ def ask_for_reboot(reason: str, ran: bool, check: bool, root: str = "/") -> bool
             now = handle.read().strip()
     except OSError:
         now = ""
-    if now == reason or (not reason and not ran and not now.startswith("kernel module efa")):
+    by_version = now.startswith(("kernel module efa", f"{WAITS} "))
+    if now == reason or (not reason and not ran and not by_version):
         return False
     if not check and reason:
         with safe_path.replacing(path, 0o644, make=0o755) as stream:

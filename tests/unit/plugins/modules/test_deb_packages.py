@@ -19,6 +19,7 @@ case "$*" in
     *update*) echo "update $policy" >>{state}/log; touch {state}/fetched; exit 0 ;;
 esac
 echo "install ${{*#* install }} $policy" >>{state}/log
+[ ! -e {state}/unbuilt ] || {{ cat {state}/unbuilt >&2; exit 100; }}
 [ ! -e {state}/broken ] || {{ echo "E: held broken packages" >&2; exit 100; }}
 [ -e {state}/fetched ] || {{ echo "E: Unable to locate package jq" >&2; exit 100; }}
 [ -e {state}/pinned ] || printf 'installed\\tjq\\tamd64\\t1.7\\t\\n' >>{state}/status
@@ -134,3 +135,57 @@ def test_the_policy_of_a_run_that_was_killed_does_not_stay(host: Path) -> None:
     saved.write_text("#!/bin/sh\nexit 0\n")
     run()
     assert policy.read_text() == "#!/bin/sh\nexit 0\n" and not saved.exists()
+
+
+# -- kernel modules ----------------------------------------------------------------------------------
+def modinfo(host: Path, version: str) -> None:
+    """Have a module on disk in a version."""
+    program = host / "bin" / "modinfo"
+    program.write_text(f"#!/bin/sh\necho {version}\n")
+    program.chmod(0o755)
+
+
+def dkms(host: Path, version: str, text: str = "") -> None:
+    """Have a dkms that builds a version, or prints a text."""
+    program = host / "bin" / "dkms"
+    built = f"echo '#!/bin/sh\necho {version}' >{host}/bin/modinfo" if version else f"echo '{text}'"
+    program.write_text(f'#!/bin/sh\necho "dkms $*" >>{host}/log\n{built}\n')
+    program.chmod(0o755)
+
+
+def test_a_module_that_the_kernel_has_is_not_built(host: Path) -> None:
+    modinfo(host, "595.91.07")
+    dkms(host, "")
+    assert not run(names=["munge"], modules={"nvidia": "595.91.07"})["changed"]
+    assert not asked(host)
+
+
+def test_a_module_that_the_kernel_lacks_is_built(host: Path) -> None:
+    """As after a boot of another kernel, whose headers came later."""
+    modinfo(host, "580.95.05")
+    dkms(host, "595.91.07")
+    given: dict[str, t.Any] = {"names": ["munge"], "modules": {"nvidia": "595.91.07"}}
+    assert run(check=True, **given)["changed"] and not asked(host)
+    result = run(**given)
+    assert result["changed"] and result["diff"]["after"] == "kernel module nvidia\n"
+    assert asked(host) == [f"dkms autoinstall -k {os.uname().release}"]
+    assert not run(**given)["changed"]
+
+
+def test_a_module_that_stays_away_is_an_error(host: Path) -> None:
+    modinfo(host, "580.95.05")
+    dkms(host, "", "Consult /var/lib/dkms/nvidia/595.91.07/build/make.log for more information.")
+    result = run(modules={"nvidia": "595.91.07"})
+    assert (
+        result["failed"] and "read /var/lib/dkms/nvidia/595.91.07/build/make.log" in result["msg"]
+    )
+    result = run(modules={"nvidia": "595.91.07"}, fetch_only=True)
+    assert not result.get("failed"), "it is for the next boot"
+
+
+def test_a_build_that_fails_is_not_tried_four_times(host: Path) -> None:
+    log = "Consult /var/lib/dkms/nvidia/595.91.07/build/make.log for more information."
+    (host / "unbuilt").write_text(f"{log}\ndpkg: error processing package\n")
+    result = run()
+    assert result["failed"] and "dkms could not build nvidia 595.91.07" in result["msg"]
+    assert asked(host) == ["install jq 101"]

@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action.efa_installer import ActionModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa, efa_order
 from ansible_collections.trainwright.slurm.plugins.modules import efa_info, efa_installer
 
 WANTED = "1.47.0"
@@ -34,6 +34,7 @@ class Host:
         self.domains: list[str] = []
         self.loaded = self.brought = ""
         self.reasons: list[str] = []
+        self.steps: list[str] = []
         node, run = efa_installer.efa, efa_installer.efa_installer
         patch.setattr(node, "UNFINISHED", str(root / "unfinished"))
         patch.setattr(node, "installed", lambda _family: dict(self.packages))
@@ -52,6 +53,15 @@ class Host:
         patch.setattr(run, "repair", lambda *_given: None)
         patch.setattr(run, "remove_packages", self.remove)
         patch.setattr(run, "call", self.call)
+        patch.setattr(efa_order, "steps", lambda: self.steps)
+        for function in (efa_order.waiting, efa_order.write):
+            patch.setattr(function, "__defaults__", (str(root / "order"),))
+        for function in (efa_order.staged, efa_order.stage):
+            patch.setattr(function, "__defaults__", (str(root / "staged"),))
+        patch.setattr(
+            efa_order.left_over, "__defaults__", ((str(root / "order"), str(root / "staged")),)
+        )
+        patch.setattr(efa_order, "ARCHIVE", str(root / "staged"))
         root.chmod(0o755)
 
     def ask(self, reason: str, ran: bool, check: bool) -> bool:
@@ -203,6 +213,85 @@ def test_a_loaded_module_that_differs_waits_for_a_reboot(host: Host) -> None:
     host.domains = ["rdmap0"]
     assert host.run()["efa"]["domains"] == ["rdmap0"]
     assert "1 EFA devices, and 4 are declared" in host.run(devices=4)["msg"]
+
+
+# -- at the next boot --------------------------------------------------------------------------------
+OLDER = MANIFEST.replace(WANTED, "1.46.0")
+SUM = efa_order.efa_installer.sha256
+
+
+def upgraded(host: Host, **given: t.Any) -> dict[str, t.Any]:
+    """Ask for a newer EFA on a host with jobs."""
+    host.packages["libfabric1-aws"] = "2.3.0"
+    host.manifest = OLDER
+    (host.root / "archive").write_bytes(b"the archive")
+    return host.run(at_boot=True, sha256=SUM(str(host.root / "archive")), **given)
+
+
+def test_a_version_that_jobs_may_use_is_replaced_at_the_next_boot(host: Host) -> None:
+    host.steps = ["42.batch"]
+    for look in ({"check": True}, {"archive": False}):
+        looked = upgraded(host, **look)
+        assert looked["changed"] and looked["needed"] and not efa_order.left_over()
+        assert not host.reasons
+    left = upgraded(host)
+    assert left["changed"] and left["reboot"] == "EFA 1.47.0 instead of 1.46.0, which jobs may use"
+    assert host.reasons == [left["reboot"]] and not host.calls
+    again = upgraded(host, archive=False)
+    assert (again["changed"], again["needed"], again["reboot"]) == (False, False, left["reboot"])
+
+    host.steps = []
+    assert efa_order.carry_out() == "EFA 1.47.0 is installed"
+    assert host.calls == [["-y"]] and not efa_order.left_over()
+    assert efa_order.carry_out() == ""
+    assert not host.run(at_boot=True)["changed"]
+
+
+def test_a_boot_whose_installer_fails_tries_again(host: Host) -> None:
+    upgraded(host)
+    host.breaks = efa_installer.efa_installer.Failed("efa_installer.sh -y: exit 1: x", 1, ["x"])
+    with pytest.raises(efa.EfaError, match="exit 1"):
+        efa_order.carry_out()
+    assert len(efa_order.left_over()) == 2 and (host.root / "unfinished").exists()
+    host.breaks = None
+    # By site.yml, since slurmd did not start.
+    assert host.run()["changed"] and not efa_order.left_over()
+
+
+def test_another_archive_is_not_kept_for_a_boot(host: Host) -> None:
+    host.manifest = OLDER
+    (host.root / "archive").write_bytes(b"cut off")
+    result = host.run(at_boot=True, sha256="0" * 64)
+    assert result["failed"] and "does not have the SHA-256" in result["msg"]
+    assert not efa_order.left_over() and not host.reasons
+    upgraded(host)
+    (host.root / "staged").write_bytes(b"changed since")
+    with pytest.raises(efa.EfaError, match="does not have the SHA-256"):
+        efa_order.carry_out()
+    assert not host.calls
+
+
+def test_an_order_that_nobody_wants_any_more_is_withdrawn(host: Host) -> None:
+    upgraded(host)
+    back = host.run(at_boot=True, version="1.46.0")
+    assert back["changed"] and not efa_order.left_over() and not host.calls
+
+
+def test_a_host_without_efa_gets_it_at_once(host: Host) -> None:
+    host.steps = ["42.batch"]
+    assert host.run(at_boot=True)["reboot"] == "" and host.calls == [["-y"]]
+
+
+def test_without_a_boot_it_is_refused_under_jobs(host: Host) -> None:
+    host.manifest, host.packages["libfabric1-aws"] = OLDER, "2.3.0"
+    host.steps = ["42.batch", "43.0"]
+    text = host.run()["msg"]
+    assert (
+        "EFA 1.46.0 is older than 1.47.0, and jobs use what is there: steps 42.batch, 43.0" in text
+    )
+    assert "drain it" in text and not host.calls
+    host.steps = []
+    assert host.run()["changed"] and host.calls
 
 
 def test_parts_that_are_required(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

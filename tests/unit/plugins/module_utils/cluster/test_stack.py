@@ -283,6 +283,17 @@ def test_a_fresh_host_installs_at_once() -> None:
     }
 
 
+def test_modules_are_built_where_they_can_be_loaded() -> None:
+    parts = {
+        **PARTS,
+        "nvidia_driver": {**PARTS["nvidia_driver"], "modules": [{"nvidia": "595.91.07"}]},
+    }
+    assert plan(parts, HOST, {}, VERSIONS)["modules"] == {"nvidia": "595.91.07"}
+    assert plan(parts, HOST, {}, VERSIONS, only="nccl")["modules"] == {}
+    assert plan(parts, HOST, {"virtualization": "container"}, VERSIONS)["modules"] == {}
+    assert plan(parts, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS)["modules"] == {}
+
+
 def test_a_host_with_another_driver_loaded_waits_for_its_reboot() -> None:
     found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS)
     assert found["waits"]

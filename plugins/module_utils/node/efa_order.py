@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What AWS' installer of EFA has to do on a host: decided, done at once, or left for the next boot.
+
+Jobs have libfabric and NCCL's plugin mapped, and start programs of EFA. So the installer never replaces a version
+while a step of a job runs here. An order names the checksum of the archive and the options; it is there until the
+installer has ended well, so a boot that failed is tried again.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import typing as t
+
+from . import efa, efa_installer, kernel_modules, reboots, safe_path
+from .machine import read
+from .nvidia_runfile import DIRECTORY
+from .services import run
+
+Json = dict[str, t.Any]
+ORDER = f"{DIRECTORY}/efa.json"
+ARCHIVE = f"{DIRECTORY}/efa.tar.gz"
+#: What an order has of the options of module efa_installer.
+KEYS = ("version", "sha256", "family", "kernel_module", "container", "options", "downgrade", "conflicts",
+        "remove_conflicts", "timeout", "lock_timeout")  # fmt: skip
+
+
+def steps(root: str = "/") -> list[str]:
+    """Return the steps of jobs that run here, such as 42.batch, by the titles of their slurmstepd."""
+    found = []
+    for path in glob.glob(os.path.join(glob.escape(root), "proc/[0-9]*/cmdline")):
+        title = read(path).replace("\0", " ").strip()
+        if title.startswith("slurmstepd: ["):
+            found.append(title.partition("[")[2].rstrip("] "))
+    return sorted(found)
+
+
+def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.Decision, list[str]]:
+    """Return what is to be done, and the packages in the way. Raises EfaError for what is refused.
+
+    params: the options of module efa_installer. waits: whether the installer would not run now.
+    """
+    bad = list(efa.bad_options(params["options"], params["container"]))
+    packages = efa.installed(params["family"])
+    have = efa.manifest()
+    unfinished = os.path.exists(efa.UNFINISHED)
+    decided = efa.decide(
+        params["version"], have, efa.lacking(have, packages), unfinished, params["downgrade"]
+    )
+    in_the_way = efa.conflicts(packages, params["conflicts"])
+    if decided.action == "none":
+        return decided, []
+    if in_the_way and not params["remove_conflicts"]:
+        bad.append(
+            f"{', '.join(in_the_way)}: packages of the distribution, in whose place EFA brings its own. Remedy: remove"
+            " them, or set efa_remove_distribution_mpi to true"
+        )
+    if params["kernel_module"]:
+        found = kernel_modules.build_faults(params["family"])
+        bad += [f"{fault}. Remedy: {remedy}" for fault, remedy in found]
+    running = [] if waits or not have.version else steps()
+    if running:
+        bad.append(
+            f"{decided.why}, and jobs use what is there: steps {', '.join(running[:4])} run on this host. Remedy: drain"
+            " it and run this when they have ended, or let site.yml do it at the next boot (gpu_stack: managed)"
+        )
+    if bad:
+        raise efa.EfaError("; ".join(bad))
+    return decided, in_the_way
+
+
+def install(
+    params: t.Mapping[str, t.Any], archive: str, in_the_way: list[str], lock: int
+) -> tuple[list[str], str]:
+    """Run the installer; return the packages that were removed, and its output. Raises EfaError."""
+    wanted = params["sha256"]
+    if wanted and efa_installer.sha256(archive) != wanted.lower():
+        raise efa.EfaError(
+            f"{archive}: does not have the SHA-256 {wanted}. Remedy: remove the archive from artifact_cache on the"
+            " control node, and run this again"
+        )
+    removed: list[str] = []
+    options = efa.arguments(params["kernel_module"], params["container"], params["options"])
+    with efa_installer.private_directory() as directory:
+        top = efa_installer.unpack(archive, directory)
+        if params["family"] == "debian":
+            efa_installer.wait_for_dpkg(params["lock_timeout"])
+            efa_installer.repair(params["timeout"], os.path.exists(efa.UNFINISHED))
+        if in_the_way:
+            removed = efa_installer.remove_packages(
+                params["family"], in_the_way, params["conflicts"]
+            )
+        variables = efa_installer.environment(directory, params["lock_timeout"])
+        with safe_path.replacing(efa.UNFINISHED, 0o644, make=0o755) as stream:
+            stream.write(f"{params['version']}\n".encode())
+        if efa.number(efa.manifest().version) > efa.number(params["version"]):
+            efa_installer.call(top, ["-u", "-y"], params["timeout"], lock, variables)
+        output = efa_installer.call(top, options, params["timeout"], lock, variables)
+    have = efa.manifest()
+    left = efa.lacking(have, efa.installed(params["family"]))
+    if have.version != params["version"] or left:
+        raise efa.EfaError(
+            f"the installer ended with 0, and {efa.MANIFEST} has"
+            f" {have.version or 'no version'}{f' without the packages {left}' if left else ''}. Remedy: compare"
+            " efa_version with the archive, and run this again"
+        )
+    os.unlink(efa.UNFINISHED)
+    return removed, output
+
+
+# -- at the next boot --------------------------------------------------------------------------------
+def reason(wanted: str, decided: efa.Decision) -> str:
+    """Return why the host waits for a boot, as reboots has reasons."""
+    have = efa.manifest().version
+    if have != wanted:
+        return reboots.plain(f"{efa.WAITS} {wanted} instead of {have}, which jobs may use")
+    return reboots.plain(f"{efa.WAITS} {wanted} again, since {decided.why}")
+
+
+def waiting(path: str = ORDER) -> Json:
+    """Return the order that has not been carried out, {} for none."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            found = json.load(handle)
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def order(params: t.Mapping[str, t.Any]) -> Json:
+    """Return the order for the next boot."""
+    return {key: params[key] for key in KEYS}
+
+
+def staged(checksum: str, path: str = ARCHIVE) -> bool:
+    """Return whether the host has the archive with this checksum."""
+    return (
+        bool(checksum)
+        and os.path.isfile(path)
+        and not os.path.islink(path)
+        and efa_installer.sha256(path) == checksum.lower()
+    )
+
+
+def stage(archive: str, checksum: str, path: str = ARCHIVE) -> None:
+    """Keep an archive that was copied to the host, once it has been verified. Raises EfaError."""
+    if efa_installer.sha256(archive) != checksum.lower():
+        raise efa.EfaError(
+            f"{archive}: does not have the SHA-256 {checksum}. Remedy: remove the archive from artifact_cache on the"
+            " control node, and run this again"
+        )
+    with (
+        open(archive, "rb") as source,
+        safe_path.replacing(path, 0o600, make=0o755) as target,
+    ):
+        shutil.copyfileobj(source, target, 2**20)
+
+
+def write(wanted: Json, path: str = ORDER) -> None:
+    """Write an order, whole."""
+    with safe_path.replacing(path, 0o600, make=0o755) as stream:
+        stream.write(f"{json.dumps(wanted, sort_keys=True)}\n".encode())
+
+
+def left_over(paths: t.Sequence[str] = (ORDER, ARCHIVE)) -> list[str]:
+    """Return the files of an order."""
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def forget() -> None:
+    """Withdraw the order: it has been carried out, or nobody wants it any more."""
+    for path in left_over():
+        os.unlink(path)
+
+
+def carry_out() -> str:
+    """Do what waits, at boot; return a line about it, "" where nothing waits. Raises EfaError."""
+    params = waiting()
+    if not params:
+        return ""
+    with efa_installer.alone(params["lock_timeout"]) as lock:
+        decided, in_the_way = decision(params)
+        if decided.action != "none":
+            install(params, ARCHIVE, in_the_way, lock)
+        forget()
+    if params["kernel_module"] and not params["container"]:
+        _load_new_module()
+    return f"EFA {params['version']} is installed"
+
+
+def _load_new_module() -> None:
+    """Load the module that was installed in place of the one that udev has loaded, or ask for another boot."""
+    loaded, brought = kernel_modules.loaded_version("efa"), kernel_modules.installed_version("efa")
+    if loaded and brought and loaded != brought:
+        run(["modprobe", "--remove", "efa"], 60)
+        run(["modprobe", "efa"], 60)
+    why = efa.reboot_reason(kernel_modules.loaded_version("efa"), brought, "")
+    efa.ask_for_reboot(why, ran=True, check=False)
