@@ -20,7 +20,7 @@ import yaml
 
 from . import efa_archive, gpu_packages
 from .gpu_packages import NEW, NOW, OLD
-from .site import SOAK, Nodes, Run, Site, poll, sample
+from .site import SOAK, Nodes, Run, Site, sample
 from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
