@@ -134,3 +134,12 @@ def test_the_policy_of_a_run_that_was_killed_does_not_stay(host: Path) -> None:
     saved.write_text("#!/bin/sh\nexit 0\n")
     run()
     assert policy.read_text() == "#!/bin/sh\nexit 0\n" and not saved.exists()
+
+
+@pytest.mark.parametrize("downgrade", [True, False])
+def test_an_older_version_is_taken_where_it_is_asked_for(host: Path, downgrade: bool) -> None:
+    """apt-get --yes refuses it by itself, also for a version that is named and pinned."""
+    apt = host / "bin" / "apt-get"
+    apt.write_text(apt.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$*" >>{host}/words\n'))
+    run(downgrade=downgrade)
+    assert ("--allow-downgrades" in (host / "words").read_text()) == downgrade
