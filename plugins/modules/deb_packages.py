@@ -36,6 +36,10 @@ options:
     type: dict
     default: {}
     version_added: "1.2.0"
+  downgrade:
+    description: Replaces newer packages where O(names) has an older version.
+    type: bool
+    default: false
   lists_age:
     description: Age of the package lists, in seconds, at which they are fetched again before an installation.
     type: int
@@ -145,6 +149,8 @@ def install(module: AnsibleModule, names: list[str]) -> None:
     command += ["-oDpkg::Options::=--force-confold"]
     if module.params["fetch_only"]:
         command += ["--download-only", "--allow-downgrades", "--allow-change-held-packages"]
+    elif module.params["downgrade"]:
+        command += ["--allow-downgrades"]
     command += ["install", *names]
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     stale = lists_age() >= module.params["lists_age"]
@@ -209,6 +215,7 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
             "modules": {"type": "dict", "default": {}},
+            "downgrade": {"type": "bool", "default": False},
             "lists_age": {"type": "int", "default": 86400},
             "timeout": {"type": "int", "default": 300},
         },

@@ -160,17 +160,18 @@ def pins_text(pins: list[dict[str, t.Any]], url: str) -> str:
     return HEAD + "\n" + "\n".join(stanzas)
 
 
-def installed_fingerprints(path: str) -> list[str]:
-    """Return those of the key that the host has."""
+def installed(path: str, wanted: str) -> bytes:
+    """Return the key that the host has, b"" where it is not the wanted one."""
     try:
         with open(path, "rb") as file:
-            return openpgp.fingerprints(file.read(openpgp.MOST + 1))
+            data = file.read(openpgp.MOST + 1)
+        return openpgp.binary(data) if openpgp.fingerprints(data) == [wanted] else b""
     except (OSError, openpgp.KeyFileError):
-        return []
+        return b""
 
 
 def fetch(module: AnsibleModule, wanted: str) -> bytes:
-    """Return the key; fail unless it is the wanted one."""
+    """Return the packets of the key; fail unless it is the wanted one."""
     url, problem = module.params["key_url"], ""
     data = b""
     for delay in DELAYS:
@@ -196,7 +197,7 @@ def fetch(module: AnsibleModule, wanted: str) -> bytes:
             msg=f"{module.params['name']}: {url} {said}, and not {wanted} alone -> find out who changed it; do not"
             " take a fingerprint from the same server"
         )
-    return data
+    return openpgp.binary(data)
 
 
 def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
@@ -204,35 +205,31 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
     params = module.params
     name = f"trainwright-{params['name']}"
     source, pins = f"{SOURCES}/{name}.sources", f"{PINS}/{name}"
-    # apt reads an armored key by this ending, and a binary one by the other.
-    key = {ending: f"{KEYS}/{name}.{ending}" for ending in ("asc", "gpg")}
+    # Only what was read is written, in binary: text around armor, or another form of it, could hide a second key from
+    # this module that apt finds.
+    key, old_key = f"{KEYS}/{name}.gpg", f"{KEYS}/{name}.asc"
     if params["state"] == "absent":
         # In this order no entry is ever left without its key.
-        paths = (source, pins, *key.values())
+        paths = (source, pins, key, old_key)
         gone = [{"path": path, "state": "absent"} for path in paths]
         return own_files.plan([], gone, module.check_mode), ""
     wanted = openpgp.plain(params["key_fingerprint"] or "")
     listed: list[dict[str, t.Any]] = []
-    used = key["asc"]
     if params["key_url"]:
-        there = [path for path in key.values() if installed_fingerprints(path) == [wanted]]
-        if there:
-            used = there[0]
-        elif not module.check_mode:
+        data = installed(key, wanted) or installed(old_key, wanted)
+        if not data and not module.check_mode:
             data = fetch(module, wanted)
-            armored = data.lstrip().startswith(b"-----BEGIN")
-            used = key["asc" if armored else "gpg"]
-            content = base64.b64encode(data).decode()
-            listed.append({"path": used, "mode": "0644", "content_b64": content})
-        else:
-            listed.append({"path": used, "mode": "0644", "content": ""})
+        content = base64.b64encode(data).decode()
+        listed.append({"path": key, "mode": "0644", "content_b64": content})
     if params["pins"]:
         listed.append(
             {"path": pins, "mode": "0644", "content": pins_text(params["pins"], params["url"])}
         )
     else:
         listed.append({"path": pins, "state": "absent"})
-    listed.append({"path": source, "mode": "0644", "content": source_text(params, used)})
+    listed.append({"path": source, "mode": "0644", "content": source_text(params, key)})
+    # Versions before kept armored keys as they came.
+    listed.append({"path": old_key, "state": "absent"})
     return own_files.plan([{"path": KEYS, "mode": "0755"}], listed, module.check_mode), wanted
 
 

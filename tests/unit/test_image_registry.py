@@ -31,6 +31,11 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "name": ({"image_registry_users": [{**GOOD, "name": "a:b"}]}, "a name has other characters", "another name"),
     "twice": ({"image_registry_users": [GOOD, GOOD]}, "a name is there twice", "leave one"),
     "plain": (PLAIN, "is not a bcrypt hash", "in single quotes"),
+    "name-line": ({"image_registry_users": [{**GOOD, "name": "ci\n"}]}, "a name has other characters", "another name"),
+    "cost": ({"image_registry_users": [{**GOOD, "password_hash": HASH.replace("05", "99", 1)}]}, "is not a bcrypt hash",
+             "in single quotes"),
+    "var-lib": ({"image_registry_storage": "/var/lib"}, "/var/lib is not a directory of its own", "outside"),
+    "slurm": ({"image_registry_storage": "/var/lib/slurm/x"}, "is not a directory of its own", "outside"),
     "port": ({"image_registry_port": 70000}, "70000 is not a port", "1 to 65535"),
     "etc": ({"image_registry_storage": "/etc/images"}, "/etc/images is not a directory of its own", "outside"),
     "up": ({"image_registry_storage": "/srv/../etc"}, "/srv/../etc is not a directory", "outside"),
@@ -77,7 +82,7 @@ def test_what_could_not_be_served_is_refused_with_its_remedy(tmp_path: Path) -> 
         "image_registry_users": [GOOD],
         "image_registry_storage": "/srv/images",
     }
-    rows = {"right": {}, **{name: row[0] for name, row in BAD.items()}}
+    rows = {"right": {"image_registry_port": "5000"}, **{name: row[0] for name, row in BAD.items()}}
     hosts = {
         host: {key: given(value) for key, value in {**base, **row}.items()}
         for host, row in rows.items()

@@ -75,7 +75,7 @@ def test_it_is_that_of_fsx_for_the_system(tmp_path: Path) -> None:
         "URIs: https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu",
         "Suites: noble",
         "Components: main",
-        "Signed-By: /etc/apt/keyrings/trainwright-lustre-client.asc",
+        "Signed-By: /etc/apt/keyrings/trainwright-lustre-client.gpg",
     ):
         assert f"+{line}\n" in output, output
     # The hold of the kernel has a file of this name, which stays.

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import time
 import typing as t
+import zlib
 
 from . import efa, safe_path
 from .services import run
@@ -127,7 +128,8 @@ def unpack(path: str, directory: str) -> str:
         with tarfile.open(path, "r:*") as archive:
             for member in _members(archive):
                 archive.extract(member, directory)
-    except (tarfile.TarError, EOFError) as error:
+    # KeyError: a hard link to something that the archive does not have.
+    except (tarfile.TarError, EOFError, KeyError, zlib.error) as error:
         raise efa.EfaError(
             f"{path}: is not an archive that can be read ({error}). Remedy: fetch it again"
         ) from error

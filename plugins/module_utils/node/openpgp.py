@@ -17,6 +17,9 @@ _ARMOR = re.compile(
     re.S,
 )
 _PUBLIC_KEY = 6
+#: What belongs to public keys: signatures, keys, trust, names, subkeys, attributes, padding. A program that checks
+#: signatures takes the public half of a secret key too, which has no fingerprint here.
+_OF_KEYS = frozenset((2, _PUBLIC_KEY, 12, 13, 14, 17, 21))
 #: Far more than any keyring of a repository.
 MOST = 1 << 20
 
@@ -79,7 +82,7 @@ def fingerprints(data: bytes) -> list[str]:
     except IndexError as error:
         raise KeyFileError("ends in the middle of a packet") from error
     keys = [body for tag, body in packets if tag == _PUBLIC_KEY]
-    if not keys or len(data) > MOST:
+    if not keys or len(data) > MOST or not _OF_KEYS.issuperset(tag for tag, _body in packets):
         raise KeyFileError("is not a file of public keys")
     found = []
     for body in keys:

@@ -189,3 +189,12 @@ def test_a_build_that_fails_is_not_tried_four_times(host: Path) -> None:
     result = run()
     assert result["failed"] and "dkms could not build nvidia 595.91.07" in result["msg"]
     assert asked(host) == ["install jq 101"]
+
+
+@pytest.mark.parametrize("downgrade", [True, False])
+def test_an_older_version_is_taken_where_it_is_asked_for(host: Path, downgrade: bool) -> None:
+    """apt-get --yes refuses it by itself, also for a version that is named and pinned."""
+    apt = host / "bin" / "apt-get"
+    apt.write_text(apt.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$*" >>{host}/words\n'))
+    run(downgrade=downgrade)
+    assert ("--allow-downgrades" in (host / "words").read_text()) == downgrade

@@ -61,3 +61,20 @@ def test_a_damaged_key(made: Made) -> None:
 
 def test_a_fingerprint_as_people_write_it() -> None:
     assert openpgp.plain("eb69 3b30\t35cd 5710") == "EB693B3035CD5710"
+
+
+def test_a_secret_key_beside_the_public_one(made: Made) -> None:
+    """A program that checks signatures would take it, and it would have no fingerprint here."""
+    _fingerprint, _armored, binary = made
+    with pytest.raises(openpgp.KeyFileError):
+        openpgp.fingerprints(binary + b"\xc5\x01\x04")
+
+
+@pytest.mark.parametrize("end", [b"----- \n", b"-----\nVersion: 1\n \n"])
+def test_of_a_key_that_apt_would_find_and_we_do_not_nothing_is_written(
+    made: Made, end: bytes
+) -> None:
+    """What is installed are the packets that have the fingerprint, not the file around them."""
+    _fingerprint, armored, binary = made
+    other = armored.replace(b"-----\n\n", end, 1)
+    assert openpgp.binary(other + armored) in (binary, b"")
