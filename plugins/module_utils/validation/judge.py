@@ -192,6 +192,7 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
     Only condemned nodes FAIL. A bad link or switch is a result of its own name, so that it accuses no node: check
     `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE.
     """
+    nodes = list(nodes)
     bad = {one.name: one for one in outcome.nodes}
     made = []
     for node in nodes:
@@ -230,9 +231,11 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
             Result(one.name, f"pairs.{one.kind}", Verdict.FAIL, detail=one.why, remedy=remedy)
         )
     tables = {INNER: settings.reference, ACROSS: settings.across_reference or settings.reference}
+    # Of so few pairs, the median may be that of the bad ones.
+    says_all = len(nodes) >= settings.peers or not outcome.findings
     for scope, reference in outcome.references.items():
         table = tables[scope]
-        if table and reference.median is not None:
+        if table and says_all and reference.median is not None:
             sample = Sample("all nodes", _scope(scope), reference.median, settings.unit)
             found = _against(sample, table, settings.source, "see the network of all nodes")
             if found.verdict == Verdict.FAIL and scope == ACROSS and not settings.across_reference:

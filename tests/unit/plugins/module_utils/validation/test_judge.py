@@ -209,3 +209,13 @@ def test_oversubscription_is_a_warning_unless_a_reference_across_is_given() -> N
         (found,) = [one for one in results if one.check == "pairs.across_switches"]
         assert found.verdict.value == verdict
         assert not [one for one in results if one.check == "pairs" and one.remedy]
+
+
+def test_a_slow_node_of_three_is_not_all_nodes() -> None:
+    """Two of the three pairs are its own, so their median is slow."""
+    settings = Settings(reference=48.0, source="a table")
+    outcome = World(dict.fromkeys(("c1", "c2", "c3"), "leaf1"), nodes={"c3": 0.1}).search(settings)[
+        1
+    ]
+    results = by_search(outcome, ("c1", "c2", "c3"), settings)
+    assert [one.host for one in results if one.verdict is Verdict.FAIL] == ["c3"]
