@@ -127,6 +127,23 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
+def prepared(inputs: Inputs) -> Iterator[Problem]:
+    """A host whose stack is to be left alone does not wait for an installation: its next boot would make it."""
+    for host, facts in stack.gpu_hosts(inputs).items():
+        word = stack.word(inputs, host)
+        if word == stack.MANAGED:
+            continue
+        for one in facts.get("reboot") or ():
+            if one["part"] in (stack.WORD, "efa"):
+                yield Problem(
+                    host,
+                    stack.WORD,
+                    f"is {word}, and the next boot installs what was prepared while it was managed: {one['reason']}",
+                    "write managed again and reboot the host (playbook reboot), or set the versions that it has; "
+                    f"then write {word}",
+                )
+
+
 def driver_source(inputs: Inputs) -> Iterator[Problem]:
     """The archive of a managed host's distribution has the driver that is wanted, with the daemons of its hardware."""
     if inputs["settings"].get("nvidia_driver_source") != stack.DISTRIBUTION:
@@ -223,4 +240,12 @@ def driver_from(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (releases, repository, managed, driver_source, runfile, driver_from)
+CHECKS: tuple[Check, ...] = (
+    releases,
+    repository,
+    managed,
+    prepared,
+    driver_source,
+    runfile,
+    driver_from,
+)

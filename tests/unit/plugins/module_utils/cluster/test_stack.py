@@ -218,6 +218,19 @@ def test_secure_boot_is_found_before_it_bites() -> None:
     assert not problems(container)
 
 
+@pytest.mark.parametrize("word", ["present", "none"])
+def test_what_was_prepared_while_it_was_managed_is_not_forgotten(word: str) -> None:
+    """The next boot would swap the driver of a host whose stack nobody may touch."""
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    reason = "NVIDIA driver 595.112.07 instead of 595.91.07, which is loaded"
+    given["facts"]["c2"]["reboot"] = [{"part": "gpu_stack", "reason": reason}]
+    assert not problems(given)
+    given["host_vars"]["c2"]["gpu_stack"] = word
+    (found,) = problems(given)
+    assert found.host == "c2" and f"is {word}" in str(found) and reason in str(found)
+    assert "playbook reboot" in str(found)
+
+
 def test_a_system_without_packages_of_ours_is_refused() -> None:
     rocky = {"id": "rocky", "like": "rhel", "version": "9.4", "codename": "", "pretty": "Rocky"}
     found = [str(one) for one in problems(managed(os=rocky))]
