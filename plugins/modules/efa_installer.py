@@ -237,7 +237,7 @@ def main() -> None:
     output = ""
     before = efa.manifest().version
     try:
-        # What is there may be in use by jobs, whose steps outlive a restart of slurmd.
+        # Jobs may use the installed software: their steps outlive a restart of slurmd.
         waits = params["at_boot"] and bool(before)
         decided, in_the_way = efa_order.decision(params, waits)
         needed = decided.action != "none"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What AWS' installer of EFA has to do on a host: decided, done at once, or left for the next boot.
+"""The work of AWS' installer of EFA on a host: decided, done at once, or left for the next boot.
 
 Jobs have libfabric and NCCL's plugin mapped, and start programs of EFA. So the installer never replaces a version
 while a step of a job runs here. An order names the checksum of the archive and the options; it is there until the
@@ -25,7 +25,7 @@ from .services import run
 Json = dict[str, t.Any]
 ORDER = f"{DIRECTORY}/efa.json"
 ARCHIVE = f"{DIRECTORY}/efa.tar.gz"
-#: What an order has of the options of module efa_installer.
+#: The options of module efa_installer that an order has.
 KEYS = ("version", "sha256", "family", "kernel_module", "container", "options", "downgrade", "conflicts",
         "remove_conflicts", "timeout", "lock_timeout")  # fmt: skip
 

@@ -17,8 +17,8 @@ _ARMOR = re.compile(
     re.S,
 )
 _PUBLIC_KEY = 6
-#: What belongs to public keys: signatures, keys, trust, names, subkeys, attributes, padding. A program that checks
-#: signatures takes the public half of a secret key too, which has no fingerprint here.
+#: Packets of public keys: signatures, keys, trust, names, subkeys, attributes, padding. A program that checks
+#: signatures takes the public half of a secret key too, whose fingerprint is not read here.
 _OF_KEYS = frozenset((2, _PUBLIC_KEY, 12, 13, 14, 17, 21))
 #: Far more than any keyring of a repository.
 MOST = 1 << 20

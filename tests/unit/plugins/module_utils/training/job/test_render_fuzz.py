@@ -181,7 +181,7 @@ def run(script: str, scratch: Path, **environment: str) -> list[list[str]]:
 def check_step(place: tuple[t.Any, ...], job: schema.Job, calls: list[list[str]]) -> None:
     """The options of srun are those of the description, each one word, in front of the program."""
     (step,) = calls
-    chosen = {**render._container(job.container), **job.srun_options}
+    chosen = {**render.container_options(job.container), **job.srun_options}
     wanted = [
         f"--{name}" + ("" if value is True else f"={expanded(str(value))}")
         for name, value in chosen.items()
