@@ -35,10 +35,10 @@ GUIDE = "docs/modules.md"
 # Those of the modules for AWS have no AWS to ask here: tests/unit runs them against servers of its own. Those of
 # train_status speak of a training that goes on: test_training.py runs it beside one. container_image_build needs
 # Podman: tests/unit/test_image_build.py. EFA's need its publisher or a stand-in of it: test_efa.py.
-# image_clean is refused on a controller: test_golden_image.py.
+# image_clean is refused on a controller: test_golden_image.py. validate_cluster takes minutes: test_validate.py.
 ELSEWHERE = (
     *("container_image_build", "dataset_", "ec2_", "efa_", "fsx_", "image_clean"),
-    *("nvidia_runfile", "slurm_conf", "train_status", "verified_file"),
+    *("nvidia_runfile", "slurm_conf", "train_status", "validate_cluster", "verified_file"),
 )
 SOURCES = [
     *(name for name in examples.MODULES if not name.startswith(ELSEWHERE)),
