@@ -98,7 +98,8 @@ class ActionModule(WaitsForJob):
     def _validate(self) -> dict[str, t.Any]:
         options = self._options
         validation.checks(options)
-        catalogue.stages(options["stages"])
+        # In their order: those of --tags come in any, and the digest must not depend on it.
+        options["stages"] = list(catalogue.stages(options["stages"]))
         slurm = self._module("slurm_info", gather=["nodes", "partitions", "controllers"])
         nodes = [validation.record(Node, item) for item in slurm["nodes"]]
         partitions = [validation.record(Partition, item) for item in slurm["partitions"]]

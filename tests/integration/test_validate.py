@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from . import small_image
 from .artifacts import REAL
 from .conftest import Converged
 from .site import ROOT, SOAK, Nodes, Site, poll
+from .test_kills import kill_tree
 
 pytestmark = pytest.mark.systems("debian13")
 STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "mpi", "training")
@@ -114,8 +113,7 @@ def test_a_killed_run_is_continued_and_ends_green(quiet_site: Converged, tmp_pat
         lambda: site.run("ctl1", running) == "yes" or process.poll() is not None,
         180,
     )
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_tree(process)
     before = set(submitted(site)) - earlier
     assert any("-pairwise-" in name for name in before), before
 
