@@ -307,9 +307,9 @@ def _legend(heat_map: HeatMap, scale: Scale) -> str:
     items = []
     for ramp in scale.ramps:
         indices = range(ramp.first, ramp.first + ramp.count)
-        # Values rise from left to right on each bar.
+        # Values rise from left to right on each strip.
         order = list(indices) if ramp.end >= ramp.begin else list(reversed(indices))
-        bar = _uri(png(ramp.count, 1, bytes(order), palette))
+        strip = _uri(png(ramp.count, 1, bytes(order), palette))
         least, greatest = sorted((ramp.begin, ramp.end))
         edge = (
             ("≤ ", "")
@@ -325,7 +325,7 @@ def _legend(heat_map: HeatMap, scale: Scale) -> str:
             said += ": "
         items.append(
             f'<li>{said}<span class="ends">{edge[0]}{markup.number(float(least))}</span>'
-            f'<img class="ramp" src="{bar}" alt="to" width="120" height="12"><span class="ends">{edge[1]}'
+            f'<img class="ramp" src="{strip}" alt="to" width="120" height="12"><span class="ends">{edge[1]}'
             f"{markup.number(float(greatest))} {markup.text(heat_map.unit)}</span></li>"
         )
     items.append('<li><span class="swatch none"></span>not measured</li>')

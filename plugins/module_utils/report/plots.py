@@ -137,7 +137,7 @@ def draw_chart(chart: Chart) -> str:
     if len(names) > 1:
         legend = f"<ul class=legend>{''.join(f'<li>{name}</li>' for name in names)}</ul>"
     table = _chart_table(chart) if chart.sizes else ""
-    return both(lambda width: frame.draw(width)) + legend + table
+    return both(frame.draw) + legend + table
 
 
 @dataclass(frozen=True)

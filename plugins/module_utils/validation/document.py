@@ -399,8 +399,7 @@ def from_json(data: object) -> Document:
         run=Run(**{**run, "stages": [Stage(**one) for one in run["stages"]]}),
         results=results,
         measurements=_measurements(plain["measurements"]),
-        search=search
-        and Search(**{**search, "bad_links": [(a, b) for a, b in search["bad_links"]]}),
+        search=search and Search(**{**search, "bad_links": list(map(tuple, search["bad_links"]))}),
         baseline=baseline
         and Baseline(**{**baseline, "measurements": _measurements(baseline["measurements"])}),
     )

@@ -247,6 +247,6 @@ def _storage(measurements: t.Sequence[Measurement], document: Document) -> Secti
             for one in found
         ]  # fmt: skip
         note = "Dashed: the gate."
-        if any(bar.before is not None for bar in bars):
+        if any(one.before is not None for one in bars):
             note += " Thin line: the baseline."
         yield page.Bars(f"Throughput, {unit}" if "/s" in unit else unit, unit, bars, note=note)

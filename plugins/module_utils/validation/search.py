@@ -170,7 +170,7 @@ class Search:
             made.rounds = int(state["rounds"])
             made._from_plan = int(state["from_plan"])
             if state["pending"] is not None:
-                made._pending = [(one, other) for one, other in state["pending"]]
+                made._pending = [(pair[0], pair[1]) for pair in state["pending"]]
         except (KeyError, TypeError, ValueError) as error:
             raise SearchError(f"search: cannot be read ({error}) -> start a new one") from error
         names = {node for one in made.measurements for node in one.pair}

@@ -98,7 +98,7 @@ def decimal(word: str, digits: int, what: str) -> float:
 
 def half_unit(word: str) -> float:
     """Return half of a printed number's last digit: its rounding error. 0.005 for 12.34."""
-    mantissa, _, exponent = word.lower().partition("e")
+    mantissa, _mark, exponent = word.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
     power = int(exponent) if re.fullmatch(r"[+-]?[0-9]{1,2}", exponent) else 0
     return 0.5 * 10.0 ** (power - decimals)
