@@ -17,7 +17,7 @@ description:
     stages. The module itself looks at jobs and reads and writes the directory, on the host and with the rights of the
     user of the task.
   - An earlier run that asked for the same and was interrupted is continued. Its jobs are found by their names.
-  - A check that fails does not fail the task; RV(failed) of the document does it in the playbook.
+  - A check that fails does not fail the task; the playbook fails by the verdict.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.slurm]
 options:
   directory:
@@ -173,7 +173,7 @@ document: {description: "The run, as C(docs/validation.schema.json) has it.", re
 verdict: {description: The worst verdict., returned: success, type: str, sample: PASS}
 summary: {description: "Why it is that, in one line.", returned: success, type: str}
 lines: {description: A table of the verdicts that need somebody., returned: success, type: list, elements: str}
-drains: {description: Why a node should be drained, by name., returned: success, type: dict}
+drains: {description: "Why a node should be drained, by name.", returned: success, type: dict}
 over_cap:
   description: Nodes that should be drained as well, and for which the cap of the health agent has no room.
   returned: success
