@@ -18,7 +18,7 @@ description:
     user of the task.
   - An earlier run that asked for the same and was interrupted is continued. Its jobs are found by their names.
   - A check that fails does not fail the task; the playbook fails by the verdict.
-extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.slurm]
+extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
   directory:
     description: Directory for state, programs, scripts and logs, on shared storage. C(~) is the user's home.

@@ -39,7 +39,6 @@ INTERNAL = {
     "support_archive",
     "support_bundle",
     "system_users",
-    "validate_cluster",
     "verified_file",
 }
 
