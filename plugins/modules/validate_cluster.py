@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   checks:
-    description: The checks of the role C(validation), by name.
+    description: The checks of the role C(validate), by name.
     type: dict
     default: {}
   changes:
