@@ -20,7 +20,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.document import as_text
 
+from tests.fixtures.validation.simulated import simulated
 from tests.unit import examples
 
 from .artifacts import REAL, REGISTRY
@@ -64,6 +66,7 @@ STAND_INS = {
     "/tmp/parts": "{{ work }}/parts",
     "~/demo-support": "{{ work }}/demo-support",
     "'train.sbatch'": "work ~ '/train.sbatch'",
+    "'run.json'": "work ~ '/run.json'",
 }
 # The hosts that examples are for, where that is not ctl1.
 HOSTS = {
@@ -235,6 +238,7 @@ def ran(site: Converged, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     work = tmp_path_factory.mktemp("examples")
     (work / "parts").mkdir()
     (work / "train.sbatch").write_text(TRAIN, encoding="utf-8")
+    (work / "run.json").write_text(as_text(simulated(2, "gpu0001")), encoding="utf-8")
     plays = [play for source in SOURCES for play in plays_of(source)]
     plays += [without_controller(play) for play in plays if "'rescue'" in str(play)]
     try:
