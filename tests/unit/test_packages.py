@@ -247,8 +247,7 @@ def test_a_node_that_is_tuned_gets_tuned_where_the_system_has_it(system: str, ve
 @pytest.mark.parametrize(("system", "version"), SYSTEMS)
 def test_aws_tools_on_request(system: str, version: str, method: str) -> None:
     """The command line under its name on each system; Ubuntu 24.04 does not have a package of it."""
-    names = {"debian": "awscli", "ubuntu": "awscli", "amzn": "awscli-2"}
-    name = names.get(system, "awscli2")
+    name = "awscli-2" if system == "amzn" else "awscli"
     without = render("of_host", system, version, ["slurm_compute"], method)
     packages = render("of_host", system, version, ["slurm_compute"], method, slurm_aws_tools=True)
     added = {"python3-boto3"} | ({name} if (system, version) != ("ubuntu", "24.04") else set())
