@@ -2,9 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Reads from a job's log how far its training is: steps, loss, speed. Pure.
 
-Known forms: the recipes of this collection, Hugging Face's Trainer, Lightning and whatever else
-shows tqdm's bars, DeepSpeed, Megatron-LM, "Batch 1 Loss: 2.3". Lines may have the labels of
-`srun -l` and of torchrun. Runs on nodes: Python 3.9.
+The known forms of its lines are in forms.py. Lines may have the labels of `srun -l` and of torchrun.
+Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -16,42 +15,12 @@ import statistics
 import typing as t
 from dataclasses import dataclass, field
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?![\w])"
+from . import forms
+
 #: Groups that a pattern of a user's may have.
 GROUPS = ("step", "total", "loss", "rate", "lr")
 
-
-def _compiled(*texts: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(text.replace("NUM", _NUMBER), re.IGNORECASE) for text in texts)
-
-
-_FORMS = _compiled(
-    # step 10/200 loss 2.3456 samples/s 12.3
-    r"\bstep +(?P<step>\d+)(?: */ *(?P<total>\d+))?,? +loss[ :=]+(?P<loss>NUM)"
-    r"(?:.*?samples/s(?:ec)?[ :=]+(?P<rate>NUM))?(?:.*?\blr[ :=]+(?P<lr>NUM))?",
-    # Batch 1 Loss: 11.05403, Speed: 6.08 samples/sec, lr: 0.000063
-    r"\bbatch +(?P<step>\d+)(?: */ *(?P<total>\d+))?,? +loss: *(?P<loss>NUM)"
-    r"(?:.*?speed: *(?P<rate>NUM) *samples/s)?(?:.*?\blr: *(?P<lr>NUM))?",
-    # DeepSpeed, runtime/pipe/engine.py: steps: 10 loss: 2.3 iter time (s): 0.5 samples/sec: 16.0
-    r"\bsteps?: *(?P<step>\d+)(?: */ *(?P<total>\d+))? +loss: *(?P<loss>NUM)"
-    r"(?:.*?iter time \(s\): *(?P<seconds>NUM))?(?:.*?samples/sec: *(?P<rate>NUM))?",
-    # Megatron-LM, training/training.py: iteration 1/ 9 | elapsed time per iteration (ms): 1.2 | lm loss: 2.3E+00 |
-    r"\biteration +(?P<step>\d+) */ *(?P<total>\d+) *\|(?=.*?\bloss: *(?P<loss>NUM))"
-    r"(?=(?:.*?elapsed time per iteration \(ms\): *(?P<ms>NUM))?)"
-    r"(?=(?:.*?global batch size: *(?P<batch>\d+))?)(?=(?:.*?learning rate: *(?P<lr>NUM))?)",
-    # Hugging Face, trainer_callback.py: {'loss': 2.3, 'grad_norm': 1.0, 'learning_rate': 5e-05, 'epoch': 0.1}
-    r"""\{(?=.*?["']loss["']: *["']?(?P<loss>NUM))(?=(?:.*?["']learning_rate["']: *["']?(?P<lr>NUM))?)"""
-    r"""(?=(?:.*?["'](?:global_)?step["']: *(?P<step>\d+))?)""",
-)
-# tqdm: "Epoch 0:  5%|#  | 10/200 [00:10<03:10,  1.00it/s, loss=2.3]"
-_BAR = re.compile(
-    r"(?:(?P<what>[^|%]*?):)? *\d+%\|[^|]*\| *(?P<step>\d+)/(?P<total>\d+) \[[\d:]+<[\d:?]+, *"
-    r"(?:(?P<speed>[\d.]+)(?P<unit>[a-z]+/s|s/[a-z]+)|\?)(?P<rest>[^\]]*)"
-)
-(_BAR_LOSS,) = _compiled(r"\b(?:train[_/])?loss(?:_step)?=(NUM)")
-_EPOCH = re.compile(r"^\s*Epoch:? *\[?(\d+)(?:/(\d+))?", re.IGNORECASE)
-# Words in every relevant line, in lower case: for one step, for _MARK.
-_WORTH = ("loss", "%|")
+# Words in every line of _MARK, in lower case.
 _MARKS = ("resum", "going on after", "cancelled at")
 #: Lines after which steps may go back: Slurm ended a step or a job, a training resumes.
 _MARK = re.compile(
@@ -198,7 +167,7 @@ def read(lines: t.Iterable[str], patterns: t.Sequence[re.Pattern[str]] = ()) -> 
             small = text.lower()
             if any(word in small for word in _MARKS) and _MARK.search(text):
                 marks.append(number)
-            if not patterns and not any(word in small for word in _WORTH):
+            if not patterns and not any(word in small for word in forms.WORDS):
                 continue
             stream = streams.get(f"{task}.{rank}") or _Stream()
             if stream.take(_ESCAPE.sub("", text), number, patterns):
@@ -232,19 +201,19 @@ class _Stream:
     steps: list[Point] = field(default_factory=list)  # with their step
     losses: list[Point] = field(default_factory=list)  # without one; step is 0
     bars: list[_Bar] = field(default_factory=list)
+    places: list[_Bar] = field(default_factory=list)  # steps that other lines may have the loss of
+    epoch: str = ""  # that bars without a name of their own belong to
     form: tuple[re.Pattern[str], ...] = ()  # of its last line
 
     @property
     def counts(self) -> bool:
         """Whether its steps are lines that are counted."""
-        return not self.steps and not self.bars
+        return not (self.steps or self.bars or self.places)
 
     def take(self, text: str, line: int, patterns: t.Sequence[re.Pattern[str]]) -> bool:
-        """Process a line if it has a step or a loss, and return whether it does."""
-        if not patterns and "%|" in text:
-            return self._take_bar(text, line)
+        """Process a line of a training, and return whether it is one."""
         # Most lines are as the one before.
-        for form in (*self.form, *(patterns or _FORMS)):
+        for form in (*self.form, *(patterns or forms.STEPS)):
             match = form.search(text)
             if not match or _NOT_TRAINING.search(text[: match.start()][-20:]):
                 continue
@@ -254,29 +223,52 @@ class _Stream:
             self.form = (form,)
             (self.steps if point.step else self.losses).append(point)
             return True
-        return False
+        return not patterns and self._take_place(text, line)
+
+    def _take_place(self, text: str, line: int) -> bool:
+        """Process a line whose step is one of an epoch, or comes without a loss."""
+        if forms.EPOCH_LINE.match(text):
+            self.epoch = text.strip()
+            return True
+        for form in (*forms.BARS, *forms.PLACES):
+            match = form.search(text)
+            if not match or _NOT_TRAINING.search(text[: match.start()][-20:]):
+                continue
+            said = match.groupdict()
+            point = _point(said, line, moment(text))
+            if point is not None:
+                kind = self.places if form in forms.PLACES else self.bars
+                kind.append(_Bar(_epoch(said) or self.epoch, point))
+            return point is not None
+        return "%|" in text and self._take_bar(text, line)
 
     def _take_bar(self, text: str, line: int) -> bool:
-        match = _BAR.search(text)
-        loss = match and _BAR_LOSS.search(match["rest"])
-        if not match or not (loss or not match["what"] or _EPOCH.match(match["what"])):
+        match = forms.BAR.search(text)
+        loss = match and forms.BAR_LOSS.search(match["rest"])
+        if not match or not (loss or not match["what"] or forms.EPOCH.match(match["what"])):
             return False
+        step = forms.BAR_STEP.search(match["rest"])
         values = {"step": match["step"], "total": match["total"], "loss": loss and loss[1]}
+        values = {**values, "step": step[1], "total": None} if step else values
         point = _point(values, line, moment(text), _pace(match["speed"], match["unit"]))
         if point is None:
             return False
-        self.bars.append(_Bar(match["what"] or "", point))
+        if step:
+            self.steps.append(point)
+        else:
+            self.bars.append(_Bar(match["what"] or "", point))
         return True
 
     def points(self) -> list[Point]:
         """Every point, in the order of the log, with its step."""
         if self.steps:
             return self.steps
+        self.bars = self.bars or self.places
         return self._numbered() if self.losses else self._of_bars()
 
     def _of_bars(self) -> list[Point]:
         """Bars start again with each epoch."""
-        epochs = [_EPOCH.match(one.what) for one in self.bars]
+        epochs = [forms.EPOCH.match(one.what) for one in self.bars]
         base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
         base = min(base, 1)
         found: list[Point] = []
@@ -290,7 +282,7 @@ class _Stream:
             else:
                 if before and before.step >= (before.total or 0) and point.step < before.step:
                     past += before.total or 0
-                total = each if not past else None
+                total = (each or None) if not past else None
             before = point
             found.append(_replaced(point, past + point.step, total))
         return found
@@ -400,6 +392,14 @@ def _point(
     if rate is None and batch and seconds:
         rate = batch / seconds
     return Point(step, total or None, loss, rate, lr, seconds, line, when)
+
+
+def _epoch(said: t.Mapping[str, str | None]) -> str:
+    """Return the epoch of a line's values, as bars are named; "" without one."""
+    if said.get("nth"):
+        return f"Epoch {int(said['nth'] or 1) - 1}"
+    of = f"/{said['epochs']}" if said.get("epochs") else ""
+    return f"Epoch {said['epoch']}{of}" if said.get("epoch") else ""
 
 
 def _pace(speed: str | None, unit: str | None) -> float | None:

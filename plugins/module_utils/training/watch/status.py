@@ -335,8 +335,12 @@ def _lines(result: View) -> list[str]:
             )
     elif result["log_problem"]:
         lines.append(result["log_problem"])
-    elif job["state"] == "RUNNING":
-        lines.append(f"no step in {result['log'] or 'its log'} yet")
+    elif job["state"] == "RUNNING" or job["ended"]:
+        yet = " yet" if job["state"] == "RUNNING" else ""
+        lines.append(
+            f"no step in {result['log'] or 'its log'}{yet} -> if it writes some, say how by patterns "
+            "(docs/training_status.md has the known forms)"
+        )
     if result["stalled"]:
         lines.append(
             f"stalled: no new step for {job_messages.duration(result['idle'])} -> see the end of "

@@ -69,10 +69,109 @@ def test_a_line_of_each_form(
     assert point.seconds == seconds and point.line == 1
 
 
+# The sources of the forms are in forms.py; the values are made up.
+KERAS = (
+    " 938/1875 ━━━━━━━━━━━━━━━━━━━━ 1s 2ms/step - accuracy: 0.8902 - loss: 0.2929 - val_loss: 0.5"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "step", "total", "loss", "seconds"),
+    [
+        (["step=10 loss=0.5"], 10, None, 0.5, None),
+        (["step: 10, loss: 0.5"], 10, None, 0.5, None),
+        (
+            ["step: 20  loss: 11.83506  grad_norm: 9.6669  memory: 48.87GiB(51.44%)  tps: 4,376"],
+            20, None, 11.83506, None,
+        ),
+        (
+            [bar(120, 149, ", v_num=1, reduced_train_loss=3.090, global_step=794.0", "Epoch 5: ")],
+            794, None, 3.09, 0.5,
+        ),
+        (
+            [
+                "Training epoch 0, iteration 120/149 | lr: 3e-05 | global_batch_size: 32 | global_step: 120"
+                " | reduced_train_loss: 1.233 | train_step_timing in s: 0.5"
+            ],
+            120, None, 1.233, 0.5,
+        ),
+        (
+            [
+                "samples/sec: 7.799 | iteration       34/   10000 | elapsed time per iteration (ms): 500.0 |"
+                " learning rate: 1.0E-04 | lm_loss: 1.118665E+01 | loss scale: 65536.0 |"
+            ],
+            34, 10000, 11.18665, 0.5,
+        ),
+        (
+            ["[2023-07-25 21:03:21,037] [INFO] [logging.py:96:log_dist] [Rank 0] step=35, skipped=0, lr=[0.0001]"],
+            35, None, None, None,
+        ),
+        (["iter 1631: loss 4.0863, time 500.00ms, mfu 3.1%"], 1631, None, 4.0863, 0.5),
+        (["[batch=30/100]:", "\t Train time/batch: 29", "\t Train loss/train/total: 10.9736"], 30, 100, 10.9736, None),
+        (
+            [
+                "2024-01-01 10:00:00 | INFO | train_inner | epoch 001:   2800 / 160368 loss=9.255, ppl=611.12,"
+                " wps=1.0, num_updates=2799, lr=0.00035, gnorm=1.0"
+            ],
+            2799, None, 9.255, None,
+        ),
+        (
+            ["Train: 0 [  50/73 ( 70%)]  Loss:  6.77 (6.83)  Time: 0.500s,  400.32/s  (0.6s, 300.1/s)  LR: 1.0e-04"],
+            50, None, 6.77, 0.5,
+        ),
+        (
+            ["Epoch: [1][  10/5005]\tTime  0.500 (  0.600)\tData  0.1 (  0.2)\tLoss 6.9e+00 (7.0e+00)\tAcc@1 0.0"],
+            5015, None, 6.9, 0.5,
+        ),
+        (["Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3"], 640, None, 2.3, None),
+        (
+            [
+                "2023/01/01 10:00:00 - mmengine - INFO - Epoch(train)  [83][  50/2693]  lr: 1.0e-02"
+                "  eta: 14:57:00  time: 0.5  data_time: 0.1  memory: 100  loss: 1917.3984  loss_cls: 1.0"
+            ],
+            82 * 2693 + 50, None, 1917.3984, 0.5,
+        ),
+        (["Iter(train) [  50/80000]  lr: 1.0e-02  eta: 1:00:00  time: 0.5  loss: 1.9"], 50, 80000, 1.9, 0.5),
+        (
+            ["Epoch 34 | iter 3050700 step 610140 | loss train: 2.846, val: 2.861 | iter time: 112.20 ms"],
+            610140, None, 2.846, None,
+        ),
+        (["1|10|Loss: 10.461:  50%|#####     | 10/20 [00:10<00:10,  1.0s/it]"], 10, None, 10.461, None),
+        (["Epoch 2/5", KERAS], 1875 + 938, 5 * 1875, 0.2929, 0.002),
+        (
+            ["  151/200  10.4G  0.4635  0.2344  0.805  1578  640: 100%|####| 99/99 [01:52<00:00,  1.1s/it]"],
+            151 * 99, 200 * 99, None, 1.1,
+        ),
+    ],
+)  # fmt: skip
+def test_lines_of_other_frameworks(
+    lines: list[str], step: int, total: int | None, loss: float | None, seconds: float | None
+) -> None:
+    (point,) = read(*lines).points
+    assert (point.step, point.total, point.loss) == (step, total, loss)
+    assert point.seconds == pytest.approx(seconds)
+    assert read(*(f"3: {line}" for line in lines)).points[0].step == step
+
+
+def test_a_place_without_a_loss_gives_its_step_to_the_losses_beside_it() -> None:
+    lines = []
+    for n in (1, 2, 3):
+        lines += [f"[Rank 0] step={10 * n}, skipped=0, lr=[0.0001]", f"{{'loss': {4 - n}.5}}"]
+    found = read(*lines)
+    assert steps(found) == [10, 20, 30] and [p.loss for p in found.points] == [3.5, 2.5, 1.5]
+    assert not found.counted
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "loss",
+        "Epoch 1/5",
+        "step 1000: train loss 4.0863, val loss 4.1",
+        "Test: [ 10/391]\tTime 0.1 (0.2)\tLoss 6.9e+00 (7.0e+00)",
+        "Test:    0 [   0/97]  Time: 0.5 (0.5)  Loss: 6.9 (6.9)  Acc@1: 0.1 (0.1)",
+        "Epoch(val)  [83][  50/100]  eta: 0:01:00  time: 0.1  loss: 1.0",
+        "[Eval batch=1/20] Eval on eval data: loss/eval/total: 3.1",
         "step 10",
         "eval step 10 loss 2.3",
         "Validation Batch 3 Loss: 2.2",
