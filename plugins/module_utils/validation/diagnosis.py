@@ -93,7 +93,7 @@ class Diagnosis:
         bandwidth, speed = self.values[scope]
         if limit.floor is None or pair not in bandwidth:
             return None
-        if bandwidth[pair] < limit.floor:
+        if limit.is_narrow(bandwidth[pair]):
             return True
         ceiling = limit.latency_ceiling_us
         return bool(ceiling and pair in speed and 1 / speed[pair] > ceiling)

@@ -56,7 +56,8 @@ class Settings:
     peers. across_reference: the same for nodes on two switches; None: reference, where the pairs across switches reach
     it, else their peers, since oversubscription is not a node's fault. latency_us: the table's latency. source: of the
     references. fail, warn: below these shares of a reference a pair fails or is warned about; a latency, above the
-    reference divided by them. mads: an outlier is below median - max(1 - fail, mads x MAD) of its peers. peers: least
+    reference divided by them. mads: an outlier is below median - max(1 - fail, mads x MAD) of its peers
+    (peers.floor_of). peers: least
     number of nodes with a value for such a comparison. full: test every pair once (N - 1 rounds or more).
     """
 
@@ -137,7 +138,8 @@ class Reference:
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
     median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
-    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us: the same for latencies, in microseconds.
+    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us, latency_source: the same for latencies,
+    in microseconds.
     """
 
     scope: str
@@ -147,6 +149,11 @@ class Reference:
     source: str
     latency_us: float | None = None
     latency_ceiling_us: float | None = None
+    latency_source: str = ""
+
+    def is_narrow(self, value: float | None) -> bool:
+        """Whether a bandwidth is too low."""
+        return value is not None and self.floor is not None and value < self.floor
 
     def to_json(self) -> Json:
         return dataclasses.asdict(self)

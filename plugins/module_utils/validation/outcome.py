@@ -78,12 +78,14 @@ def _node(
 ) -> Finding:
     partners = known.condemned[node]
     pairs = [known.pair(node, other) for other in partners]
+    evidence = _evidence(known, by_pair, pairs)
+    narrow = any(known.references[one.scope].is_narrow(one.value) for one in evidence)
     return Finding(
         kind="node",
         name=node,
         nodes=(node,),
-        why=f"slow with {_some(partners)}, each of which is not slow with others",
-        evidence=_evidence(known, by_pair, pairs),
+        why=f"{'slow' if narrow else 'latency too high'} with {_some(partners)}, each of which is not slow with others",
+        evidence=evidence,
     )
 
 

@@ -84,7 +84,7 @@ def measurements(
                     value=one.latency_us,
                     gate=max(ceilings, default=None),
                     less_is_better=True,
-                    provenance=gates[0].source if gates else "",
+                    provenance=gates[0].latency_source if gates else "",
                     **common,
                 )
             )
