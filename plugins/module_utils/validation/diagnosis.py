@@ -95,8 +95,9 @@ class Diagnosis:
             return None
         if limit.is_narrow(bandwidth[pair]):
             return True
-        ceiling = limit.latency_ceiling_us
-        return bool(ceiling and pair in speed and 1 / speed[pair] > ceiling)
+        if self.resent.get(pair, 0.0) > self.settings.resent_percent:
+            return True
+        return pair in speed and limit.is_late(1 / speed[pair])
 
     def _sort(self, measurements: t.Sequence[Measurement]) -> None:
         self.tried: dict[Pair, int] = defaultdict(int)
@@ -104,7 +105,11 @@ class Diagnosis:
         self.tested: dict[str, int] = defaultdict(int)
         self.failed_tests: dict[str, list[str]] = defaultdict(list)
         self.failed_with: dict[str, list[str]] = defaultdict(list)
+        self.resent: dict[Pair, float] = {}
         for one in measurements:
+            if one.resent_percent is not None:
+                least = self.resent.get(one.pair, one.resent_percent)
+                self.resent[one.pair] = min(least, one.resent_percent)
             self.tried[one.pair] += 1
             self.complete[one.pair] += one.complete
             for node in one.pair:

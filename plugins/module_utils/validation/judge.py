@@ -229,20 +229,24 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
 
 
 def _condemned(node: str, finding: Finding, outcome: Outcome, settings: Settings) -> Result:
-    """Return the result of a bad node, with the worst of the figures that condemn it: a latency without a bandwidth."""
+    """Return the result of a bad node, with the worst figure that condemns it: the bandwidth before the others."""
     found = [(one, outcome.references[one.scope]) for one in finding.evidence]
     narrow = [(one, reference) for one, reference in found if reference.is_narrow(one.value)]
+    late = [(one, reference) for one, reference in found if reference.is_late(one.latency_us)]
     if narrow:
         worst, reference = min(narrow, key=lambda both: both[0].value or 0)
-        value, threshold, unit, source = (
-            *(worst.value, reference.value),
-            *(settings.unit, reference.source),
-        )
+        value, threshold = worst.value, reference.value
+        unit, source = settings.unit, reference.source
+    elif late:
+        worst, reference = max(late, key=lambda both: both[0].latency_us or 0)
+        value, threshold = worst.latency_us, reference.latency_us
+        unit, source = "us", reference.latency_source
     else:
-        worst, reference = max(found, key=lambda both: both[0].latency_us or 0)
-        value, threshold, unit, source = (
-            *(worst.latency_us, reference.latency_us),
-            *("us", reference.latency_source),
+        value = max(one.resent_percent or 0 for one in finding.evidence)
+        threshold, unit, source = (
+            settings.resent_percent,
+            "%",
+            "share of the bytes that TCP sent again",
         )
     return Result(
         node,

@@ -65,6 +65,7 @@ def _evidence(
             value=one.value,
             reference=known.references[scope].value,
             latency_us=one.latency_us,
+            resent_percent=one.resent_percent,
             round=one.number,
         )
         for pair, scope in ((pair, known.scope_of(pair)) for pair in pairs)
@@ -79,12 +80,18 @@ def _node(
     partners = known.condemned[node]
     pairs = [known.pair(node, other) for other in partners]
     evidence = _evidence(known, by_pair, pairs)
-    narrow = any(known.references[one.scope].is_narrow(one.value) for one in evidence)
+    found = [(one, known.references[one.scope]) for one in evidence]
+    if any(reference.is_narrow(one.value) for one, reference in found):
+        what, others = "slow", "not slow"
+    elif any(reference.is_late(one.latency_us) for one, reference in found):
+        what, others = "latency too high", "fine"
+    else:
+        what, others = "packets are lost", "fine"
     return Finding(
         kind="node",
         name=node,
         nodes=(node,),
-        why=f"{'slow' if narrow else 'latency too high'} with {_some(partners)}, each of which is not slow with others",
+        why=f"{what} with {_some(partners)}, each of which is {others} with others",
         evidence=evidence,
     )
 

@@ -225,6 +225,30 @@ def test_a_node_with_a_slow_latency_is_shown_by_its_latency() -> None:
     assert found.detail.startswith("latency too high with c")
 
 
+def test_a_node_that_loses_packets_is_named_at_full_bandwidth() -> None:
+    switches = on_switches(8)
+    search = Search(list(switches), switches, Settings(reference=FULL))
+    while pairs := search.next_round():
+        search.record(
+            [
+                Measurement(pair, FULL, resent_percent=3.2 if "c5" in pair else 0.04)
+                for pair in pairs
+            ]
+        )
+    results = by_search(search.outcome(), switches, Settings(reference=FULL))
+    (found,) = [one for one in results if one.verdict is Verdict.FAIL]
+    assert (found.host, found.value, found.threshold, found.unit) == ("c5", 3.2, 1.0, "%")
+    assert found.detail.startswith("packets are lost with c")
+
+
+def test_a_loss_that_was_not_there_again_condemns_no_link() -> None:
+    search = Search(["c1", "c2"], {}, Settings(reference=FULL))
+    for resent in (3.2, 0.1):
+        (pair,) = search.next_round()
+        search.record([Measurement(pair, FULL, resent_percent=resent)])
+    assert not search.next_round() and not search.outcome().findings
+
+
 def test_a_node_that_is_slow_both_ways_is_shown_by_its_bandwidth() -> None:
     switches = on_switches(8)
     settings = Settings(reference=FULL, latency_us=5.0, source="our table")
