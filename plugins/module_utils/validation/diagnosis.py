@@ -95,9 +95,13 @@ class Diagnosis:
             return None
         if limit.is_narrow(bandwidth[pair]):
             return True
-        if self.resent.get(pair, 0.0) > self.settings.resent_percent:
+        if self.is_lossy(pair):
             return True
         return pair in speed and limit.is_late(1 / speed[pair])
+
+    def is_lossy(self, pair: Pair) -> bool:
+        """Whether each test of a pair had to send too much again."""
+        return self.resent.get(pair, 0.0) > self.settings.resent_percent
 
     def _sort(self, measurements: t.Sequence[Measurement]) -> None:
         self.tried: dict[Pair, int] = defaultdict(int)

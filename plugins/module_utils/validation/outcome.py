@@ -147,6 +147,8 @@ def _notes(
                 f"{where}: not judged, since there is no reference, and fewer than"
                 f" {settings.peers} nodes to compare"
             )
+        elif all(known.is_lossy(pair) for pair in known.values[scope][0]):
+            yield f"all {where} lose packets: TCP sent more than {settings.resent_percent:g} % of the bytes again"
         elif not known.passed[scope] and len(known.nodes) > 2:
             yield (
                 f"all {where} are slow alike, below {reference.floor:.4g} {settings.unit}"

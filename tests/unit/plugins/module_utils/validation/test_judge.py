@@ -241,6 +241,15 @@ def test_a_node_that_loses_packets_is_named_at_full_bandwidth() -> None:
     assert found.detail.startswith("packets are lost with c")
 
 
+def test_a_loss_of_all_pairs_is_a_note_and_condemns_no_node() -> None:
+    search = Search(list(on_switches(8)), {}, Settings(reference=FULL))
+    while pairs := search.next_round():
+        search.record([Measurement(pair, FULL, resent_percent=3.2) for pair in pairs])
+    outcome = search.outcome()
+    assert not outcome.nodes and not outcome.links
+    assert any("lose packets: TCP sent more than 1 % of the bytes" in one for one in outcome.notes)
+
+
 def test_a_loss_that_was_not_there_again_condemns_no_link() -> None:
     search = Search(["c1", "c2"], {}, Settings(reference=FULL))
     for resent in (3.2, 0.1):
