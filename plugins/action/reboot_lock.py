@@ -4,26 +4,14 @@
 
 from __future__ import annotations
 
-import getpass
-import multiprocessing
-import os
 import typing as t
 
 from ansible.module_utils.common.validation import check_type_bool
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import reboot_lock
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.this_run import this_run
 
 _MODULE = "trainwright.slurm.reboot_lock"
-
-
-def _this_run() -> dict[str, t.Any]:
-    """Return the holder that this run is: the process of ansible-playbook, not its worker."""
-    parent = multiprocessing.parent_process()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # OSError from Python 3.13 on
-        user = f"uid {os.getuid()}"
-    return reboot_lock.this_run(user, parent.pid if parent and parent.pid else os.getpid())
 
 
 class ActionModule(ActionBase):
@@ -40,7 +28,7 @@ class ActionModule(ActionBase):
             takes_over = check_type_bool(self._task.args.get("take_over", False))
         except TypeError as error:
             return {**result, "failed": True, "msg": f"take_over: {error}"}
-        mine = _this_run()
+        mine = this_run()
 
         def module(replaces: str) -> dict[str, t.Any]:
             done: dict[str, t.Any] = self._execute_module(
@@ -54,9 +42,9 @@ class ActionModule(ActionBase):
         text = done.get("held") or ""
         if done.get("failed") or not text:
             return {**result, **done}
-        holder = reboot_lock.parsed(text)
-        who = reboot_lock.described(holder)
-        ended = reboot_lock.has_ended(holder, mine)
+        holder = run_lock.parsed(text)
+        who = run_lock.described(holder)
+        ended = run_lock.has_ended(holder, mine)
         if self._task.check_mode:
             lines = [] if ended else [f"{who} reboots hosts of this cluster now"]
             return {**result, **done, "lines": lines}
@@ -65,7 +53,7 @@ class ActionModule(ActionBase):
             why = "which has ended" if ended else "reboot_take_over"
             if done.get("failed") or not done["held"]:
                 return {**result, **done, "lines": [f"goes on in the place of {who}: {why}"]}
-            who = reboot_lock.described(reboot_lock.parsed(done["held"]))
+            who = run_lock.described(run_lock.parsed(done["held"]))
         return {
             **result,
             "failed": True,

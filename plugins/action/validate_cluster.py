@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from collections.abc import Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result as results
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import job_messages
@@ -22,6 +24,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.sch
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     catalogue,
     collect,
+    directory,
     document,
     plan,
     script,
@@ -36,6 +39,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.cours
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.options import SPEC
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Work
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import validation
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.this_run import this_run
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import WaitsForJob
 
 _STATE = "state.json"
@@ -70,8 +74,15 @@ class ActionModule(WaitsForJob):
         self._options: dict[str, t.Any] = checked.validated_parameters
         self._vars = task_vars or {}
         self._say = self._teller(task_vars)
+        self._lock: dict[str, t.Any] = {}
         try:
-            result.update(self._validate())
+            try:
+                result.update(self._validate())
+            finally:
+                # Without it, the next run of this control node finds that this one has ended.
+                if self._lock:
+                    with contextlib.suppress(SlurmError):
+                        self._look(release=self._lock)
         except SlurmError as error:
             result.update(failed=True, msg=str(error), error=error.kind)
         except (catalogue.CheckError, plan.PlanError, JobError, results.ResultError) as error:
@@ -95,6 +106,24 @@ class ActionModule(WaitsForJob):
         return self._module("validate_cluster", directory=self._options["directory"], look=look)
 
     # -- the run -----------------------------------------------------------------------------------
+    def _begin(self) -> dict[str, t.Any]:
+        """Take the lock of the directory, and return its state. Raises SlurmError where another run has it."""
+        mine = this_run()
+        there = self._look(read=[_STATE], take={"holder": mine, "replaces": ""})
+        if there["held"] and run_lock.has_ended(run_lock.parsed(there["held"]), mine):
+            there = self._look(read=[_STATE], take={"holder": mine, "replaces": there["held"]})
+        if there["held"]:
+            path = f"{there['directory']}/{directory.LOCK}"
+            who = run_lock.described(run_lock.parsed(there["held"]), path)
+            raise SlurmError(
+                "exists",
+                f"validate: {who} tests this cluster now, and two runs would overwrite each other's state in"
+                f" {there['directory']} -> wait for its end, or name another validate_directory; if it was killed on"
+                f" another control host, remove {path} on {self._vars.get('inventory_hostname', 'this host')}",
+            )
+        self._lock = mine
+        return there
+
     def _validate(self) -> dict[str, t.Any]:
         options = self._options
         validation.checks(options)
@@ -104,7 +133,7 @@ class ActionModule(WaitsForJob):
         nodes = [validation.record(Node, item) for item in slurm["nodes"]]
         partitions = [validation.record(Partition, item) for item in slurm["partitions"]]
         partition = plan.partition_of(partitions, nodes, options["partition"])
-        there = self._look(read=[_STATE])
+        there = self._look(read=[_STATE]) if self._task.check_mode else self._begin()
         kept = {key: value for key, value in options.items() if key in SPEC and key not in _SAME}
         digest = state.digest({**kept, "user": there["user"], "partition": partition})
         found = state.from_json(there["texts"].get(_STATE, ""))

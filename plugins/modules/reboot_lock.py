@@ -68,7 +68,7 @@ lines:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import reboot_lock
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.safe_path import (
     UnsafePathError,
 )
@@ -92,14 +92,14 @@ def main() -> None:
     held = ""
     try:
         if module.check_mode:
-            held = reboot_lock.held()
+            held = run_lock.held(run_lock.REBOOT)
         elif params["state"] == "present":
-            held = reboot_lock.take(params["holder"], params["replaces"])
+            held = run_lock.take(params["holder"], run_lock.REBOOT, params["replaces"])
         else:
-            reboot_lock.release(params["holder"])
+            run_lock.release(params["holder"], run_lock.REBOOT)
     except (OSError, UnsafePathError) as error:
         module.fail_json(
-            msg=f"{reboot_lock.PATH}: {error} -> repair that, since two runs could reboot the cluster at once"
+            msg=f"{run_lock.REBOOT}: {error} -> repair that, since two runs could reboot the cluster at once"
         )
     module.exit_json(changed=False, held=held, lines=[])
 

@@ -17,6 +17,8 @@ description:
     stages. The module itself looks at jobs and reads and writes the directory, on the host and with the rights of the
     user of the task.
   - An earlier run that asked for the same and was interrupted is continued. Its jobs are found by their names.
+  - One run at a time uses a directory. Another one fails at once, and its message has the user, host and time of the
+    first.
   - A check that fails does not fail the task; the playbook fails by the verdict.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
@@ -193,16 +195,21 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.optio
 
 
 def work(slurm: session.Session) -> dict[str, t.Any]:
-    """Return what the action asks for: views of jobs, texts of files; write files."""
+    """Return what the action asks for: the lock, views of jobs, texts of files; write files."""
     asked = slurm.params["look"]
     try:
         user = directory.user()
         place = directory.prepare(slurm.params["directory"])
+        lock = asked.get("take")
+        held = directory.take(place, lock["holder"], lock["replaces"]) if lock else ""
         changed = directory.write(place, asked.get("write") or {})
         views = {
             str(one): slurm.call(jobs.look, slurm, int(one), 0) for one in asked.get("jobs") or []
         }
+        if asked.get("release"):
+            directory.release(place, asked["release"])
         return {
+            "held": held,
             "changed": changed,
             "user": user,
             "directory": place,

@@ -115,6 +115,8 @@ def test_a_killed_run_is_continued_and_ends_green(quiet_site: Converged, tmp_pat
         lambda: site.run("ctl1", running) == "yes" or process.poll() is not None,
         180,
     )
+    refused = site.play("validate.yml", rc=2, **options)
+    assert "tests this cluster now" in refused.output and process.poll() is None
     kill_tree(process)
     before = set(submitted(site)) - earlier
     assert any("-pairwise-" in name for name in before), before
@@ -211,6 +213,7 @@ def six() -> Iterator[Site]:
         ({}, [], []),
         ({"c3": "tbf 100mbit"}, ["c3"], []),
         ({"c5": "loss 20"}, ["c5"], []),
+        ({"c5": "loss 3"}, ["c5"], []),
         ({"c2": "tbf 100mbit", "c6": "loss 20"}, ["c2", "c6"], []),
         ({"c3": "tbf 100mbit", "c4": "tbf 100mbit"}, [], ["leaf2"]),
     ],

@@ -50,13 +50,13 @@ class Check:
     it runs on each shared mount. tasks: processes of a node; `gpus` for one a GPU. parser: of validation/parsers, or
     `text` (the whole output) or `ours` (programs of role validate). largest: bytes of its largest message, such as 2G.
     figures: those of the parser that are judged, each with a result of its own; of pairs, the bandwidth and perhaps a
-    latency. expect: see expectation.py; without it, figures are judged by references (by figure a number, or a test of
-    the table of thresholds), else by their peers. verdict: of a miss. programs: what its command needs on each node;
-    optional: without them on any node it does not apply. unless: checks that make this one superfluous where they
-    apply. compare: its first figure is compared with those of the checks of the same word. test: of kind slurm, a
-    function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's log in its output must name the
-    network that the nodes declare. environment: of its command. srun_options: by their long names. job: of kind
-    training, the description.
+    latency and resent_percent. expect: see expectation.py; without it, figures are judged by references (by figure a
+    number, or a test of the table of thresholds), else by their peers. verdict: of a miss. programs: what its command
+    needs on each node; optional: without them on any node it does not apply. unless: checks that make this one
+    superfluous where they apply. compare: its first figure is compared with those of the checks of the same word. test:
+    of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's log in its
+    output must name the network that the nodes declare. environment: of its command. srun_options: by their long names.
+    job: of kind training, the description.
     """
 
     name: str

@@ -93,10 +93,15 @@ class Diagnosis:
         bandwidth, speed = self.values[scope]
         if limit.floor is None or pair not in bandwidth:
             return None
-        if bandwidth[pair] < limit.floor:
+        if limit.is_narrow(bandwidth[pair]):
             return True
-        ceiling = limit.latency_ceiling_us
-        return bool(ceiling and pair in speed and 1 / speed[pair] > ceiling)
+        if self.is_lossy(pair):
+            return True
+        return pair in speed and limit.is_late(1 / speed[pair])
+
+    def is_lossy(self, pair: Pair) -> bool:
+        """Whether each test of a pair had to send too much again."""
+        return self.resent.get(pair, 0.0) > self.settings.resent_percent
 
     def _sort(self, measurements: t.Sequence[Measurement]) -> None:
         self.tried: dict[Pair, int] = defaultdict(int)
@@ -104,7 +109,11 @@ class Diagnosis:
         self.tested: dict[str, int] = defaultdict(int)
         self.failed_tests: dict[str, list[str]] = defaultdict(list)
         self.failed_with: dict[str, list[str]] = defaultdict(list)
+        self.resent: dict[Pair, float] = {}
         for one in measurements:
+            if one.resent_percent is not None:
+                least = self.resent.get(one.pair, one.resent_percent)
+                self.resent[one.pair] = min(least, one.resent_percent)
             self.tried[one.pair] += 1
             self.complete[one.pair] += one.complete
             for node in one.pair:

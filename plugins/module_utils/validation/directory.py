@@ -12,10 +12,12 @@ import pwd
 import re
 import typing as t
 
-from ..node import acting
+from ..node import acting, run_lock, safe_path
 
 #: Bytes of a log that are read; a job of a thousand steps has some MB.
 MOST = 64 << 20
+#: Which run uses the directory; two would overwrite each other's state.
+LOCK = "lock.json"
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 
 
@@ -67,6 +69,29 @@ def write(directory: str, files: t.Mapping[str, str]) -> bool:
             raise DirectoryError(f"{path}: {error.strerror} -> see its directory and df") from None
         changed = True
     return changed
+
+
+def take(directory: str, mine: run_lock.Holder, replaces: str) -> str:
+    """Hold the lock of the directory; return "", or the text of the run that holds it. Raises DirectoryError.
+
+    replaces: text of a run that has ended.
+    """
+    path = os.path.join(directory, LOCK)
+    try:
+        return run_lock.take(mine, path, replaces)
+    except (OSError, safe_path.UnsafePathError) as error:
+        raise DirectoryError(
+            f"{path}: {error} -> repair that, since two runs would overwrite each other's state"
+        ) from None
+
+
+def release(directory: str, mine: run_lock.Holder) -> None:
+    """Give the lock back. Raises DirectoryError."""
+    path = os.path.join(directory, LOCK)
+    try:
+        run_lock.release(mine, path)
+    except (OSError, safe_path.UnsafePathError) as error:
+        raise DirectoryError(f"{path}: {error} -> remove it") from None
 
 
 def read(directory: str, names: t.Iterable[str]) -> dict[str, str]:

@@ -7,13 +7,13 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
-import statistics
 import typing as t
 
 from .document import Measurement
+from .peers import floor_of
 
-#: Peers from which on a value can be an outlier, and how far from their median one is: docs/results.md.
-LEAST_PEERS, FLOOR, DEVIATIONS = 6, 0.2, 4
+#: Peers from which on a value can be an outlier.
+LEAST_PEERS = 6
 
 Key = t.TypeVar("Key")
 
@@ -48,14 +48,12 @@ def is_bad(one: Measurement) -> bool:
 
 
 def outliers(values: t.Mapping[str, float], less_is_better: bool = False) -> set[str]:
-    """Return the names whose value is worse than the median by more than max(20 %, 4 x MAD): at least 6 peers."""
+    """Return the names of values below the floor of their peers, as the judge has it, if there are at least 6."""
     if len(values) < LEAST_PEERS:
         return set()
-    median = statistics.median(values.values())
-    spread = statistics.median(abs(value - median) for value in values.values())
-    most = max(FLOOR * abs(median), DEVIATIONS * spread)
-    return {
-        name
+    speeds = {
+        name: (1 / value if value else 0.0) if less_is_better else value
         for name, value in values.items()
-        if (value - median if less_is_better else median - value) > most
     }
+    floor = floor_of(list(speeds.values()))
+    return {name for name, speed in speeds.items() if speed < floor}

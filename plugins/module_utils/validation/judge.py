@@ -12,8 +12,8 @@ import typing as t
 
 from ..checks.result import Result, Verdict
 from ..hardware.thresholds import TIMES, Threshold, provenance, size_as_text
-from .measurement import ACROSS, INNER, Json, Outcome, SearchError, Settings, is_number
-from .peers import floor_of
+from .measurement import ACROSS, INNER, Finding, Json, Outcome, SearchError, Settings, is_number
+from .peers import floor_of, rule_of
 
 WARN, FAIL = 0.9, 0.8
 #: Networks that NCCL uses, as its log is read, by what a cluster declares.
@@ -77,8 +77,8 @@ def by_peers(
         ]
     time = compared[0].unit in TIMES
     floor = floor_of([_speed(sample.value, time) for sample in compared], used.fail, used.mads)
-    limit = 1 / floor if time and floor > 0 else floor
-    source = f"outlier among {len(compared)}: median - max(20 %, 4 x MAD)"
+    limit = 1 / floor if time and floor else floor
+    source = f"outlier among {len(compared)}: {rule_of(used)}"
     made = []
     for sample in samples:
         bad = not early[sample.host] and _speed(sample.value, time) < floor
@@ -197,24 +197,7 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
     made = []
     for node in nodes:
         if node in bad:
-            worst = min(
-                (one for one in bad[node].evidence if one.value is not None),
-                key=lambda one: one.value or 0,
-                default=None,
-            )
-            made.append(
-                Result(
-                    node,
-                    "pairs",
-                    Verdict.FAIL,
-                    value=_rounded(worst.value) if worst else None,
-                    threshold=_rounded(worst.reference) if worst else None,
-                    unit=settings.unit,
-                    detail=bad[node].why,
-                    provenance=outcome.references[worst.scope].source if worst else "",
-                    remedy=_REMEDIES["node"],
-                )
-            )
+            made.append(_condemned(node, bad[node], outcome, settings))
         elif node in outcome.not_tested:
             why = _line(outcome.not_tested[node])
             remedy = "repair the test there, then run it again"
@@ -243,6 +226,39 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
                 found = dataclasses.replace(found, verdict=Verdict.WARN)
             made.append(found)
     return made
+
+
+def _condemned(node: str, finding: Finding, outcome: Outcome, settings: Settings) -> Result:
+    """Return the result of a bad node, with the worst figure that condemns it: the bandwidth before the others."""
+    found = [(one, outcome.references[one.scope]) for one in finding.evidence]
+    narrow = [(one, reference) for one, reference in found if reference.is_narrow(one.value)]
+    late = [(one, reference) for one, reference in found if reference.is_late(one.latency_us)]
+    if narrow:
+        worst, reference = min(narrow, key=lambda both: both[0].value or 0)
+        value, threshold = worst.value, reference.value
+        unit, source = settings.unit, reference.source
+    elif late:
+        worst, reference = max(late, key=lambda both: both[0].latency_us or 0)
+        value, threshold = worst.latency_us, reference.latency_us
+        unit, source = "us", reference.latency_source
+    else:
+        value = max(one.resent_percent or 0 for one in finding.evidence)
+        threshold, unit, source = (
+            settings.resent_percent,
+            "%",
+            "share of the bytes that TCP sent again",
+        )
+    return Result(
+        node,
+        "pairs",
+        Verdict.FAIL,
+        value=_rounded(value),
+        threshold=_rounded(threshold),
+        unit=unit,
+        detail=finding.why,
+        provenance=source,
+        remedy=_REMEDIES["node"],
+    )
 
 
 def _scope(scope: str) -> str:

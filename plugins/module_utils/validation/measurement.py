@@ -26,14 +26,15 @@ class Measurement:
     """One test between two nodes.
 
     value: bandwidth in the unit of Settings (GB/s by default), more is better; None: it could not be measured, and
-    reason says why in one line. latency_us: in microseconds, less is better; None: not measured. number: of the round,
-    from 1; Search sets it.
+    reason says why in one line. latency_us: in microseconds, less is better; None: not measured. resent_percent: of the
+    bytes, by TCP; None: not measured. number: of the round, from 1; Search sets it.
     """
 
     pair: Pair
     value: float | None = None
     latency_us: float | None = None
     reason: str = ""
+    resent_percent: float | None = None
     number: int = 0
 
     @property
@@ -56,8 +57,10 @@ class Settings:
     peers. across_reference: the same for nodes on two switches; None: reference, where the pairs across switches reach
     it, else their peers, since oversubscription is not a node's fault. latency_us: the table's latency. source: of the
     references. fail, warn: below these shares of a reference a pair fails or is warned about; a latency, above the
-    reference divided by them. mads: an outlier is below median - max(1 - fail, mads x MAD) of its peers. peers: least
-    number of nodes with a value for such a comparison. full: test every pair once (N - 1 rounds or more).
+    reference divided by them. mads: an outlier is below median - max(1 - fail, mads x MAD) of its peers
+    (peers.floor_of). peers: least number of nodes with a value for such a comparison. full: test every pair once (N - 1
+    rounds or more). resent_percent: a pair that had to send more of its bytes again fails; the networks of clusters
+    lose far less.
     """
 
     reference: float | None = None
@@ -70,6 +73,7 @@ class Settings:
     mads: float = 4.0
     peers: int = 6
     full: bool = False
+    resent_percent: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("reference", "across_reference", "latency_us"):
@@ -95,7 +99,8 @@ def is_number(value: object) -> bool:
 class Evidence:
     """A measurement that a finding rests on: the pair, where it is, what it reached and what it was compared with.
 
-    value, reference: in the unit of Settings; latency_us in microseconds. round: its number, from 1.
+    value, reference: in the unit of Settings; latency_us in microseconds; resent_percent of the bytes. round: its
+    number, from 1.
     """
 
     pair: Pair
@@ -104,6 +109,7 @@ class Evidence:
     reference: float | None
     latency_us: float | None
     round: int
+    resent_percent: float | None = None
 
     def to_json(self) -> Json:
         return {**dataclasses.asdict(self), "pair": list(self.pair)}
@@ -137,7 +143,8 @@ class Reference:
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
     median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
-    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us: the same for latencies, in microseconds.
+    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us, latency_source: the same for latencies,
+    in microseconds.
     """
 
     scope: str
@@ -147,6 +154,16 @@ class Reference:
     source: str
     latency_us: float | None = None
     latency_ceiling_us: float | None = None
+    latency_source: str = ""
+
+    def is_narrow(self, value: float | None) -> bool:
+        """Whether a bandwidth is too low."""
+        return value is not None and self.floor is not None and value < self.floor
+
+    def is_late(self, latency_us: float | None) -> bool:
+        """Whether a latency is too high."""
+        ceiling = self.latency_ceiling_us
+        return latency_us is not None and ceiling is not None and latency_us > ceiling
 
     def to_json(self) -> Json:
         return dataclasses.asdict(self)

@@ -65,6 +65,7 @@ def _evidence(
             value=one.value,
             reference=known.references[scope].value,
             latency_us=one.latency_us,
+            resent_percent=one.resent_percent,
             round=one.number,
         )
         for pair, scope in ((pair, known.scope_of(pair)) for pair in pairs)
@@ -78,12 +79,20 @@ def _node(
 ) -> Finding:
     partners = known.condemned[node]
     pairs = [known.pair(node, other) for other in partners]
+    evidence = _evidence(known, by_pair, pairs)
+    found = [(one, known.references[one.scope]) for one in evidence]
+    if any(reference.is_narrow(one.value) for one, reference in found):
+        what, others = "slow", "not slow"
+    elif any(reference.is_late(one.latency_us) for one, reference in found):
+        what, others = "latency too high", "fine"
+    else:
+        what, others = "packets are lost", "fine"
     return Finding(
         kind="node",
         name=node,
         nodes=(node,),
-        why=f"slow with {_some(partners)}, each of which is not slow with others",
-        evidence=_evidence(known, by_pair, pairs),
+        why=f"{what} with {_some(partners)}, each of which is {others} with others",
+        evidence=evidence,
     )
 
 
@@ -138,6 +147,8 @@ def _notes(
                 f"{where}: not judged, since there is no reference, and fewer than"
                 f" {settings.peers} nodes to compare"
             )
+        elif all(known.is_lossy(pair) for pair in known.values[scope][0]):
+            yield f"all {where} lose packets: TCP sent more than {settings.resent_percent:g} % of the bytes again"
         elif not known.passed[scope] and len(known.nodes) > 2:
             yield (
                 f"all {where} are slow alike, below {reference.floor:.4g} {settings.unit}"

@@ -13,11 +13,14 @@ from .catalogue import Check, less_is_better
 from .expectation import line
 from .verdicts import Place, Reading
 
+#: The figure of what TCP sent again, of checks that have it.
+RESENT = "resent_percent"
+
 
 def measured(
     check: Check, pair: measurement.Pair, reading: Reading, number: int
 ) -> measurement.Measurement:
-    """Return what a pair reached: its bandwidth, and its latency where the check names one."""
+    """Return what a pair reached: its bandwidth, its latency and what it sent again where the check names them."""
     if reading.parsed is None or reading.parsed.faults:
         faults = reading.parsed.faults if reading.parsed else ()
         why = reading.why or line("; ".join(faults))
@@ -29,7 +32,8 @@ def measured(
     if value is None:
         return measurement.Measurement(pair, reason=f"the output has no {values[0]}", number=number)
     latency = figures.get(times[0]) if times else None
-    return measurement.Measurement(pair, value, latency, number=number)
+    resent = figures.get(RESENT) if RESENT in check.figures else None
+    return measurement.Measurement(pair, value, latency, number=number, resent_percent=resent)
 
 
 def results(
@@ -84,7 +88,19 @@ def measurements(
                     value=one.latency_us,
                     gate=max(ceilings, default=None),
                     less_is_better=True,
-                    provenance=gates[0].source if gates else "",
+                    provenance=gates[0].latency_source if gates else "",
+                    **common,
+                )
+            )
+        if one.resent_percent is not None:
+            made.append(
+                document.Measurement(
+                    check=f"{check.name}.{RESENT}",
+                    unit="%",
+                    value=one.resent_percent,
+                    gate=measurement.Settings.resent_percent,
+                    less_is_better=True,
+                    provenance="share of the bytes that TCP sent again",
                     **common,
                 )
             )

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from .measurement import ACROSS, INNER, Measurement, Pair, Reference, Settings
 
 Values = t.Mapping[Pair, float]
+#: Share of the median below which a value is an outlier whatever the noise: 4 x MAD may be more than the whole median.
+LEAST = 0.25
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,13 @@ class Level:
 
 
 def floor_of(values: t.Sequence[float], fail: float = 0.8, mads: float = 4.0) -> float:
-    """Return median - max((1 - fail) x median, mads x MAD) of at least one value, of which more is better."""
+    """Return median - max((1 - fail) x median, mads x MAD) of at least one value, of which more is better.
+
+    It is at least LEAST x median, or fail x median where that is less.
+    """
     median = statistics.median(values)
     mad = statistics.median([abs(value - median) for value in values])
-    return median - max((1 - fail) * median, mads * mad)
+    return _floor(median, mad, fail, mads)
 
 
 def reach_of(values: t.Sequence[float], fail: float, mads: float) -> float:
@@ -41,7 +46,19 @@ def reach_of(values: t.Sequence[float], fail: float, mads: float) -> float:
     """
     median = statistics.median_high(values)
     mad = statistics.median_low([value - median for value in values if value >= median])
-    return median - max((1 - fail) * median, mads * mad)
+    return _floor(median, mad, fail, mads)
+
+
+def _floor(median: float, mad: float, fail: float, mads: float) -> float:
+    return min(fail * median, max(median - mads * mad, LEAST * median))
+
+
+def rule_of(settings: Settings) -> str:
+    """Return the rule of floor_of in words, for the source of a threshold."""
+    share = f"{100 * (1 - settings.fail):.0f} %"
+    if settings.mads:
+        return f"median - max({share}, {settings.mads:g} x MAD), at least {100 * LEAST:.0f} % of it"
+    return f"{100 * settings.fail:.0f} % of the median"
 
 
 def level(values: Values, settings: Settings) -> Level | None:
@@ -112,7 +129,7 @@ def references(
     for scope in (INNER, ACROSS):
         value, floor, source = _judged_by(tables[scope], levels[scope], settings)
         speed = 1 / settings.latency_us if settings.latency_us else None
-        wanted, least, _source = _judged_by(speed, speeds[scope], settings)
+        wanted, least, latency_source = _judged_by(speed, speeds[scope], settings)
         found = levels[scope]
         made[scope] = Reference(
             scope=scope,
@@ -121,7 +138,8 @@ def references(
             median=found.median if found else _median(values[scope][0]),
             source=source,
             latency_us=1 / wanted if wanted else None,
-            latency_ceiling_us=1 / least if least and least > 0 else None,
+            latency_ceiling_us=1 / least if least else None,
+            latency_source=latency_source,
         )
     return made
 

@@ -5,7 +5,8 @@
     srun --nodes=2 --ntasks-per-node=1 python3 sockets.py
 
 Task 0 listens, task 1 connects and prints one line of JSON. Data flows both ways, one after the other, and the slower
-way counts: a fault of an interface is often in one direction only.
+way counts: a fault of an interface is often in one direction only. So does the share of bytes that TCP sent again: the
+bandwidth may not show a loss of a few packets in a hundred.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import socket
+import struct
 import sys
 import time
 
@@ -23,6 +25,8 @@ LEAST = 16 << 20
 PATTERN = b"\xa5"
 #: Bytes of the smallest message, which the latency is of.
 SMALL = 8
+#: Where struct tcp_info has tcpi_bytes_sent and tcpi_bytes_retrans (include/uapi/linux/tcp.h, since Linux 4.19).
+SENT = 200
 
 
 def receive(connection: socket.socket, size: int, buffer: memoryview) -> None:
@@ -82,8 +86,16 @@ def serve(connection: socket.socket, buffer: memoryview) -> None:
             send(connection, SMALL, buffer)
         elif word == b"s":
             send(connection, size, buffer)
+        elif word == b"i":
+            connection.sendall(struct.pack("!QQ", *sent(connection)))
         else:
             return
+
+
+def sent(connection: socket.socket) -> tuple[int, int]:
+    """Return the bytes that this side sent, and those of them that it sent again; zeros where Linux does not count."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)
+    return struct.unpack_from("QQ", info, SENT) if len(info) >= SENT + 16 else (0, 0)
 
 
 def order(connection: socket.socket, word: str, size: int) -> None:
@@ -129,6 +141,13 @@ def measure(connection: socket.socket, seconds: float, buffer: memoryview) -> di
     buffer[:] = bytes(len(buffer))
     one_way(connection, "s", BLOCK, buffer)
     wrong = BLOCK - bytes(buffer).count(PATTERN)
+    # What either side sent again.
+    order(connection, "i", 0)
+    theirs = memoryview(bytearray(16))
+    receive(connection, len(theirs), theirs)
+    shares = [
+        again / count for count, again in (sent(connection), struct.unpack("!QQ", theirs)) if count
+    ]
     order(connection, "e", 0)
     points = [
         {"size_bytes": SMALL, "seconds": latency, "factor": 1.0},
@@ -141,6 +160,7 @@ def measure(connection: socket.socket, seconds: float, buffer: memoryview) -> di
         "transport": "tcp",
         "ranks": 2,
         "wrong": wrong,
+        "resent": max(shares, default=None),
         "sizes": [SMALL, size],
         "points": points,
     }

@@ -9,6 +9,7 @@ The program prints one JSON object, on a line of its own, once it has finished:
 
 sizes: bytes, all that were asked for. seconds: of one operation, mean. factor: bus bandwidth by size over time, as
 nccl-tests defines it (2(n-1)/n for all_reduce, 1 for a transfer). wrong: elements with a wrong value, null unchecked.
+resent: share of the bytes that TCP sent again, of the direction with more; null or absent where it is not known.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Transfer(Parsed):
     measured: tuple[Point, ...]
     latency_us: float
     wrong: int | None
+    resent: float | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -41,8 +43,9 @@ class Transfer(Parsed):
 
     @property
     def figures(self) -> dict[str, float]:
-        """Return busbw (GB/s, largest size) and latency_us (smallest size)."""
-        return {"busbw": self.measured[-1].value, "latency_us": self.latency_us}
+        """Return busbw (GB/s, largest size), latency_us (smallest size) and, if it is known, resent_percent."""
+        found = {"busbw": self.measured[-1].value, "latency_us": self.latency_us}
+        return found if self.resent is None else {**found, "resent_percent": 100 * self.resent}
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -75,6 +78,7 @@ def parse(text: str) -> Transfer:
     if sizes != found.get("sizes") or sizes != sorted(set(sizes)):
         raise ParseError(f"{_TOOL}: sizes {shown(sizes)} of {shown(found.get('sizes'))}", _AGAIN)
     ranks, wrong = amount(found.get("ranks"), f"{_TOOL}: ranks"), found.get("wrong")
+    resent = found.get("resent")
     if ranks < 2:
         raise ParseError(f"{_TOOL}: {ranks:g} ranks", "start it on two nodes")
     return Transfer(
@@ -84,4 +88,5 @@ def parse(text: str) -> Transfer:
         tuple(points),
         first,
         None if wrong is None else int(amount(wrong, f"{_TOOL}: wrong")),
+        None if resent is None else amount(resent, f"{_TOOL}: resent"),
     )

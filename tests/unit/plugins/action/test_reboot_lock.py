@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import reboot_lock as action
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import reboot_lock
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 
 ELSEWHERE = {
     "user": "bob",
@@ -56,11 +56,11 @@ class Lock:
         path = str(self.path)
         held = ""
         if self.check:
-            held = reboot_lock.held(path)
+            held = run_lock.held(path)
         elif args.get("state") == "absent":
-            reboot_lock.release(args["holder"], path)
+            run_lock.release(args["holder"], path)
         else:
-            held = reboot_lock.take(args["holder"], args["replaces"], path)
+            held = run_lock.take(args["holder"], path, args["replaces"])
         return {"changed": False, "held": held, "lines": []}
 
     def __call__(self, check: bool = False, **args: Any) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_of_two_that_take_over_one_is_refused(lock: Lock) -> None:
 def test_an_ended_run_of_this_host_is_replaced_with_one_line(lock: Lock) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    mine = reboot_lock.this_run("alice", os.getpid())
+    mine = run_lock.this_run("alice", os.getpid())
     earlier = {**mine, "pid": child.pid, "user": "carol"}
     lock.path.write_text(json.dumps(earlier))
     done = lock(check=True)

@@ -4,15 +4,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import typing as t
+from pathlib import Path
 from unittest import mock
 
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import validate_cluster
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation import document, script
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    directory,
+    document,
+    script,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import STAGES
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.this_run import this_run
 
 from tests.unit.plugins.module_utils.validation import stand_in
 
@@ -34,7 +43,9 @@ class Cut(BaseException):
 class Slurm:
     """A stand-in for the modules: jobs that end at the second look, and files that stay."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+        #: Directory of the lock.
+        self.place = place
         self.files: dict[str, str] = {}
         self.jobs: dict[int, dict[str, t.Any]] = {}
         self.submitted: list[dict[str, t.Any]] = []
@@ -84,11 +95,16 @@ class Slurm:
 
     def _validate_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         look = arguments["look"]
+        lock = look.get("take") or {}
+        held = directory.take(str(self.place), lock["holder"], lock["replaces"]) if lock else ""
+        if "release" in look:
+            directory.release(str(self.place), look["release"])
         self.files.update(look.get("write") or {})
         views = {str(one): self._view(one) for one in look.get("jobs") or []}
         return {
             "directory": HOME,
             "user": "alice",
+            "held": held,
             "jobs": views,
             "texts": {
                 name: self.files[name] for name in look.get("read") or [] if name in self.files
@@ -138,8 +154,8 @@ class Slurm:
 
 
 @pytest.fixture
-def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
-    return Slurm(monkeypatch)
+def slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Slurm:
+    return Slurm(monkeypatch, tmp_path)
 
 
 def test_a_run_submits_a_job_a_round_and_returns_a_document_of_the_schema(slurm: Slurm) -> None:
@@ -217,6 +233,65 @@ def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> 
     assert any("waited" in line and "in the queue" in line for line in result["lines"]), result[
         "lines"
     ]
+
+
+# -- the lock --------------------------------------------------------------------------------------
+def holder(**fields: t.Any) -> dict[str, t.Any]:
+    """Return a run of another control host."""
+    other = {"user": "alice", "host": "login2", "machine": "m2", "boot": "b2", "pid": 4711}
+    return {**other, "pid_namespace": "pid:[1]", "started": 1, "since": 1_700_000_000, **fields}
+
+
+def test_a_second_run_is_refused_and_told_who_runs(slurm: Slurm) -> None:
+    path = slurm.place / "lock.json"
+    path.write_text(json.dumps(holder()))
+    before = path.read_text()
+    result = slurm(stages=["static"])
+    assert result["failed"] and result["error"] == "exists"
+    assert result["msg"].startswith(
+        "validate: alice on login2 (process 4711, since 2023-11-14 22:13:20 UTC) tests this cluster now"
+    )
+    assert " -> wait for its end, or name another validate_directory; " in result["msg"]
+    assert f"control host, remove {HOME}/lock.json on login1" in result["msg"]
+    assert not slurm.submitted and not slurm.files and path.read_text() == before
+
+
+def test_a_run_gives_the_lock_back_also_when_it_fails(slurm: Slurm) -> None:
+    path = slurm.place / "lock.json"
+    held = []
+    slurm.fault = lambda check, nodes: held.append(path.read_text())
+    assert not slurm(stages=["static"]).get("failed")
+    assert held and json.loads(held[0])["pid"] == os.getpid() and path.read_text() == ""
+    assert slurm(nodes="9")["failed"] and path.read_text() == ""
+
+
+def test_a_run_that_ended_on_this_host_is_replaced(slurm: Slurm) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    path = slurm.place / "lock.json"
+    path.write_text(json.dumps({**this_run(), "pid": child.pid, "started": 1}))
+    assert not slurm(stages=["static"]).get("failed") and path.read_text() == ""
+
+
+def test_of_two_that_replace_an_ended_run_one_is_refused(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = slurm.place / "lock.json"
+    path.write_text(json.dumps(holder()))
+
+    def has_ended(*_arguments: t.Any) -> bool:
+        path.write_text(json.dumps(holder(host="login3")))
+        return True
+
+    monkeypatch.setattr(validate_cluster.run_lock, "has_ended", has_ended)
+    assert "alice on login3" in slurm(stages=["static"])["msg"] and not slurm.submitted
+
+
+def test_check_mode_neither_takes_nor_needs_the_lock(slurm: Slurm) -> None:
+    path = slurm.place / "lock.json"
+    path.write_text(json.dumps(holder()))
+    assert not slurm(check_mode=True).get("failed")
+    assert json.loads(path.read_text()) == holder()
 
 
 def test_check_mode_submits_nothing(slurm: Slurm) -> None:

@@ -32,6 +32,12 @@ def test_a_pipe_does_not_hold_the_reader(tmp_path: Path) -> None:
     assert directory.read(str(tmp_path), ["x.log"]) == {}
 
 
+def test_a_lock_that_cannot_be_made_has_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "lock.json").mkdir()
+    with pytest.raises(directory.DirectoryError, match="lock.json: .* -> "):
+        directory.take(str(tmp_path), {"pid": 1}, "")
+
+
 def test_a_directory_that_cannot_be_made_has_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

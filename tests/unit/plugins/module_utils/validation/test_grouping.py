@@ -58,6 +58,15 @@ def test_outliers_need_six_peers_and_a_fifth_less_than_the_median() -> None:
     assert outliers({**wide, "slow": 60.0}) == set(), "four deviations are more than a fifth"
 
 
+def test_noise_hides_no_value_below_a_quarter_of_the_median() -> None:
+    noisy = {f"c{n}": value for n, value in enumerate((100.0, 160.0, 150.0, 145.0, 40.0, 50.0))}
+    assert outliers({**noisy, "slow": 26.0}) == set()
+    assert outliers({**noisy, "slow": 24.0}) == {"slow"}
+    times = {name: 1 / value for name, value in noisy.items()}
+    assert outliers({**times, "slow": 1 / 26}, less_is_better=True) == set()
+    assert outliers({**times, "slow": 1 / 24}, less_is_better=True) == {"slow"}
+
+
 def test_groups_keep_their_order() -> None:
     found = grouped(
         [one(check="b"), one(check="a"), one(check="b", value=1.0)], lambda each: each.check

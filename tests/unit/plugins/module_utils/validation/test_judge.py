@@ -27,9 +27,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.judge
     transport,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.measurement import (
+    Measurement,
     SearchError,
     Settings,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.search import Search
 
 from .world import FULL, World, on_switches
 
@@ -103,7 +105,24 @@ def test_an_outlier_among_six_fails() -> None:
     assert verdicts(of_hosts(100, 130, 70, 110, 90, 60, 120)) == ["PASS"] * 7
     (*_others, last) = by_peers(of_hosts(100, 100, 101, 99, 100, 79), "drain it")
     assert (last.threshold, last.remedy) == (80.0, "drain it")
-    assert last.provenance == "outlier among 6: median - max(20 %, 4 x MAD)"
+    assert last.provenance.startswith("outlier among 6: median - max(20 %, 4 x MAD)")
+
+
+def test_noise_excuses_no_node_that_reaches_less_than_a_quarter() -> None:
+    """4 x MAD is more than the median here, and no value is below zero."""
+    noisy = (100, 160, 150, 145, 40, 50)
+    assert verdicts(of_hosts(*noisy, 26)) == ["PASS"] * 7
+    assert verdicts(of_hosts(*noisy, 24)) == ["PASS"] * 6 + ["FAIL"]
+    (*_others, last) = by_peers(of_hosts(*noisy, 24))
+    assert last.threshold == 25.0
+    assert last.provenance.endswith("median - max(20 %, 4 x MAD), at least 25 % of it")
+
+
+def test_a_share_of_the_site_below_a_quarter_is_kept() -> None:
+    settings = Settings(fail=0.1, warn=0.5, mads=0.0)
+    found = by_peers(of_hosts(100, 100, 100, 100, 100, 100, 12, 9), settings=settings)
+    assert [one.verdict.value for one in found] == ["PASS"] * 7 + ["FAIL"]
+    assert found[-1].provenance == "outlier among 8: 10 % of the median"
 
 
 def test_of_times_the_slow_one_fails() -> None:
@@ -189,6 +208,74 @@ def test_a_search_fails_its_bad_parts_and_no_other() -> None:
     assert by_host["c8"].verdict == Verdict.INCOMPLETE and "not found" in by_host["c8"].detail
     assert by_host["c2"].threshold == FULL and by_host["c2"].provenance == "our table"
     assert from_json(document("validate", results)["results"]) == results
+
+
+def test_a_node_with_a_slow_latency_is_shown_by_its_latency() -> None:
+    switches = on_switches(8)
+    settings = Settings(reference=FULL, latency_us=5.0, source="our table")
+    search = Search(list(switches), switches, settings)
+    while pairs := search.next_round():
+        search.record([Measurement(pair, FULL, 9.0 if "c5" in pair else 4.9) for pair in pairs])
+    (found,) = [
+        one
+        for one in by_search(search.outcome(), switches, settings)
+        if one.verdict is Verdict.FAIL
+    ]
+    assert (found.host, found.value, found.threshold, found.unit) == ("c5", 9.0, 5.0, "us")
+    assert found.detail.startswith("latency too high with c")
+
+
+def test_a_node_that_loses_packets_is_named_at_full_bandwidth() -> None:
+    switches = on_switches(8)
+    search = Search(list(switches), switches, Settings(reference=FULL))
+    while pairs := search.next_round():
+        search.record(
+            [
+                Measurement(pair, FULL, resent_percent=3.2 if "c5" in pair else 0.04)
+                for pair in pairs
+            ]
+        )
+    results = by_search(search.outcome(), switches, Settings(reference=FULL))
+    (found,) = [one for one in results if one.verdict is Verdict.FAIL]
+    assert (found.host, found.value, found.threshold, found.unit) == ("c5", 3.2, 1.0, "%")
+    assert found.detail.startswith("packets are lost with c")
+
+
+def test_a_loss_of_all_pairs_is_a_note_and_condemns_no_node() -> None:
+    search = Search(list(on_switches(8)), {}, Settings(reference=FULL))
+    while pairs := search.next_round():
+        search.record([Measurement(pair, FULL, resent_percent=3.2) for pair in pairs])
+    outcome = search.outcome()
+    assert not outcome.nodes and not outcome.links
+    assert any("lose packets: TCP sent more than 1 % of the bytes" in one for one in outcome.notes)
+
+
+def test_a_loss_that_was_not_there_again_condemns_no_link() -> None:
+    search = Search(["c1", "c2"], {}, Settings(reference=FULL))
+    for resent in (3.2, 0.1):
+        (pair,) = search.next_round()
+        search.record([Measurement(pair, FULL, resent_percent=resent)])
+    assert not search.next_round() and not search.outcome().findings
+
+
+def test_a_node_that_is_slow_both_ways_is_shown_by_its_bandwidth() -> None:
+    switches = on_switches(8)
+    settings = Settings(reference=FULL, latency_us=5.0, source="our table")
+    search = Search(list(switches), switches, settings)
+    while pairs := search.next_round():
+        search.record(
+            [
+                Measurement(pair, FULL / 4, 9.0) if "c5" in pair else Measurement(pair, FULL, 4.9)
+                for pair in pairs
+            ]
+        )
+    (found,) = [
+        one
+        for one in by_search(search.outcome(), switches, settings)
+        if one.verdict is Verdict.FAIL
+    ]
+    assert (found.host, found.value, found.threshold, found.unit) == ("c5", 12.0, FULL, "GB/s")
+    assert found.detail.startswith("slow with c")
 
 
 def test_all_nodes_below_the_table_fail_together() -> None:

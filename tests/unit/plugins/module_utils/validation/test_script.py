@@ -145,6 +145,7 @@ def test_sockets_measure_between_two_tasks(tmp_path: Path) -> None:
     assert output.code == 0, output
     parsed = registry.read("transfer", output.text + "\n")
     assert parsed.figures["busbw"] > 0.05 and 0 < parsed.figures["latency_us"] < 100_000
+    assert 0 <= parsed.figures["resent_percent"] < 100
 
 
 def test_storage_writes_reads_and_leaves_nothing(tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ def test_the_numbers_are_right() -> None:
     assert (found.faults, found.gaps) == ((), ())
 
 
+def test_what_tcp_sent_again_is_a_figure_if_it_is_known() -> None:
+    assert transfer.parse(document(resent=0.032)).figures["resent_percent"] == pytest.approx(3.2)
+    assert "resent_percent" not in transfer.parse(document(resent=None)).figures
+
+
 def test_wrong_and_unchecked_values_are_seen() -> None:
     assert transfer.parse(document(wrong=5)).faults == ("5 values of the results are wrong",)
     assert transfer.parse(document(wrong=None)).gaps
@@ -49,6 +54,8 @@ def test_wrong_and_unchecked_values_are_seen() -> None:
         {"ranks": "4"},
         {"wrong": "none"},
         {"wrong": -1},
+        {"resent": -0.1},
+        {"resent": "none"},
         {"points": []},
         {"points": None},
         {"points": [{"size_bytes": 1048576, "seconds": 0.0, "factor": 1.5}]},

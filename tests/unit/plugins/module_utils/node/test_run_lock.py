@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The lock of reboot.yml: one of many gets it, an ended run of the same host is known, and nothing else is replaced."""
+"""The lock of a playbook: one of many runs gets it, an ended one of this host is known, and no other is replaced."""
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import reboot_lock
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 
 MINE = {
     "user": "alice",
@@ -36,7 +37,7 @@ def text_of(one: dict[str, Any]) -> str:
 
 def attempt(path: str, replaces: str, start: Any, won: Any, number: int) -> None:
     start.wait()
-    if not reboot_lock.take(holder(pid=number, started=number), replaces, path):
+    if not run_lock.take(holder(pid=number, started=number), path, replaces):
         won.put(number)
 
 
@@ -65,25 +66,25 @@ def test_one_of_eight_at_once_wins(tmp_path: Path, before: str) -> None:
 
 def test_only_the_named_holder_is_replaced_and_only_ones_own_lock_released(tmp_path: Path) -> None:
     path = str(tmp_path / "reboot.json")
-    assert reboot_lock.held(path) == "" and reboot_lock.take(MINE, path=path) == ""
-    assert reboot_lock.take(holder(since=5), path=path) == "", "the same run, later"
+    assert run_lock.held(path) == "" and run_lock.take(MINE, path=path) == ""
+    assert run_lock.take(holder(since=5), path=path) == "", "the same run, later"
     other = holder(host="login2")
-    text = reboot_lock.take(other, path=path)
-    assert reboot_lock.parsed(text) == MINE
-    assert reboot_lock.take(other, replaces=text.replace("alice", "bob"), path=path) == text
-    reboot_lock.release(other, path)
-    assert reboot_lock.held(path) == text
-    assert reboot_lock.take(other, replaces=text, path=path) == ""
-    reboot_lock.release(MINE, path)
-    assert reboot_lock.parsed(reboot_lock.held(path)) == other
-    reboot_lock.release(other, path)
-    assert reboot_lock.held(path) == "" and reboot_lock.take(MINE, path=path) == ""
+    text = run_lock.take(other, path=path)
+    assert run_lock.parsed(text) == MINE
+    assert run_lock.take(other, replaces=text.replace("alice", "bob"), path=path) == text
+    run_lock.release(other, path)
+    assert run_lock.held(path) == text
+    assert run_lock.take(other, replaces=text, path=path) == ""
+    run_lock.release(MINE, path)
+    assert run_lock.parsed(run_lock.held(path)) == other
+    run_lock.release(other, path)
+    assert run_lock.held(path) == "" and run_lock.take(MINE, path=path) == ""
 
 
 def test_a_shorter_holder_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
     path = tmp_path / "reboot.json"
     path.write_text("x" * 3000)
-    assert reboot_lock.take(MINE, replaces="x" * 3000, path=str(path)) == ""
+    assert run_lock.take(MINE, replaces="x" * 3000, path=str(path)) == ""
     assert json.loads(path.read_text()) == MINE
 
 
@@ -93,10 +94,29 @@ def test_a_shorter_holder_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None
 def test_a_file_of_somebody_else_is_held_by_somebody(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reboot.json"
     path.write_text(text)
-    assert reboot_lock.take(MINE, path=str(path)) == text
-    assert reboot_lock.parsed(text) == {}
-    assert "is not readable" in reboot_lock.described({})
-    assert not reboot_lock.has_ended({}, MINE)
+    assert run_lock.take(MINE, path=str(path)) == text
+    assert run_lock.parsed(text) == {}
+    assert "is not readable" in run_lock.described({})
+    assert not run_lock.has_ended({}, MINE)
+
+
+@pytest.mark.parametrize(
+    ("number", "held"), [(errno.ENOSYS, True), (errno.ENOLCK, True), (errno.EIO, False)]
+)
+def test_a_file_system_without_locks_still_has_the_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, held: bool
+) -> None:
+    def flock(*_arguments: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(run_lock.fcntl, "flock", flock)
+    path = str(tmp_path / "lock.json")
+    if not held:
+        with pytest.raises(OSError):
+            run_lock.take(MINE, path)
+        return
+    assert run_lock.take(MINE, path) == ""
+    assert run_lock.parsed(run_lock.take(holder(pid=7), path)) == MINE
 
 
 def test_the_file_is_no_link(tmp_path: Path) -> None:
@@ -104,44 +124,44 @@ def test_the_file_is_no_link(tmp_path: Path) -> None:
     secret.write_text("")
     (tmp_path / "reboot.json").symlink_to(secret)
     with pytest.raises(OSError):
-        reboot_lock.take(MINE, path=str(tmp_path / "reboot.json"))
+        run_lock.take(MINE, path=str(tmp_path / "reboot.json"))
     assert secret.read_text() == ""
 
 
 def test_a_process_of_this_host_is_known_to_have_ended() -> None:
-    mine = reboot_lock.this_run("alice", os.getpid())
+    mine = run_lock.this_run("alice", os.getpid())
     assert all(mine[key] for key in ("host", "boot", "pid_namespace", "started"))
     child = subprocess.Popen(["sleep", "60"])
     try:
-        theirs = reboot_lock.this_run("bob", child.pid)
-        assert not reboot_lock.has_ended(theirs, mine)
+        theirs = run_lock.this_run("bob", child.pid)
+        assert not run_lock.has_ended(theirs, mine)
         # Another process has its number now.
-        assert reboot_lock.has_ended({**theirs, "started": theirs["started"] - 1}, mine)
+        assert run_lock.has_ended({**theirs, "started": theirs["started"] - 1}, mine)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert reboot_lock.has_ended(theirs, mine), "a zombie works no more"
+        assert run_lock.has_ended(theirs, mine), "a zombie works no more"
     finally:
         child.kill()
         child.wait()
-    assert reboot_lock.has_ended(theirs, mine)
+    assert run_lock.has_ended(theirs, mine)
     for other in ({"pid_namespace": "pid:[1]"}, {"pid": 0}, {"pid": -1}):
-        assert not reboot_lock.has_ended({**theirs, **other}, mine), other
+        assert not run_lock.has_ended({**theirs, **other}, mine), other
 
 
 def test_a_run_before_the_control_hosts_boot_has_ended() -> None:
-    assert reboot_lock.has_ended(holder(boot="b0"), MINE)
+    assert run_lock.has_ended(holder(boot="b0"), MINE)
     nameless = holder(machine="")
-    assert not reboot_lock.has_ended({**nameless, "boot": "b0"}, nameless)
+    assert not run_lock.has_ended({**nameless, "boot": "b0"}, nameless)
     for other in (
         {"machine": "m2"},  # another machine
         {"pid_namespace": "pid:[4026532000]"},  # a container, of an image with a machine-id
     ):
-        assert not reboot_lock.has_ended(holder(boot="b0", **other), MINE), other
+        assert not run_lock.has_ended(holder(boot="b0", **other), MINE), other
     inside = {"pid_namespace": "pid:[4026532000]"}
-    assert not reboot_lock.has_ended(holder(boot="b0", **inside), holder(**inside))
+    assert not run_lock.has_ended(holder(boot="b0", **inside), holder(**inside))
     # A system without /proc cannot know.
     unknown = holder(boot="", pid_namespace="", started=0)
-    assert not reboot_lock.has_ended(unknown, {**unknown, "pid": 1})
+    assert not run_lock.has_ended(unknown, {**unknown, "pid": 1})
 
 
 @pytest.mark.parametrize("name", ["bash", "a) S 1 (b"])
@@ -150,20 +170,20 @@ def test_the_start_of_a_process_is_read_behind_its_name(tmp_path: Path, name: st
     stat.parent.mkdir(parents=True)
     fields = " ".join(str(number) for number in range(4, 53))
     stat.write_text(f"7 ({name}) S {fields}")
-    assert reboot_lock.this_run("alice", 7, str(tmp_path))["started"] == 22
+    assert run_lock.this_run("alice", 7, str(tmp_path))["started"] == 22
     stat.write_text(f"7 ({name}) Z {fields}")
-    assert reboot_lock.this_run("alice", 7, str(tmp_path))["started"] == 0
+    assert run_lock.this_run("alice", 7, str(tmp_path))["started"] == 0
 
 
 def test_the_machines_number_does_not_leave_it(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "machine-id").write_text("0123456789abcdef0123456789abcdef\n")
-    found = reboot_lock.this_run("alice", 1, str(tmp_path))
+    found = run_lock.this_run("alice", 1, str(tmp_path))
     assert len(found["machine"]) == 32 and "0123456789abcdef" not in text_of(found)
 
 
 def test_who_holds_it_is_one_line_that_a_terminal_can_print() -> None:
-    assert reboot_lock.described(MINE) == (
+    assert run_lock.described(MINE) == (
         "alice on login1 (process 4711, since 2023-11-14 22:13:20 UTC)"
     )
-    assert reboot_lock.described(holder(user="a\n\x1b[2J")).startswith("a \\x1b[2J on")
+    assert run_lock.described(holder(user="a\n\x1b[2J")).startswith("a \\x1b[2J on")

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which run of reboot.yml reboots the cluster: one file on the first controller, empty while nobody does.
+"""Which run of a playbook works now, where two must not: one file on a host, empty while no run does.
 
-The control node says which run it is and whether an earlier one there has ended; the controller compares and replaces.
+The control node says which run it is and whether an earlier one there has ended; the host compares and replaces.
 Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -19,13 +20,16 @@ import typing as t
 from . import safe_path
 from .terminal import printable
 
-PATH = "/var/lib/trainwright/reboot.json"
+#: The lock of reboot.yml, on the first controller.
+REBOOT = "/var/lib/trainwright/reboot.json"
 #: Keys that no two processes share. machine, boot, pid_namespace: empty where the system does not show them.
 _IDENTITY = {"machine": str, "boot": str, "pid_namespace": str, "pid": int, "started": int}
 _SCHEMA = {**_IDENTITY, "user": str, "host": str, "since": int}
 #: The namespace of a machine's own processes, the same number on each (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 _MACHINES_OWN = "pid:[4026531836]"
 _MOST = 4096
+#: A file system without locks, such as Lustre without the option flock: two runs that begin at once are not told apart.
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 Holder = t.Mapping[str, t.Any]
 
@@ -101,10 +105,10 @@ def parsed(text: str) -> dict[str, t.Any]:
     return {key: found[key] for key in _SCHEMA} if fits and 0 <= found["since"] < 1 << 40 else {}
 
 
-def described(holder: Holder) -> str:
-    """Return who a holder is, in one line."""
+def described(holder: Holder, path: str = REBOOT) -> str:
+    """Return who a holder is, in one line. path: of the lock."""
     if not holder:
-        return f"somebody ({PATH} is not readable)"
+        return f"somebody ({path} is not readable)"
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder["since"]))
     user, host = (printable(holder[key].replace("\n", " "))[:64] for key in ("user", "host"))
     return f"{user} on {host} (process {holder['pid']}, since {since})"
@@ -121,7 +125,11 @@ def _opened(path: str) -> t.Iterator[int]:
     with safe_path.parent(path, make=0o755) as (place, name):
         handle = place.open_to_change(name, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         yield handle
     finally:
         os.close(handle)
@@ -138,7 +146,7 @@ def _text(handle: int) -> str:
     return os.pread(handle, _MOST, 0).decode("utf-8", "replace")
 
 
-def held(path: str = PATH) -> str:
+def held(path: str) -> str:
     """Return the text of the holder, empty without one. Raises OSError and UnsafePathError."""
     try:
         with safe_path.parent(path) as (place, name):
@@ -147,7 +155,7 @@ def held(path: str = PATH) -> str:
         return ""
 
 
-def take(mine: Holder, replaces: str = "", path: str = PATH) -> str:
+def take(mine: Holder, path: str, replaces: str = "") -> str:
     """Hold the lock; return "", or the text of the holder who has it.
 
     replaces: text of a holder that may be replaced, if nobody else has done so meanwhile. Raises OSError and
@@ -163,7 +171,7 @@ def take(mine: Holder, replaces: str = "", path: str = PATH) -> str:
         return ""
 
 
-def release(mine: Holder, path: str = PATH) -> None:
+def release(mine: Holder, path: str) -> None:
     """Give the lock back if this run holds it. Raises OSError and UnsafePathError."""
     if not _same(held(path), mine):
         return
