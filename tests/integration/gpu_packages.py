@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from .repositories import build, sign
@@ -48,11 +49,51 @@ OTHERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
 )  # fmt: skip
 
 
-def driver(version: str) -> list[tuple[str, str, str, dict[str, str]]]:
-    """Return the packages of one version of the driver."""
+#: A kernel module that does nothing but name its version.
+MODULE = """#include <linux/module.h>
+MODULE_DESCRIPTION("stand-in of NVIDIA's driver");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("@version@");
+"""
+DKMS_CONF = """PACKAGE_NAME="nvidia"
+PACKAGE_VERSION="@version@"
+BUILT_MODULE_NAME[0]="nvidia"
+DEST_MODULE_LOCATION[0]="/updates/dkms"
+AUTOINSTALL="yes"
+"""
+# As dh_dkms writes them.
+POSTINST = """#!/bin/sh
+set -e
+[ "$1" != configure ] || /usr/lib/dkms/common.postinst nvidia @version@ /usr/share/nvidia-dkms "" "$2"
+"""
+PRERM = """#!/bin/sh
+set -e
+case "$1" in
+    remove|upgrade|deconfigure)
+        [ -z "$(dkms status -m nvidia -v @version@)" ] || dkms remove -m nvidia -v @version@ --all ;;
+esac
+"""
+
+
+def kernel_module(version: str, source: str) -> dict[str, str]:
+    """Return the files of a package whose nvidia.c dkms builds."""
+    directory = f"usr/src/nvidia-{version}"
+    files = {
+        f"{directory}/nvidia.c": source,
+        f"{directory}/Makefile": "obj-m := nvidia.o\n",
+        f"{directory}/dkms.conf": DKMS_CONF,
+        "DEBIAN/postinst": POSTINST,
+        "DEBIAN/prerm": PRERM,
+    }
+    return {path: text.replace("@version@", version) for path, text in files.items()}
+
+
+def driver(version: str, source: str = "") -> list[tuple[str, str, str, dict[str, str]]]:
+    """Return the packages of one version of the driver. source: of its kernel module, for a machine with dkms."""
     text = f"{version}-1"
+    module = ("dkms", kernel_module(version, source)) if source else ("", {})
     return [
-        ("nvidia-kernel-open-dkms", text, "", {}),
+        ("nvidia-kernel-open-dkms", text, *module),
         ("libnvidia-compute", text, "", {"usr/lib/x86_64-linux-gnu/libcuda.so.1": version}),
         ("nvidia-persistenced", text, "", {f"{SYSTEM}/nvidia-persistenced.service": UNIT}),
         ("nvidia-fabricmanager", text, "", {f"{SYSTEM}/nvidia-fabricmanager.service": UNIT}),
@@ -69,11 +110,18 @@ def installer(directory: Path, version: str) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-def repository(directory: Path, versions: tuple[str, ...] = (OLD, NOW, NEW)) -> str:
-    """Make the packages, with these versions of the driver, their index and its key; return its fingerprint."""
+def repository(
+    directory: Path,
+    versions: tuple[str, ...] = (OLD, NOW, NEW),
+    sources: Mapping[str, str] | None = None,
+) -> str:
+    """Make the packages, with these versions of the driver, their index and its key; return its fingerprint.
+
+    sources: of the driver's kernel module, by version.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     for version in versions:
-        for package in driver(version):
+        for package in driver(version, (sources or {}).get(version, "")):
             build(directory, *package)
     for package in OTHERS:
         build(directory, *package)

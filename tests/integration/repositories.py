@@ -32,7 +32,7 @@ def build(
     files: dict[str, str] | None = None,
     architecture: str = "all",
 ) -> Path:
-    """Make a package with these files, by path below the root."""
+    """Make a package with these files, by path below the root. Its scripts are in DEBIAN."""
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work) / name
         for path, text in (files or {}).items():
@@ -41,7 +41,7 @@ def build(
             place.write_text(text)
             place.chmod(0o755 if text.startswith("#!") else 0o644)
         control = tree / "DEBIAN" / "control"
-        control.parent.mkdir(parents=True)
+        control.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"Package: {name}", f"Version: {version}", f"Architecture: {architecture}"]
         lines += [f"Depends: {depends}"] if depends else []
         lines += ["Maintainer: Tests <tests@example.org>", f"Description: stand-in of {name}"]
