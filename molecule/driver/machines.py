@@ -258,8 +258,10 @@ def down(name: str) -> None:
         os.kill(pid, signal.SIGKILL)  # its disk is thrown away
         while machine.pid():
             time.sleep(0.05)
-    if machine.directory.exists():
-        shutil.rmtree(machine.directory)
+    while machine.directory.exists():
+        # An ssh that shares its connection removes its own socket when the machine is gone.
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(machine.directory)
     Path(f"{machine.directory}.lan").unlink(missing_ok=True)
 
 
