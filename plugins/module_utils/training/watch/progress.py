@@ -263,43 +263,22 @@ class _Stream:
         """Every point, in the order of the log, with its step."""
         if self.steps:
             return self.steps
-        self.bars = self.bars or self.places
-        return self._numbered() if self.losses else self._of_bars()
+        bars = self.bars or self.places
+        return self._numbered(bars) if self.losses else _of_bars(bars)
 
-    def _of_bars(self) -> list[Point]:
-        """Bars start again with each epoch."""
-        epochs = [forms.EPOCH.match(one.what) for one in self.bars]
-        base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
-        base = min(base, 1)
-        found: list[Point] = []
-        before, past = None, 0
-        for one, match in zip(self.bars, epochs):
-            point, each = one.point, one.point.total or 0
-            if match:
-                count = int(match[2]) + 1 - base if match[2] else 0
-                past = (int(match[1]) - base) * each
-                total = count * each or None
-            else:
-                if before and before.step >= (before.total or 0) and point.step < before.step:
-                    past += before.total or 0
-                total = (each or None) if not past else None
-            before = point
-            found.append(_replaced(point, past + point.step, total))
-        return found
-
-    def _numbered(self) -> list[Point]:
+    def _numbered(self, beside: t.Sequence[_Bar]) -> list[Point]:
         """Give losses the steps of the bar beside them.
 
         The losses may come late and several at once, when the output is buffered: then they lie
         evenly between the bar's places. Without a bar they are counted.
         """
         first = self.losses[0].line
-        before = [one.point for one in self.bars if one.point.line <= first]
-        bars = before[-1:] or [one.point for one in self.bars][:1]
+        before = [one.point for one in beside if one.point.line <= first]
+        bars = before[-1:] or [one.point for one in beside][:1]
         if not bars:
             return [_replaced(point, n, None) for n, point in enumerate(self.losses, 1)]
         total = bars[0].total
-        places = [one.point for one in self.bars if one.point.total == total]
+        places = [one.point for one in beside if one.point.total == total]
         groups: list[tuple[Point, list[Point]]] = []
         at = 0
         for loss in self.losses:
@@ -316,6 +295,28 @@ class _Stream:
                 step = max(1, last + round((place.step - last) * n / len(losses)))
                 found.append(_replaced(loss, step, total, place.seconds))
         return found
+
+
+def _of_bars(bars: t.Sequence[_Bar]) -> list[Point]:
+    """Return the points of bars, which start again with each epoch."""
+    epochs = [forms.EPOCH.match(one.what) for one in bars]
+    base = min((int(match[1]) for match in epochs if match and match[2]), default=0)
+    base = min(base, 1)
+    found: list[Point] = []
+    before, past = None, 0
+    for one, match in zip(bars, epochs):
+        point, each = one.point, one.point.total or 0
+        if match:
+            count = int(match[2]) + 1 - base if match[2] else 0
+            past = (int(match[1]) - base) * each
+            total = count * each or None
+        else:
+            if before and before.step >= (before.total or 0) and point.step < before.step:
+                past += before.total or 0
+            total = (each or None) if not past else None
+        before = point
+        found.append(_replaced(point, past + point.step, total))
+    return found
 
 
 @dataclass
