@@ -52,6 +52,8 @@ def by_reference(sample: Sample, row: Threshold | None, remedy: str = "") -> Res
     if early:
         return early
     if row is None:
+        if not sample.value:
+            return _of_zero(sample, remedy)
         return _result(sample, Verdict.NOT_APPLICABLE, detail="not judged: no reference")
     if row.unit != sample.unit:
         raise ValueError(f"{sample.check}: a value in {sample.unit}, a reference in {row.unit}")
@@ -64,7 +66,8 @@ def by_peers(
 ) -> list[Result]:
     """Judge values of the same check and size by each other: an outlier fails (peers.floor_of).
 
-    With fewer than settings.peers values they are reported without a verdict (NOT_APPLICABLE).
+    With fewer than settings.peers values they are reported without a verdict (NOT_APPLICABLE). Where 0 is not an
+    outlier, it is INCOMPLETE: zeros alone say that nothing was measured.
     """
     used = settings or Settings()
     early = {sample.host: _without_value(sample, remedy) for sample in samples}
@@ -72,7 +75,12 @@ def by_peers(
     if len(compared) < used.peers:
         why = f"not judged: no reference, and {len(compared)} values to compare, of at least {used.peers}"
         return [
-            early[sample.host] or _result(sample, Verdict.NOT_APPLICABLE, detail=why)
+            early[sample.host]
+            or (
+                _result(sample, Verdict.NOT_APPLICABLE, detail=why)
+                if sample.value
+                else _of_zero(sample, remedy)
+            )
             for sample in samples
         ]
     time = compared[0].unit in TIMES
@@ -82,6 +90,8 @@ def by_peers(
     made = []
     for sample in samples:
         bad = not early[sample.host] and _speed(sample.value, time) < floor
+        if not bad and sample.value == 0 and not early[sample.host]:
+            early[sample.host] = _of_zero(sample, remedy)
         made.append(
             early[sample.host]
             or _result(
@@ -104,7 +114,7 @@ def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "
     made = []
     for sample in samples:
         before = baseline.values.get(sample.key)
-        if sample.value is None or not before:
+        if not _is_value(sample.value) or not _is_value(before) or not before:
             continue
         named = dataclasses.replace(sample, check=f"{sample.check}.baseline")
         made.append(_against(named, before, f"baseline {baseline.id}", remedy))
@@ -271,16 +281,30 @@ def _without_value(sample: Sample, remedy: str) -> Result | None:
         why = "a single GPU does not have a bus bandwidth"
         return Result(sample.host, sample.check, Verdict.NOT_APPLICABLE, detail=why)
     if sample.value is None:
-        why = _line(sample.reason) or "it could not be measured"
-        return Result(
-            sample.host,
-            sample.check,
-            Verdict.INCOMPLETE,
-            unit=sample.unit,
-            detail=why,
-            remedy=remedy or "repair the test, then run it again",
-        )
+        return _incomplete(sample, _line(sample.reason) or "it could not be measured", remedy)
+    if not _is_value(sample.value):
+        return _incomplete(sample, f"{sample.value} is not a measurement", remedy)
     return None
+
+
+def _is_value(value: float | None) -> bool:
+    return is_number(value) and t.cast(float, value) >= 0
+
+
+def _of_zero(sample: Sample, remedy: str) -> Result:
+    """Return the result of a value of 0 that nothing condemns."""
+    return _incomplete(sample, "0 is not a measurement", remedy)
+
+
+def _incomplete(sample: Sample, why: str, remedy: str) -> Result:
+    return Result(
+        sample.host,
+        sample.check,
+        Verdict.INCOMPLETE,
+        unit=sample.unit,
+        detail=why,
+        remedy=remedy or "repair the test, then run it again",
+    )
 
 
 def _against(sample: Sample, reference: float, source: str, remedy: str) -> Result:

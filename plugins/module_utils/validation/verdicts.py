@@ -191,8 +191,21 @@ def compared(stage: str, checks: t.Sequence[Check], best: t.Mapping[str, float])
         if len(group) < 2:
             continue
         top = max(group, key=lambda check: best[check.name])
+        if not best[top.name] > 0:
+            why, remedy = f"the best of {word} in this run is 0", "see the logs of these checks"
+            made += [
+                Result(
+                    "cluster",
+                    f"{check.name}.compared",
+                    Verdict.INCOMPLETE,
+                    detail=why,
+                    remedy=remedy,
+                )
+                for check in group
+            ]
+            continue
         for check in group:
-            share = best[check.name] / best[top.name] if best[top.name] else 1.0
+            share = best[check.name] / best[top.name]
             verdict = (
                 Verdict.FAIL
                 if share < LAUNCHER_FAIL

@@ -138,6 +138,30 @@ def test_few_values_are_reported_without_a_verdict() -> None:
     assert results[0].detail == "not judged: no reference, and 5 values to compare, of at least 6"
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("unit", ["GB/s", "us"])
+def test_a_value_that_cannot_be_measured_is_never_judged(value: float, unit: str) -> None:
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 5, value, unit=unit)) == ["PASS"] * 6 + ["INCOMPLETE"]
+    row = lookup(table(), "p5.48xlarge", "all_reduce", nodes=2, size=16 << 30)
+    for reference in (row, None):
+        result = by_reference(sample(value), reference)
+        assert result.verdict is Verdict.INCOMPLETE and result.value is None and result.remedy
+    assert not by_baseline(of_hosts(value), Baseline.of("x", of_hosts(5.0)))
+
+
+@pytest.mark.parametrize("unit", ["GB/s", "us"])
+def test_of_zeros_nothing_passes(unit: str) -> None:
+    results = by_peers(of_hosts(*[0.0] * 6, unit=unit))
+    assert {(one.verdict, one.detail) for one in results} == {
+        (Verdict.INCOMPLETE, "0 is not a measurement")
+    }
+    assert all(one.remedy for one in results)
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 0, unit=unit)) == ["PASS"] * 5 + ["FAIL"]
+    assert verdicts(of_hosts(0, 0, 0, 0, 5, 5, unit=unit)) == ["INCOMPLETE"] * 4 + ["PASS"] * 2
+    assert verdicts(of_hosts(0, 0, unit=unit)) == ["INCOMPLETE"] * 2
+    assert by_reference(sample(0.0), None).verdict is Verdict.INCOMPLETE
+
+
 # -- a baseline ------------------------------------------------------------------------------------
 def test_a_later_run_is_compared_with_the_kept_one() -> None:
     kept = Baseline.of("2026-11-01T10:00", of_hosts(100, 100, 100, None, 100))

@@ -159,6 +159,17 @@ def test_provisioned_throughput_and_the_baseline() -> None:
     assert found["x", "write"] == (1.6, "validate_storage of /fsx")
 
 
+def test_launchers_are_not_compared_with_nothing() -> None:
+    group = [check(name=name, compare="launchers") for name in ("mpirun", "srun")]
+    found = verdicts.compared("mpi", group, {"mpirun": 0.0, "srun": 0.0})
+    assert [one.verdict for one in found] == [Verdict.INCOMPLETE] * 2
+    assert all("0" in one.detail and one.remedy and one.value is None for one in found)
+    found = verdicts.compared("mpi", group, {"mpirun": 2.0, "srun": 0.0})
+    assert [(one.verdict, one.value) for one in found] == [
+        (Verdict.PASS, 100), (Verdict.FAIL, 0),
+    ]  # fmt: skip
+
+
 def test_nccl_must_use_the_declared_network() -> None:
     hosts = tuple(Host(name, declared={"efa": 4, "gpus": 8}) for name in ("a", "b"))
     place = Place(hosts, log="/log")
