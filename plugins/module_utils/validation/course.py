@@ -17,15 +17,13 @@ from ..checks.result import Result, Verdict
 from . import collect, measurement, pairing, plan, slurm_state, verdicts
 from .catalogue import Check
 from .document import Measurement
-from .expectation import line
+from .expectation import CLUSTER, line
 from .plan import Host, Reach
 from .references import References
 from .script import Each, Frame, Step, Work
 from .search import Search as PairSearch
 from .verdicts import Place
 
-#: The row of a cluster as a whole, in place of a host.
-CLUSTER = "cluster"
 #: Stages whose failures keep a node out of the later ones.
 GATES = ("static", "node", "pairwise")
 

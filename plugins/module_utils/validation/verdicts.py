@@ -195,7 +195,7 @@ def compared(stage: str, checks: t.Sequence[Check], best: t.Mapping[str, float])
             why, remedy = f"the best of {word} in this run is 0", "see the logs of these checks"
             made += [
                 Result(
-                    "cluster",
+                    expectation.CLUSTER,
                     f"{check.name}.compared",
                     Verdict.INCOMPLETE,
                     detail=why,
@@ -215,7 +215,7 @@ def compared(stage: str, checks: t.Sequence[Check], best: t.Mapping[str, float])
             )
             made.append(
                 Result(
-                    "cluster",
+                    expectation.CLUSTER,
                     f"{check.name}.compared",
                     verdict,
                     value=round(100 * share),
@@ -242,7 +242,9 @@ def expected(
     for one in expectation.judge(
         check, hosts, {name: v for name, v in found.items() if v is not None}
     ):
-        made.append(dataclasses.replace(one, host=places[one.host].name, check=names[one.host]))
+        if one.host in places:
+            one = dataclasses.replace(one, host=places[one.host].name, check=names[one.host])
+        made.append(one)
     made += [unread(check, places[name], readings[name]) for name in readings if readings[name].why]
     for name, none in found.items():
         if none is None:

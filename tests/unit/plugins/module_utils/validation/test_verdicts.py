@@ -71,6 +71,37 @@ def test_the_same_as_on_most_nodes() -> None:
     assert found["a"].verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"a": "6.1", "b": "6.2"}, "6.1 on a; 6.2 on b"),
+        ({"a": "6.1", "b": "6.2", "c": "6.3"}, "6.1 on a; 6.2 on b; 6.3 on c"),
+        ({"a": "2", "b": "1", "c": "2", "d": "1"}, "1 on b,d; 2 on a,c"),
+        ({"a": "2", "b": "1", "c": "2", "d": "3"}, "1 on b; 2 on a,c; 3 on d"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("verdict", "given"), [("FAIL", Verdict.INCOMPLETE), ("WARN", Verdict.WARN)]
+)
+def test_a_tie_names_nobody(
+    found: dict[str, str], shown: str, verdict: str, given: Verdict
+) -> None:
+    (one,) = expectation.judge(
+        check(expect="same", verdict=verdict), {**HOSTS, "d": Host("d")}, found
+    )
+    assert (one.host, one.verdict, one.value) == ("cluster", given, shown)
+    assert "no value is on most" in one.detail and one.remedy
+    places = {name: Place((HOSTS.get(name, Host(name)),), log="/log") for name in found}
+    readings = {name: verdicts.Reading(text=value) for name, value in found.items()}
+    assert verdicts.expected(check(expect="same", verdict=verdict), places, readings) == [one]
+
+
+def test_one_node_differs_from_nobody() -> None:
+    one = judged("same", a="6.1")["a"]
+    assert (one.verdict, one.value) == (Verdict.NOT_APPLICABLE, "6.1")
+    assert one.detail == "not judged: there is no other node to compare with"
+
+
 def test_a_hostile_text_is_one_line_without_control_characters() -> None:
     one = judged({"is": "x"}, a="\x1b[31mred\n" + "y" * 1000)["a"]
     assert (
