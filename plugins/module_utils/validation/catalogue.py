@@ -95,6 +95,13 @@ class Check:
         return self.nodes == ("each",)
 
     @property
+    def needs_words(self) -> bool:
+        """Whether an output without a word says nothing: it differs from no other, and lacks everything."""
+        if isinstance(self.expect, t.Mapping):
+            return self.parser == "text" and "lacks" in self.expect
+        return self.parser == "text"
+
+    @property
     def largest_bytes(self) -> int | None:
         """Return the bytes of its largest message; None where it does not name them."""
         return size_in_bytes(self.largest or None)

@@ -235,7 +235,7 @@ class Course:
 
     def _of_each(self, work: Work, ran: Ran) -> dict[str, dict[str, collect.Output]]:
         step = collect.steps(ran.log, self.asked.frame.run).get("each")
-        return collect.by_node(step.text, self.asked.frame.run) if step else {}
+        return collect.by_node(step, self.asked.frame.run) if step else {}
 
     def _judge_each(
         self,

@@ -21,6 +21,7 @@ from .plan import Host
 
 #: Values of a check's `parser` besides the parsers of tools.
 OWN = ("text", "ours")
+_SILENT = "printed nothing -> have it print what it found; where nothing is right, expect {is: ''}"
 #: Shares of the best launcher's value below which another is warned about and fails.
 LAUNCHER_WARN, LAUNCHER_FAIL = 0.8, 0.6
 
@@ -60,14 +61,15 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
     """Read an output. why: what became of its job, where the output is not there."""
     if output is None:
         return Reading(why=why or "its output is missing in the log")
-    if output.code != 0:
+    if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        answer = check.parser == "text" and output.code not in (None, *TIMED_OUT, *MISSING)
+        answer = check.parser == "text" and output.code not in (0, None, *TIMED_OUT, *MISSING)
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
         return Reading(why=line(ended), failed=answer)
     text = output.text
     if check.parser == "text":
-        return Reading(text=text.strip())
+        silent = check.needs_words and not text.strip()
+        return Reading(text=text.strip(), why=_SILENT if silent else "")
     try:
         if check.parser == "ours":
             parsed: Parsed = own.parse(text + "\n")

@@ -109,6 +109,32 @@ def test_a_hostile_text_is_one_line_without_control_characters() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["", " \n\t\n"])
+@pytest.mark.parametrize(
+    ("expect", "verdict"),
+    [
+        (None, Verdict.INCOMPLETE),
+        ("same", Verdict.INCOMPLETE),
+        ({"lacks": "broken"}, Verdict.INCOMPLETE),
+        ({"matches": "fine"}, Verdict.FAIL),
+        ({"least": 1}, Verdict.FAIL),
+        ({"is": ""}, Verdict.PASS),
+        ({"matches": "^$"}, Verdict.PASS),
+    ],
+)
+def test_a_command_that_printed_nothing_passes_only_where_nothing_is_expected(
+    text: str, expect: t.Any, verdict: Verdict
+) -> None:
+    asks = check(expect=expect)
+    places = {name: Place((HOSTS[name],), log="/log") for name in HOSTS}
+    readings = {name: verdicts.read(asks, Output(text, 0)) for name in HOSTS}
+    found = verdicts.expected(asks, places, readings)
+    assert [one.host for one in found] == list(HOSTS)
+    assert {one.verdict for one in found} == {verdict}
+    if verdict is Verdict.INCOMPLETE:
+        assert {one.detail for one in found} == {"printed nothing"} and found[0].remedy
+
+
 PLACE = Place((HOSTS["a"],), log="/log")
 MEASURE = check(parser="transfer", figures=("busbw", "latency_us"))
 
