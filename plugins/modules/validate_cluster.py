@@ -39,10 +39,9 @@ options:
     type: dict
     default: {}
   stages:
-    description: Stages to run. Empty means all.
+    description: Stages to run. Left out, all of them; an empty list is refused.
     type: list
     elements: str
-    default: []
   nodes:
     description: V(all), a number of nodes, or a host list.
     type: str

@@ -11,7 +11,7 @@ SPEC: dict[str, t.Any] = {
     "checks": {"type": "dict", "default": {}},
     "changes": {"type": "dict", "default": {}},
     "programs": {"type": "dict", "default": {}},
-    "stages": {"type": "list", "elements": "str", "default": []},
+    "stages": {"type": "list", "elements": "str"},
     "nodes": {"type": "str", "default": "all"},
     "sample": {"type": "int"},
     "partition": {"type": "str", "default": ""},
