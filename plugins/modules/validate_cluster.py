@@ -145,6 +145,14 @@ options:
     description: Document of an earlier run to compare with.
     type: dict
     default: {}
+  enforce:
+    description: Whether to return the nodes to drain, by the states that they have at the end of the run.
+    type: bool
+    default: false
+  cap:
+    description: Percent of a partition that may be drained at once, as O(ignore:node_health_cap_percent). Left out, that of
+      the health agent.
+    type: float
   cluster:
     description: Name of the cluster for the report.
     type: str

@@ -37,6 +37,8 @@ SPEC: dict[str, t.Any] = {
     "thresholds": {"type": "list", "elements": "dict", "default": []},
     "node_results": {"type": "list", "elements": "dict"},
     "baseline": {"type": "dict", "default": {}},
+    "enforce": {"type": "bool", "default": False},
+    "cap": {"type": "float"},
     "cluster": {"type": "str", "default": ""},
     "look": {"type": "dict", "default": {}},
 }

@@ -8,7 +8,7 @@ import typing as t
 
 from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
-from ..health.agent.decide import room
+from ..health.agent import decide
 from ..slurm.hostlist import fold
 from ..slurm.records import Node
 from . import document as documents
@@ -24,9 +24,6 @@ _ARGUMENTS = (
     *("nodes", "sample", "partition", "account", "reservation", "wake", "parallel", "full"),
     *("image", "directory"),
 )
-#: Percent of a partition that may be drained at once, as role node_health has it (contracts: Who drains).
-CAP = 5.0
-
 
 def needs_somebody(one: Result) -> bool:
     """Whether somebody should look at a result."""
@@ -116,13 +113,14 @@ def line_of(results: t.Sequence[Result]) -> str:
 
 
 def drains(
-    course: Course, nodes: t.Sequence[Node], cap: float = CAP
+    course: Course, nodes: t.Sequence[Node], cap: float | None = None
 ) -> tuple[dict[str, str], list[str]]:
     """Return why nodes should be drained, by name, and those for which the cap does not have room.
 
-    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster. cap: percent
-    of a partition, as of the health agent.
+    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster, in their
+    states of now: others may have drained some during the run. cap: percent of a partition; None: the agent's default.
     """
+    cap = decide.Settings.cap if cap is None else cap
     known = {node.name: node for node in nodes}
     gating = {check.name for check in course.asked.checks if check.stage in GATES}
     found: dict[str, str] = {}
@@ -132,7 +130,7 @@ def drains(
         if one.verdict is not Verdict.FAIL or not own or one.host in found or one.host in over:
             continue
         node = known[one.host]
-        if node.drained or room(node, nodes, list(found), cap):
+        if node.drained or decide.room(node, nodes, list(found), cap):
             found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
         else:
             over.append(one.host)
