@@ -8,11 +8,22 @@ The shares and the rule for peers are those of contracts: WARN under 90 %, FAIL 
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import typing as t
 
 from ..checks.result import Result, Verdict
 from ..hardware.thresholds import TIMES, Threshold, provenance, size_as_text
-from .measurement import ACROSS, INNER, Finding, Json, Outcome, SearchError, Settings, is_number
+from .measurement import (
+    ACROSS,
+    INNER,
+    Finding,
+    Json,
+    Outcome,
+    Pair,
+    SearchError,
+    Settings,
+    is_number,
+)
 from .peers import floor_of, rule_of
 
 WARN, FAIL = 0.9, 0.8
@@ -121,6 +132,67 @@ def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "
     return made
 
 
+def pairs_by_baseline(
+    samples: t.Mapping[Pair, Sample], baseline: Baseline, remedy: str = ""
+) -> list[Result]:
+    """Compare pairs with those of a kept run, and name the nodes that became slower.
+
+    A node's share is that of its best pair, so a partner's fault is not its own. It FAILs or is warned about only if it
+    is slower with two partners that are not; with one, it may be the link: WARN. Where most nodes became slower, that
+    is a result of all of them; of two nodes, one of their link. Values are percent of the baseline.
+    """
+    shares: dict[Pair, float] = {}
+    for pair, sample in samples.items():
+        before, time = baseline.values.get(sample.key), sample.unit in TIMES
+        if _is_value(sample.value) and _is_value(before) and before:
+            shares[pair] = _speed(sample.value, time) / _speed(before, time)
+    best: dict[str, float] = {}
+    for pair, share in shares.items():
+        best.update({node: max(share, best.get(node, share)) for node in pair})
+    if not best:
+        return []
+    check = f"{next(iter(samples.values())).check}.baseline"
+    typical = statistics.median(best.values())
+    made = []
+    if typical < WARN:
+        whole = " - ".join(next(iter(shares))) if len(best) == 2 else "all nodes"
+        made.append(_of_share(whole, check, typical, baseline, remedy))
+    for node, share in best.items():
+        found = _of_share(node, check, share, baseline, remedy or _REMEDIES["node"])
+        partners = [other for pair in shares if node in pair for other in pair if other != node]
+        good = [other for other in partners if best[other] >= WARN]
+        if found.verdict is Verdict.PASS or len(good) > 1:
+            made.append(found)
+        elif good:
+            made.append(dataclasses.replace(found, verdict=Verdict.WARN, detail=_ONE_PARTNER))
+        elif typical >= WARN:
+            made.append(dataclasses.replace(found, verdict=Verdict.WARN))
+    return made
+
+
+_ONE_PARTNER = "slower with the only good partner that the baseline has, so it may be their link"
+
+
+def _of_share(
+    host: str, check: str, share: float, baseline: Baseline, remedy: str
+) -> Result:
+    verdict = _verdict(share)
+    return Result(
+        host,
+        check,
+        verdict,
+        value=round(100 * share),
+        threshold=round(100 * FAIL),
+        unit="%",
+        provenance=f"baseline {baseline.id}",
+        remedy="" if verdict is Verdict.PASS else remedy or "see the network of all nodes",
+    )
+
+
+def _verdict(share: float) -> Verdict:
+    return Verdict.FAIL if share < FAIL else Verdict.WARN if share < WARN else Verdict.PASS
+
+
 @dataclasses.dataclass(frozen=True)
 class Baseline:
     """A run that later ones are compared with. values: (check, host or pair, size as text) to its value."""
@@ -200,7 +272,8 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
     """Return a result for each node, for each bad link and switch, and for each scope that the table judges.
 
     Only condemned nodes FAIL. A bad link or switch is a result of its own name, so that it accuses no node: check
-    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE.
+    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE. What nothing judges is
+    NOT_APPLICABLE, with its value.
     """
     nodes = list(nodes)
     bad = {one.name: one for one in outcome.nodes}
@@ -216,13 +289,17 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
             why = _line(outcome.suspects[node])
             remedy = "run the test again when more nodes are free"
             made.append(Result(node, "pairs", Verdict.WARN, detail=why, remedy=remedy))
+        elif node in outcome.not_judged:
+            made.append(_not_judged(node, outcome.not_judged[node], len(nodes), settings))
         else:
             made.append(Result(node, "pairs", Verdict.PASS))
     for one in (*outcome.switches, *outcome.links):
+        # What few nodes reach is a weak reference: it has no other pair of these two nodes.
+        few = any(outcome.references[evidence.scope].few for evidence in one.evidence)
+        lossy = any((e.resent_percent or 0) > settings.resent_percent for e in one.evidence)
+        verdict = Verdict.WARN if few and not lossy else Verdict.FAIL
         remedy = _REMEDIES[one.kind]
-        made.append(
-            Result(one.name, f"pairs.{one.kind}", Verdict.FAIL, detail=one.why, remedy=remedy)
-        )
+        made.append(Result(one.name, f"pairs.{one.kind}", verdict, detail=one.why, remedy=remedy))
     tables = {INNER: settings.reference, ACROSS: settings.across_reference or settings.reference}
     # Of so few pairs, the median may be that of the bad ones.
     says_all = len(nodes) >= settings.peers or not outcome.findings
@@ -236,6 +313,14 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
                 found = dataclasses.replace(found, verdict=Verdict.WARN)
             made.append(found)
     return made
+
+
+def _not_judged(node: str, best: float, count: int, settings: Settings) -> Result:
+    sample = Sample(node, "pairs", best, settings.unit)
+    why = f"measured, not judged: {count} nodes, no threshold; set validate_thresholds or a baseline"
+    if not best:
+        return _of_zero(sample, "see the logs of the pairs")
+    return _result(sample, Verdict.NOT_APPLICABLE, detail=why)
 
 
 def _condemned(node: str, finding: Finding, outcome: Outcome, settings: Settings) -> Result:
@@ -310,7 +395,7 @@ def _incomplete(sample: Sample, why: str, remedy: str) -> Result:
 def _against(sample: Sample, reference: float, source: str, remedy: str) -> Result:
     time = sample.unit in TIMES
     share = _speed(sample.value, time) / _speed(reference, time)
-    verdict = Verdict.FAIL if share < FAIL else Verdict.WARN if share < WARN else Verdict.PASS
+    verdict = _verdict(share)
     return _result(
         sample,
         verdict,
