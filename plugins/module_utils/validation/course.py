@@ -497,7 +497,9 @@ class Course:
         outcome = search.outcome()
         self.searches.append(outcome)
         self.results += pairing.results(check, outcome, list(by_name), settings)
-        self.measurements += pairing.measurements(check, outcome, seen)
+        measured = pairing.measurements(check, outcome, seen)
+        self.measurements += measured
+        self.results += self.references.pairs(check, measured)
 
     def _training(self, check: Check, hosts: tuple[Host, ...]) -> Jobs:
         """Run a small training, and see that it came to its end."""

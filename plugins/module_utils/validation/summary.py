@@ -16,6 +16,7 @@ from . import pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course, tally
 from .expectation import line
+from .grouping import best_pairs
 from .judge import Baseline
 from .references import References
 
@@ -44,6 +45,9 @@ def references(options: t.Mapping[str, t.Any]) -> References:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
             if value and one.kind != "pair":
                 values[one.check, fold(list(one.hosts)), "peak"] = value
+        for (check, pair), best in best_pairs(before.measurements).items():
+            if best.value:
+                values[check, pair, "peak"] = best.value
         baseline = Baseline(before.run.id, values)
     if not 0 < options["outlier"] < 1:
         raise plan.PlanError(

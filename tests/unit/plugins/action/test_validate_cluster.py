@@ -75,6 +75,12 @@ class Slurm:
 
         monkeypatch.setattr(script, "write", write)
 
+    def forget(self) -> None:
+        """Have the next run begin anew: one of the same second has the same name."""
+        self.files.clear()
+        self.jobs.clear()
+        self.submitted.clear()
+
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 
@@ -203,6 +209,50 @@ def test_a_finding_is_in_the_last_line_and_among_the_drains(slurm: Slurm) -> Non
     assert any("c2" in line and "open_files" in line for line in result["lines"])
 
 
+def slow(share: float, *nodes: str) -> stand_in.Fault:
+    """Return a fault that leaves pairs with these nodes a share of their bandwidth."""
+    return lambda check, names: (
+        (stand_in.transfer(share), 0) if check.kind == "pairs" and set(names) & set(nodes) else None
+    )
+
+
+def test_pairs_are_compared_with_those_of_the_baseline(slurm: Slurm) -> None:
+    kept = slurm(stages=["pairwise"])["document"]
+    slurm.forget()
+    result = slurm(stages=["pairwise"], again=True, baseline=kept)
+    assert result["verdict"] == "PASS" and not result["failing"], result["summary"]
+    assert [one["host"] for one in result["document"]["results"] if one["check"] == "pair_mpi.baseline"] == NODES
+    # Not so slow that the other nodes alone would condemn it.
+    slurm.forget()
+    slurm.fault = slow(0.6, "c2")
+    result = slurm(stages=["pairwise"], again=True, baseline=kept, enforce=True)
+    assert result["verdict"] == "FAIL" and result["failed_tests"]
+    assert "c2: pair_mpi.baseline: 60 of 80 %" in result["summary"]
+    assert list(result["drains"]) == ["c2"]
+    slurm.forget()
+    slurm.fault = slow(0.6, *NODES)
+    result = slurm(stages=["pairwise"], again=True, baseline=kept, enforce=True)
+    assert "all nodes: pair_mpi.baseline: 60 of 80 %" in result["summary"]
+    assert result["failed_tests"] and not result["drains"]
+
+
+def test_two_nodes_end_well_and_say_that_their_pair_is_not_judged(slurm: Slurm) -> None:
+    result = slurm(nodes="2")
+    assert result["verdict"] == "PASS" and not result["failing"]
+    assert "not judged" in result["summary"]
+    found = [one for one in result["document"]["results"] if one["check"] == "pair_mpi"]
+    assert [(one["host"], one["verdict"]) for one in found] == [
+        ("c1", "NOT_APPLICABLE"), ("c2", "NOT_APPLICABLE"),
+    ]  # fmt: skip
+
+
+def test_a_node_of_three_that_is_far_slower_fails(slurm: Slurm) -> None:
+    slurm.fault = slow(0.01, "c2")
+    result = slurm(stages=["pairwise"])
+    assert result["verdict"] == "FAIL" and result["failed_tests"]
+    assert "c2: pair_mpi: " in result["summary"] and "c1" not in result["summary"].split(":")[1]
+
+
 DRAINED = {"flags": ["DRAIN"], "reason": "tw:hook:prolog: no disk -> replace it"}
 
 
@@ -231,8 +281,7 @@ def test_nothing_is_drained_unless_asked_or_without_an_answer(slurm: Slurm) -> N
     slurm.fault = lambda check, nodes: ("64", 0) if check.name == "open_files" else None
     result = slurm(stages=["static"])
     assert result["verdict"] == "FAIL" and not result["drains"] and not result["over_cap"]
-    slurm.jobs.clear()
-    slurm.submitted.clear()
+    slurm.forget()
     execute = slurm._slurm_info
     asked: list[dict[str, t.Any]] = []
 
