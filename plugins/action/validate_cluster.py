@@ -53,6 +53,8 @@ _SAME = (
     "baseline",
     "look",
     "again",
+    "enforce",
+    "cap",
     "queue_seconds",
     "wake",
     "parallel",
@@ -175,8 +177,9 @@ class ActionModule(WaitsForJob):
         verdict = results.worst(course.results).value
         final = state.State(run, digest, names, started, ended, verdict)
         self._look(write={_STATE: final.to_json(), f"{run}/validate.json": document.as_text(made)})
-        drains, over = summary.drains(course, nodes)
+        drains, over, unknown = self._drains(course)
         shown = [one for one in course.results if summary.needs_somebody(one)]
+        lines = table("validate", shown or course.results[:1]).splitlines() if shown else []
         return {
             "changed": True,
             "document": made.to_json(),
@@ -184,12 +187,24 @@ class ActionModule(WaitsForJob):
             "failed_tests": results.ends_with_failure(course.results, allow_incomplete=True),
             "failing": results.ends_with_failure(course.results),
             "summary": summary.line_of(course.results),
-            "lines": table("validate", shown or course.results[:1]).splitlines() if shown else [],
+            "lines": [*lines, *unknown],
             "drains": drains,
             "over_cap": over,
             "directory": asked.frame.directory,
             "run": run,
         }
+
+    def _drains(self, course: Course) -> tuple[dict[str, str], list[str], list[str]]:
+        """Return the nodes to drain with the reasons, those over the cap, and why it is not known what to drain."""
+        failed = any(one.verdict is results.Verdict.FAIL for one in course.results)
+        if not self._options["enforce"] or not failed:
+            return {}, [], []
+        try:
+            slurm = self._module("slurm_info", gather=["nodes"])
+        except SlurmError as error:
+            return {}, [], [f"validate_enforce: no node is drained: {printable(str(error))}"]
+        nodes = [validation.record(Node, item) for item in slurm["nodes"]]
+        return *summary.drains(course, nodes, self._options["cap"]), []
 
     def _hosts(self, names: t.Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
         """Return the variables of the nodes that the inventory has."""

@@ -39,10 +39,9 @@ options:
     type: dict
     default: {}
   stages:
-    description: Stages to run. Empty means all.
+    description: Stages to run. Left out, all of them; an empty list is refused.
     type: list
     elements: str
-    default: []
   nodes:
     description: V(all), a number of nodes, or a host list.
     type: str
@@ -146,6 +145,14 @@ options:
     description: Document of an earlier run to compare with.
     type: dict
     default: {}
+  enforce:
+    description: Whether to return the nodes to drain, by the states that they have at the end of the run.
+    type: bool
+    default: false
+  cap:
+    description: Percent of a partition that may be drained at once, as O(ignore:node_health_cap_percent). Left out, that of
+      the health agent.
+    type: float
   cluster:
     description: Name of the cluster for the report.
     type: str

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import typing as t
 from functools import cache
@@ -19,6 +18,10 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _NODES_AT_MOST = 4
 #: The nodes from which a row serves more nodes than its own.
 _MANY = 3
+#: The references that a test can have in its unit. Below, everything would pass.
+_LEAST, _MOST = 1e-6, 1e9
+#: What a reference has to be, for messages.
+REFERENCE = "a number from 0.000001 to 1000000000, in the unit of the test"
 #: Units of which less is better.
 TIMES = ("us", "ms", "s")
 
@@ -71,6 +74,12 @@ def size_as_text(size: int | None) -> str:
         if size >= 1 << shift and size % (1 << shift) == 0:
             return f"{size >> shift}{unit}"
     return str(size)
+
+
+def is_reference(value: object) -> bool:
+    """Whether a value can be the reference of a test."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and _LEAST <= t.cast(float, value) <= _MOST
 
 
 @cache
@@ -157,9 +166,8 @@ def _faults_of(at: str, row: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     except ThresholdError as error:
         yield f"{at}.{error}"
     reference = row.get("reference")
-    number = isinstance(reference, (int, float)) and not isinstance(reference, bool)
-    if reference is not None and not (number and math.isfinite(reference) and reference > 0):
-        yield f"{at}.reference: is {reference!r} -> a number above 0, or null to remove our row"
+    if reference is not None and not is_reference(reference):
+        yield f"{at}.reference: is {reference!r} -> {REFERENCE}, or null to remove our row"
 
 
 # -- looking one up --------------------------------------------------------------------------------

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import typing as t
 
-from ..hardware.thresholds import ThresholdError, size_in_bytes
+from ..hardware.thresholds import REFERENCE, ThresholdError, is_reference, size_in_bytes
 
 #: The stages in their order; each leaves out the nodes that failed in one before it.
 STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "mpi", "training")
@@ -93,6 +94,13 @@ class Check:
     def of_each(self) -> bool:
         """Whether every node has a result of its own."""
         return self.nodes == ("each",)
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether an output without a word says nothing: it differs from no other, and lacks everything."""
+        if isinstance(self.expect, t.Mapping):
+            return self.parser == "text" and "lacks" in self.expect
+        return self.parser == "text"
 
     @property
     def largest_bytes(self) -> int | None:
@@ -208,9 +216,8 @@ def _faults(
             yield f"{where}.{key}: is a {type(keys[key]).__name__} -> a mapping"
     references = keys.get("references", {})
     for figure, value in references.items() if isinstance(references, t.Mapping) else ():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-        if not number and not (isinstance(value, str) and value):
-            yield f"{where}.references.{figure}: is {value!r} -> a number above 0, or a test of the table"
+        if not is_reference(value) and not (isinstance(value, str) and value):
+            yield f"{where}.references.{figure}: is {value!r} -> {REFERENCE}, or a test of the table"
     for key, known in (("needs", NEEDS), ("unless", names)):
         for one in _list(keys.get(key, ())):
             if one not in known:
@@ -251,6 +258,10 @@ EXPECTED = {
 }
 
 
+#: Texts that have nothing in common: what is found in all of them is found everywhere.
+_ANYTHING = ("", "\0", "a b", "1.5\n/x")
+
+
 def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
     """Yield what is wrong with the value of `expect`."""
     if expect in (None, "same"):
@@ -262,11 +273,17 @@ def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
     ((form, value),) = expect.items()
     if not isinstance(value, EXPECTED[form]) or (isinstance(value, bool) and form != "is"):
         yield f"{where}.{form}: is {value!r} -> see docs/validation.md"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{where}.{form}: is {value!r}, with which every value or none passes -> a finite number"
     elif form in ("matches", "lacks"):
         try:
-            re.compile(str(value))
+            pattern = re.compile(str(value))
         except re.error as error:
             yield f"{where}.{form}: {value!r} is not a regular expression: {error} -> correct it"
+            return
+        if all(pattern.search(text) for text in _ANYTHING):
+            passes = "every" if form == "matches" else "no"
+            yield f"{where}.{form}: {value!r} is found in every text, so {passes} output passes -> name what to look for"
 
 
 def _of_nodes(keys: t.Mapping[str, t.Any], where: str) -> t.Iterator[str]:
@@ -287,10 +304,16 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-def stages(given: str | t.Sequence[str], where: str = "validate_stages") -> list[str]:
-    """Return the stages in their order; none given: all. Raises CheckError."""
+def stages(given: str | t.Sequence[str] | None, where: str = "validate_stages") -> list[str]:
+    """Return the stages in their order; None: all. Raises CheckError, also where none is left."""
+    if given is None:
+        return list(STAGES)
     names = given.replace(",", " ").split() if isinstance(given, str) else list(given)
     wrong = [name for name in names if name not in STAGES]
     if wrong:
         raise CheckError(f"{where}: {', '.join(wrong)}: no such stage -> of {', '.join(STAGES)}")
-    return [name for name in STAGES if name in names] if names else list(STAGES)
+    if not names:
+        raise CheckError(
+            f"{where}: no stage is left -> one or more of {', '.join(STAGES)}, which --skip-tags does not leave out"
+        )
+    return [name for name in STAGES if name in names]

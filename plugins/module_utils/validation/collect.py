@@ -15,6 +15,8 @@ import typing as t
 TIMED_OUT = (124, 137)
 #: Exit codes of a shell for a program that is not there or cannot run.
 MISSING = (126, 127)
+#: The last word of a step's end, where its output was cut.
+CUT = "cut"
 _LABEL = re.compile(r"^ *(\d+): ?(.*)$")
 
 
@@ -22,16 +24,20 @@ _LABEL = re.compile(r"^ *(\d+): ?(.*)$")
 class Output:
     """The output of a step, or of one check on one node.
 
-    code: its exit code; None where its end is not in the log. seconds: None where that is not known.
+    code: its exit code; None where its end is not in the log. seconds: None where that is not known. cut: whether the
+    script kept only the beginning of it.
     """
 
     text: str
     code: int | None = None
     seconds: int | None = None
+    cut: bool = False
 
     @property
     def why(self) -> str:
         """Return why it says nothing, in words; "" where it ended well."""
+        if self.code in (0, None) and self.cut:
+            return "printed more than the log keeps of a step, so the rest is unknown -> print less"
         if self.code == 0:
             return ""
         last = next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
@@ -64,7 +70,7 @@ def steps(log: str, run: str) -> dict[str, Output]:
         elif line.startswith(end) and name:
             words = line[len(end) :].split()
             code, seconds = _numbers(words[1:]) if words[:1] == [name] else (None, None)
-            found[name] = Output("\n".join(lines), code, seconds)
+            found[name] = Output("\n".join(lines), code, seconds, words[3:] == [CUT])
             name, lines = "", []
         elif name:
             lines.append(line)
@@ -83,10 +89,10 @@ def ended(log: str, run: str) -> int:
     return sum(line.startswith(mark(run, "end ")) for line in log.splitlines())
 
 
-def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
+def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
     """Return the outputs of the checks of each node, by node and check, from a step with srun's --label."""
     tasks: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in step.text.splitlines():
         match = _LABEL.match(line)
         if match:
             tasks.setdefault(match[1], []).append(match[2])
@@ -111,7 +117,7 @@ def by_node(text: str, run: str) -> dict[str, dict[str, Output]]:
             elif name:
                 said.append(line)
         if name:
-            mine[name] = Output("\n".join(said))
+            mine[name] = Output("\n".join(said), cut=step.cut)
     return found
 
 

@@ -17,15 +17,13 @@ from ..checks.result import Result, Verdict
 from . import collect, measurement, pairing, plan, slurm_state, verdicts
 from .catalogue import Check
 from .document import Measurement
-from .expectation import line
+from .expectation import CLUSTER, line
 from .plan import Host, Reach
 from .references import References
 from .script import Each, Frame, Step, Work
 from .search import Search as PairSearch
 from .verdicts import Place
 
-#: The row of a cluster as a whole, in place of a host.
-CLUSTER = "cluster"
 #: Stages whose failures keep a node out of the later ones.
 GATES = ("static", "node", "pairwise")
 
@@ -237,7 +235,7 @@ class Course:
 
     def _of_each(self, work: Work, ran: Ran) -> dict[str, dict[str, collect.Output]]:
         step = collect.steps(ran.log, self.asked.frame.run).get("each")
-        return collect.by_node(step.text, self.asked.frame.run) if step else {}
+        return collect.by_node(step, self.asked.frame.run) if step else {}
 
     def _judge_each(
         self,
@@ -499,7 +497,9 @@ class Course:
         outcome = search.outcome()
         self.searches.append(outcome)
         self.results += pairing.results(check, outcome, list(by_name), settings)
-        self.measurements += pairing.measurements(check, outcome, seen)
+        measured = pairing.measurements(check, outcome, seen)
+        self.measurements += measured
+        self.results += self.references.pairs(check, measured)
 
     def _training(self, check: Check, hosts: tuple[Host, ...]) -> Jobs:
         """Run a small training, and see that it came to its end."""

@@ -11,6 +11,8 @@ The rules, each for pairs on one switch and for pairs across switches on their o
   partners; or when no pair on it passes, and each of its nodes failed with all others or with three.
 - A pair that fails twice between acquitted nodes is a bad link.
 - A failure that one of these explains accuses nobody else.
+- Of three to five nodes without a reference, only those far slower than the others fail: after two tests of a pair, and
+  while others still pass.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class Diagnosis:
     bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the
     partners whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again.
     wanted: suspects to the scopes in which they failed; suspects: those of them for whom no test is left, and
-    not_tested: nodes without a complete test, both with the reason. tests: pairs to test next.
+    not_tested: nodes without a complete test, both with the reason. unproved: suspects among few nodes, before the tests
+    that prove it. tests: pairs to test next.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class Diagnosis:
         self.rank = {node: index for index, node in enumerate(nodes)}
         self.members = {switches.get(group[0], ""): group for group in groups_of(nodes, switches)}
         self.values = best_values(measurements, self.scope_of)
-        self.references = references(self.values, settings)
+        self.references = references(self.values, len(nodes), settings)
         self._sort(measurements)
         self.bad_switches = self._bad_switches()
         self.condemned = self._condemned()
@@ -65,10 +68,13 @@ class Diagnosis:
         self.suspects: dict[str, str] = {}
         self.not_tested: dict[str, str] = {}
         self.tests: list[Pair] = []
+        self.unproved: list[str] = []
         self._plan()
 
     def in_doubt(self) -> bool:
         """Whether a further round of the plan may show what healthy pairs reach."""
+        if any(one.few for one in self.references.values()):
+            return True
         able = sum(self.tested[node] > 0 for node in self.nodes)
         return few_across(self.values[ACROSS][0], able, self.settings) or self.outpaced()
 
@@ -91,13 +97,13 @@ class Diagnosis:
         """Whether the best of a pair's values is an outlier; None: nothing to compare it with."""
         limit = self.references[scope]
         bandwidth, speed = self.values[scope]
-        if limit.floor is None or pair not in bandwidth:
+        if pair not in bandwidth:
             return None
-        if limit.is_narrow(bandwidth[pair]):
+        if limit.is_narrow(bandwidth[pair]) or self.is_lossy(pair):
             return True
-        if self.is_lossy(pair):
+        if pair in speed and limit.is_late(1 / speed[pair]):
             return True
-        return pair in speed and limit.is_late(1 / speed[pair])
+        return None if limit.floor is None else False
 
     def is_lossy(self, pair: Pair) -> bool:
         """Whether each test of a pair had to send too much again."""
@@ -110,6 +116,7 @@ class Diagnosis:
         self.failed_tests: dict[str, list[str]] = defaultdict(list)
         self.failed_with: dict[str, list[str]] = defaultdict(list)
         self.resent: dict[Pair, float] = {}
+        self.latest = {one.pair: one for one in measurements if one.complete}
         for one in measurements:
             if one.resent_percent is not None:
                 least = self.resent.get(one.pair, one.resent_percent)
@@ -139,10 +146,53 @@ class Diagnosis:
 
     # -- what is proved ------------------------------------------------------------------------
     def proof(self, node: str, scope: str) -> list[str]:
-        """Return the acquitted partners with whom a node failed, [] if one of its pairs passed."""
+        """Return the acquitted partners with whom a node failed, [] if one of its pairs passed.
+
+        Few nodes are tested one pair after the other, so a load of the network may be taken for a fault: each pair has
+        to fail twice, and others have to pass after that (_is_confirmed).
+        """
         if (node, scope) in self.acquitted:
             return []
-        return [other for other in self.slow_with[node, scope] if (other, scope) in self.acquitted]
+        least = _FAILURES if self.references[scope].few else 1
+        return [
+            other
+            for other in self.slow_with[node, scope]
+            if (other, scope) in self.acquitted and self.complete[self.pair(node, other)] >= least
+        ]
+
+    def _witnesses(self, node: str, scope: str) -> list[Pair]:
+        """Return the pairs without a node that passed, the last tested one first."""
+        found = [
+            pair
+            for pair in self.latest
+            if node not in pair and self.scope_of(pair) == scope and pair not in self.slow[scope]
+        ]
+        return sorted(found, key=lambda pair: -self.latest[pair].number)
+
+    def _is_confirmed(self, node: str, scope: str) -> bool | None:
+        """Whether a pair of others passed after a node of few had failed; None: none was tested since."""
+        if not self.references[scope].few:
+            return True
+        pairs = [self.pair(node, other) for other in self.proof(node, scope)]
+        last = max((self.latest[pair].number for pair in pairs), default=0)
+        for pair in self._witnesses(node, scope):
+            if self.latest[pair].number > last:
+                return not self.references[scope].is_narrow(self.latest[pair].value)
+        return None
+
+    def _next_of_few(self, pair: Pair, scope: str) -> Pair | None:
+        """Return what to test because of a slow pair of few nodes: the pair again, or others after it."""
+        if not self.references[scope].few:
+            return None
+        proved = [node for node in pair if len(self.proof(node, scope)) >= _FAILURES]
+        for node in proved:
+            witnesses = self._witnesses(node, scope)
+            if witnesses and self._is_confirmed(node, scope) is None:
+                lost = self.tried[witnesses[0]] - self.complete[witnesses[0]]
+                return witnesses[0] if lost < ATTEMPTS else None
+        lost = self.tried[pair] - self.complete[pair]
+        again = not proved and self.complete[pair] < _FAILURES and lost < ATTEMPTS
+        return pair if again else None
 
     def _bad_switches(self) -> dict[str, str]:
         found = {}
@@ -179,9 +229,10 @@ class Diagnosis:
         for node in self.nodes:
             state = self.bad_switches.get(self.switch_of(node))
             proof = self.proof(node, INNER) if state in (None, "across") else []
+            proof = proof if self._is_confirmed(node, INNER) else []
             if state in (None, "within"):
                 across = self._proof_across(node)
-                if across and self.witnessed(node):
+                if across and self.witnessed(node) and self._is_confirmed(node, ACROSS):
                     proof = proof + across
             if len(proof) >= _FAILURES:
                 found[node] = proof
@@ -227,6 +278,10 @@ class Diagnosis:
         for scope, pairs in self.slow.items():
             for pair in pairs:
                 if self.explained(pair, scope):
+                    continue
+                if more := self._next_of_few(pair, scope):
+                    again.append(more)
+                    self.unproved += [n for n in pair if not self._cleared(n, scope)]
                     continue
                 unclear = [node for node in pair if not self._cleared(node, scope)]
                 for node in unclear:

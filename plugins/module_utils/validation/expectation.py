@@ -2,23 +2,28 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Judges what a check found against what it expects: a value, the node's declaration, or the other nodes. Pure.
 
-`same`: as on most nodes. {declared: efa}: the number that the node declares. {is: x}, {least: n}, {most: n}.
+`same`: as on most nodes; where no value is on most of them, nobody is named. {declared: efa}: the number that the node declares. {is: x}, {least: n}, {most: n}.
 {matches: regex}, {lacks: regex}: of the text.
 """
 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 import re
 import typing as t
 
 from ..checks.result import Result, Value, Verdict
 from ..node.terminal import printable
+from ..slurm.hostlist import fold
 from .catalogue import Check
 from .plan import Host
 
 _LONGEST = 200
+#: The row of a cluster as a whole, in place of a host.
+CLUSTER = "cluster"
+_ALONE = "not judged: there is no other node to compare with"
 
 
 def line(text: t.Any) -> str:
@@ -40,17 +45,40 @@ def judge(
     check: Check, hosts: t.Mapping[str, Host], found: t.Mapping[str, Value], name: str = ""
 ) -> list[Result]:
     """Return a result for each host with a value. name: of the result, where it is not the check's."""
-    common = most_common(found.values()) if check.expect == "same" else None
-    return [
+    common: Value = None
+    if check.expect == "same" and found:
+        common = most_common(found.values())
+        if common is None:
+            return [undecided(check, found, name)]
+    made = [
         _of_host(check, host, hosts[host], value, common, name or check.name)
         for host, value in found.items()
     ]
+    if check.expect == "same" and len(made) == 1:
+        return [dataclasses.replace(made[0], verdict=Verdict.NOT_APPLICABLE, detail=_ALONE)]
+    return made
 
 
-def most_common(values: t.Iterable[Value]) -> Value:
-    """Return the value of most nodes; of several, the one that comes first in order."""
+def most_common(values: t.Iterable[Value]) -> str | None:
+    """Return the value of more than half of the nodes; None without one."""
     counted = collections.Counter(str(value) for value in values)
-    return min(counted, key=lambda value: (-counted[value], value)) if counted else ""
+    return next((one for one, count in counted.items() if 2 * count > sum(counted.values())), None)
+
+
+def undecided(check: Check, found: t.Mapping[str, Value], name: str = "") -> Result:
+    """Return the result of nodes that differ, where no value is that of most: it accuses no node."""
+    nodes: dict[str, list[str]] = {}
+    for host, value in found.items():
+        nodes.setdefault(str(value), []).append(host)
+    return Result(
+        CLUSTER,
+        name or check.name,
+        Verdict.WARN if check.verdict == "WARN" else Verdict.INCOMPLETE,
+        value=line("; ".join(f"{line(one)} on {fold(nodes[one])}" for one in sorted(nodes))),
+        detail="no value is on most of the nodes, so nothing says which is right",
+        provenance=check.provenance,
+        remedy=check.remedy or "see the log of the step",
+    )
 
 
 def _of_host(check: Check, host: str, node: Host, value: Value, common: Value, name: str) -> Result:

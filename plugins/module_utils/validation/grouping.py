@@ -47,6 +47,22 @@ def is_bad(one: Measurement) -> bool:
     return value is None or (one.gate is not None and is_worse(one, value, one.gate))
 
 
+def best_pairs(measurements: t.Iterable[Measurement]) -> dict[tuple[str, str], Measurement]:
+    """Return the best measurement of each pair, by check and by the pair as `c1 - c2`, whatever its order was.
+
+    Shares of what was sent again are left out: they have a limit of their own.
+    """
+    best: dict[tuple[str, str], Measurement] = {}
+    for one in measurements:
+        if one.kind != "pair" or one.value is None or one.unit == "%":
+            continue
+        key = one.check, " - ".join(sorted(one.hosts))
+        known = best[key].value if key in best else None
+        if known is None or is_worse(one, known, one.value):
+            best[key] = one
+    return best
+
+
 def outliers(values: t.Mapping[str, float], less_is_better: bool = False) -> set[str]:
     """Return the names of values below the floor of their peers, as the judge has it, if there are at least 6."""
     if len(values) < LEAST_PEERS:

@@ -8,11 +8,22 @@ The shares and the rule for peers are those of contracts: WARN under 90 %, FAIL 
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import typing as t
 
 from ..checks.result import Result, Verdict
 from ..hardware.thresholds import TIMES, Threshold, provenance, size_as_text
-from .measurement import ACROSS, INNER, Finding, Json, Outcome, SearchError, Settings, is_number
+from .measurement import (
+    ACROSS,
+    INNER,
+    Finding,
+    Json,
+    Outcome,
+    Pair,
+    SearchError,
+    Settings,
+    is_number,
+)
 from .peers import floor_of, rule_of
 
 WARN, FAIL = 0.9, 0.8
@@ -52,6 +63,8 @@ def by_reference(sample: Sample, row: Threshold | None, remedy: str = "") -> Res
     if early:
         return early
     if row is None:
+        if not sample.value:
+            return _of_zero(sample, remedy)
         return _result(sample, Verdict.NOT_APPLICABLE, detail="not judged: no reference")
     if row.unit != sample.unit:
         raise ValueError(f"{sample.check}: a value in {sample.unit}, a reference in {row.unit}")
@@ -64,7 +77,8 @@ def by_peers(
 ) -> list[Result]:
     """Judge values of the same check and size by each other: an outlier fails (peers.floor_of).
 
-    With fewer than settings.peers values they are reported without a verdict (NOT_APPLICABLE).
+    With fewer than settings.peers values they are reported without a verdict (NOT_APPLICABLE). Where 0 is not an
+    outlier, it is INCOMPLETE: zeros alone say that nothing was measured.
     """
     used = settings or Settings()
     early = {sample.host: _without_value(sample, remedy) for sample in samples}
@@ -72,7 +86,12 @@ def by_peers(
     if len(compared) < used.peers:
         why = f"not judged: no reference, and {len(compared)} values to compare, of at least {used.peers}"
         return [
-            early[sample.host] or _result(sample, Verdict.NOT_APPLICABLE, detail=why)
+            early[sample.host]
+            or (
+                _result(sample, Verdict.NOT_APPLICABLE, detail=why)
+                if sample.value
+                else _of_zero(sample, remedy)
+            )
             for sample in samples
         ]
     time = compared[0].unit in TIMES
@@ -82,6 +101,8 @@ def by_peers(
     made = []
     for sample in samples:
         bad = not early[sample.host] and _speed(sample.value, time) < floor
+        if not bad and sample.value == 0 and not early[sample.host]:
+            early[sample.host] = _of_zero(sample, remedy)
         made.append(
             early[sample.host]
             or _result(
@@ -104,11 +125,72 @@ def by_baseline(samples: t.Iterable[Sample], baseline: Baseline, remedy: str = "
     made = []
     for sample in samples:
         before = baseline.values.get(sample.key)
-        if sample.value is None or not before:
+        if not _is_value(sample.value) or not _is_value(before) or not before:
             continue
         named = dataclasses.replace(sample, check=f"{sample.check}.baseline")
         made.append(_against(named, before, f"baseline {baseline.id}", remedy))
     return made
+
+
+def pairs_by_baseline(
+    samples: t.Mapping[Pair, Sample], baseline: Baseline, remedy: str = ""
+) -> list[Result]:
+    """Compare pairs with those of a kept run, and name the nodes that became slower.
+
+    A node's share is that of its best pair, so a partner's fault is not its own. It FAILs or is warned about only if it
+    is slower with two partners that are not; with one, it may be the link: WARN. Where most nodes became slower, that
+    is a result of all of them; of two nodes, one of their link. Values are percent of the baseline.
+    """
+    shares: dict[Pair, float] = {}
+    for pair, sample in samples.items():
+        before, time = baseline.values.get(sample.key), sample.unit in TIMES
+        if _is_value(sample.value) and _is_value(before) and before:
+            shares[pair] = _speed(sample.value, time) / _speed(before, time)
+    best: dict[str, float] = {}
+    for pair, share in shares.items():
+        best.update({node: max(share, best.get(node, share)) for node in pair})
+    if not best:
+        return []
+    check = f"{next(iter(samples.values())).check}.baseline"
+    typical = statistics.median(best.values())
+    made = []
+    if typical < WARN:
+        whole = " - ".join(next(iter(shares))) if len(best) == 2 else "all nodes"
+        made.append(_of_share(whole, check, typical, baseline, remedy))
+    for node, share in best.items():
+        found = _of_share(node, check, share, baseline, remedy or _REMEDIES["node"])
+        partners = [other for pair in shares if node in pair for other in pair if other != node]
+        good = [other for other in partners if best[other] >= WARN]
+        if found.verdict is Verdict.PASS or len(good) > 1:
+            made.append(found)
+        elif good:
+            made.append(dataclasses.replace(found, verdict=Verdict.WARN, detail=_ONE_PARTNER))
+        elif typical >= WARN:
+            made.append(dataclasses.replace(found, verdict=Verdict.WARN))
+    return made
+
+
+_ONE_PARTNER = "slower with the only good partner that the baseline has, so it may be their link"
+
+
+def _of_share(
+    host: str, check: str, share: float, baseline: Baseline, remedy: str
+) -> Result:
+    verdict = _verdict(share)
+    return Result(
+        host,
+        check,
+        verdict,
+        value=round(100 * share),
+        threshold=round(100 * FAIL),
+        unit="%",
+        provenance=f"baseline {baseline.id}",
+        remedy="" if verdict is Verdict.PASS else remedy or "see the network of all nodes",
+    )
+
+
+def _verdict(share: float) -> Verdict:
+    return Verdict.FAIL if share < FAIL else Verdict.WARN if share < WARN else Verdict.PASS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +272,8 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
     """Return a result for each node, for each bad link and switch, and for each scope that the table judges.
 
     Only condemned nodes FAIL. A bad link or switch is a result of its own name, so that it accuses no node: check
-    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE.
+    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE. What nothing judges is
+    NOT_APPLICABLE, with its value.
     """
     nodes = list(nodes)
     bad = {one.name: one for one in outcome.nodes}
@@ -206,13 +289,17 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
             why = _line(outcome.suspects[node])
             remedy = "run the test again when more nodes are free"
             made.append(Result(node, "pairs", Verdict.WARN, detail=why, remedy=remedy))
+        elif node in outcome.not_judged:
+            made.append(_not_judged(node, outcome.not_judged[node], len(nodes), settings))
         else:
             made.append(Result(node, "pairs", Verdict.PASS))
     for one in (*outcome.switches, *outcome.links):
+        # What few nodes reach is a weak reference: it has no other pair of these two nodes.
+        few = any(outcome.references[evidence.scope].few for evidence in one.evidence)
+        lossy = any((e.resent_percent or 0) > settings.resent_percent for e in one.evidence)
+        verdict = Verdict.WARN if few and not lossy else Verdict.FAIL
         remedy = _REMEDIES[one.kind]
-        made.append(
-            Result(one.name, f"pairs.{one.kind}", Verdict.FAIL, detail=one.why, remedy=remedy)
-        )
+        made.append(Result(one.name, f"pairs.{one.kind}", verdict, detail=one.why, remedy=remedy))
     tables = {INNER: settings.reference, ACROSS: settings.across_reference or settings.reference}
     # Of so few pairs, the median may be that of the bad ones.
     says_all = len(nodes) >= settings.peers or not outcome.findings
@@ -226,6 +313,14 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
                 found = dataclasses.replace(found, verdict=Verdict.WARN)
             made.append(found)
     return made
+
+
+def _not_judged(node: str, best: float, count: int, settings: Settings) -> Result:
+    sample = Sample(node, "pairs", best, settings.unit)
+    why = f"measured, not judged: {count} nodes, no threshold; set validate_thresholds or a baseline"
+    if not best:
+        return _of_zero(sample, "see the logs of the pairs")
+    return _result(sample, Verdict.NOT_APPLICABLE, detail=why)
 
 
 def _condemned(node: str, finding: Finding, outcome: Outcome, settings: Settings) -> Result:
@@ -271,22 +366,36 @@ def _without_value(sample: Sample, remedy: str) -> Result | None:
         why = "a single GPU does not have a bus bandwidth"
         return Result(sample.host, sample.check, Verdict.NOT_APPLICABLE, detail=why)
     if sample.value is None:
-        why = _line(sample.reason) or "it could not be measured"
-        return Result(
-            sample.host,
-            sample.check,
-            Verdict.INCOMPLETE,
-            unit=sample.unit,
-            detail=why,
-            remedy=remedy or "repair the test, then run it again",
-        )
+        return _incomplete(sample, _line(sample.reason) or "it could not be measured", remedy)
+    if not _is_value(sample.value):
+        return _incomplete(sample, f"{sample.value} is not a measurement", remedy)
     return None
+
+
+def _is_value(value: float | None) -> bool:
+    return is_number(value) and t.cast(float, value) >= 0
+
+
+def _of_zero(sample: Sample, remedy: str) -> Result:
+    """Return the result of a value of 0 that nothing condemns."""
+    return _incomplete(sample, "0 is not a measurement", remedy)
+
+
+def _incomplete(sample: Sample, why: str, remedy: str) -> Result:
+    return Result(
+        sample.host,
+        sample.check,
+        Verdict.INCOMPLETE,
+        unit=sample.unit,
+        detail=why,
+        remedy=remedy or "repair the test, then run it again",
+    )
 
 
 def _against(sample: Sample, reference: float, source: str, remedy: str) -> Result:
     time = sample.unit in TIMES
     share = _speed(sample.value, time) / _speed(reference, time)
-    verdict = Verdict.FAIL if share < FAIL else Verdict.WARN if share < WARN else Verdict.PASS
+    verdict = _verdict(share)
     return _result(
         sample,
         verdict,

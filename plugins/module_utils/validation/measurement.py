@@ -143,7 +143,8 @@ class Reference:
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
     median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
-    the table's row, or `median of 12 nodes`. latency_us, latency_ceiling_us, latency_source: the same for latencies,
+    the table's row, or `median of 12 nodes`. few: the floor is that of peers.few_level, which no pair passes by; it only
+    finds those that are far slower than the others. latency_us, latency_ceiling_us, latency_source: the same for latencies,
     in microseconds.
     """
 
@@ -155,6 +156,7 @@ class Reference:
     latency_us: float | None = None
     latency_ceiling_us: float | None = None
     latency_source: str = ""
+    few: bool = False
 
     def is_narrow(self, value: float | None) -> bool:
         """Whether a bandwidth is too low."""
@@ -174,7 +176,8 @@ class Outcome:
     """The findings of a search so far.
 
     nodes, links, switches: those that are bad. suspects: nodes with a failed pair that could not be settled, and why;
-    they are not condemned. not_tested: nodes without a complete measurement, and why. references: by scope. notes:
+    they are not condemned. not_tested: nodes without a complete measurement, and why. not_judged: nodes that were
+    measured, and of which nothing says what they should reach, with the best that they reached. references: by scope. notes:
     lines for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used. most_rounds:
     the bound for this number of nodes and of bad nodes. finished: nothing is left to test.
     """
@@ -184,6 +187,7 @@ class Outcome:
     switches: tuple[Finding, ...]
     suspects: dict[str, str]
     not_tested: dict[str, str]
+    not_judged: dict[str, float]
     references: dict[str, Reference]
     notes: tuple[str, ...]
     rounds: int
@@ -204,6 +208,7 @@ class Outcome:
             },
             "suspects": dict(self.suspects),
             "not_tested": dict(self.not_tested),
+            "not_judged": dict(self.not_judged),
             "references": {scope: one.to_json() for scope, one in self.references.items()},
             "notes": list(self.notes),
             "rounds": self.rounds,

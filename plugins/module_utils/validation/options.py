@@ -11,7 +11,7 @@ SPEC: dict[str, t.Any] = {
     "checks": {"type": "dict", "default": {}},
     "changes": {"type": "dict", "default": {}},
     "programs": {"type": "dict", "default": {}},
-    "stages": {"type": "list", "elements": "str", "default": []},
+    "stages": {"type": "list", "elements": "str"},
     "nodes": {"type": "str", "default": "all"},
     "sample": {"type": "int"},
     "partition": {"type": "str", "default": ""},
@@ -37,6 +37,8 @@ SPEC: dict[str, t.Any] = {
     "thresholds": {"type": "list", "elements": "dict", "default": []},
     "node_results": {"type": "list", "elements": "dict"},
     "baseline": {"type": "dict", "default": {}},
+    "enforce": {"type": "bool", "default": False},
+    "cap": {"type": "float"},
     "cluster": {"type": "str", "default": ""},
     "look": {"type": "dict", "default": {}},
 }

@@ -39,7 +39,7 @@ def outcome_of(
         by_pair.setdefault(one.pair, []).append(one)
     suspects = dict(known.suspects)
     if finished:
-        for node in known.wanted:
+        for node in (*known.wanted, *known.unproved):
             suspects.setdefault(node, "slow, and no round is left to test it again")
     return Outcome(
         nodes=tuple(_node(known, by_pair, node) for node in known.condemned),
@@ -47,12 +47,27 @@ def outcome_of(
         switches=tuple(_switch(known, by_pair, switch) for switch in known.bad_switches),
         suspects=suspects,
         not_tested=dict(known.not_tested),
+        not_judged=_not_judged(known),
         references=known.references,
         notes=tuple(_notes(known, settings, by_pair)),
         rounds=rounds,
         most_rounds=bound,
         finished=finished,
     )
+
+
+def _not_judged(known: Diagnosis) -> dict[str, float]:
+    """Return the nodes of which no pair has a reference, with their best bandwidths."""
+    best: dict[str, float] = {}
+    judged: set[str] = set()
+    for scope, (bandwidth, _speed) in known.values.items():
+        reference = known.references[scope]
+        for pair, value in bandwidth.items():
+            for node in pair:
+                best[node] = max(value, best.get(node, value))
+            if reference.floor is not None and not reference.few:
+                judged.update(pair)
+    return {node: value for node, value in best.items() if node not in judged}
 
 
 def _evidence(
@@ -100,14 +115,15 @@ def _link(
     known: Diagnosis, by_pair: t.Mapping[Pair, t.Sequence[Measurement]], pair: Pair
 ) -> Finding:
     alone = len(known.nodes) == 2
+    what = "loses packets" if known.is_lossy(pair) else "slow"
     return Finding(
         kind="link",
         name=" - ".join(pair),
         nodes=pair,
         why=(
-            "slow twice; without a third node nothing tells the link from its two nodes"
+            f"{what} twice; without a third node nothing tells the link from its two nodes"
             if alone
-            else "slow twice, and neither node is slow with others"
+            else f"{what} twice, and neither node is slow with others"
         ),
         evidence=_evidence(known, by_pair, [pair]),
     )
@@ -146,6 +162,11 @@ def _notes(
             yield (
                 f"{where}: not judged, since there is no reference, and fewer than"
                 f" {settings.peers} nodes to compare"
+            )
+        elif reference.few and not known.slow[scope]:
+            yield (
+                f"{where}: none is below {reference.floor:.4g} {settings.unit}, which is far less than the others"
+                f" reach; not judged otherwise, since there is no reference, and fewer than {settings.peers} nodes"
             )
         elif all(known.is_lossy(pair) for pair in known.values[scope][0]):
             yield f"all {where} lose packets: TCP sent more than {settings.resent_percent:g} % of the bytes again"

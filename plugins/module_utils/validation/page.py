@@ -62,6 +62,18 @@ def _short(names: t.Iterable[str]) -> str:
     return said if len(said) <= _MOST_IN_WORDS else said[: _MOST_IN_WORDS - 3] + "..."
 
 
+def not_judged(found: t.Sequence[Result]) -> list[Result]:
+    """Return the values that nothing judges: without a threshold, without enough peers, and without a baseline."""
+    compared = {(one.host, one.check) for one in found if one.check.endswith(".baseline")}
+    return [
+        one
+        for one in found
+        if one.verdict is Verdict.NOT_APPLICABLE
+        and one.value is not None
+        and (one.host, f"{one.check}.baseline") not in compared
+    ]
+
+
 def _lead(document: Document) -> str:
     failed, untested, warned = (
         _hosts(document.results, verdict)
@@ -77,9 +89,14 @@ def _lead(document: Document) -> str:
         said.append(f"Somebody should look at {_short(warned)}.")
     if said:
         return " ".join(said)
-    if worst(document.results) is Verdict.NOT_APPLICABLE:
-        return "Nothing was checked."
-    return f"All {count} nodes passed every check."
+    nothing = worst(document.results) is Verdict.NOT_APPLICABLE
+    if unjudged := len(not_judged(document.results)):
+        return (
+            ("Nothing was judged." if nothing else f"All {count} nodes passed every check that judges.")
+            + f" {unjudged:,} {'value was' if unjudged == 1 else 'values were'} measured, not judged, for lack of a"
+            " threshold: set validate_thresholds or a baseline."
+        )
+    return "Nothing was checked." if nothing else f"All {count} nodes passed every check."
 
 
 def _summary(document: Document) -> list[tuple[str, page.Cell]]:
@@ -90,6 +107,8 @@ def _summary(document: Document) -> list[tuple[str, page.Cell]]:
     ]
     names = {"FAIL": "Failed", "INCOMPLETE": "Incomplete", "WARN": "Warnings"}
     made += [(name, number_of[verdict]) for verdict, name in names.items() if number_of[verdict]]
+    if unjudged := not_judged(document.results):
+        made.append(("Not judged", len(unjudged)))
     if document.search is not None and document.search.bad_nodes:
         made.append(("Bad nodes", _short(document.search.bad_nodes)))
     made.append(("Started", _time(run.started)))

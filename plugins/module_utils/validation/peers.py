@@ -17,6 +17,10 @@ from .measurement import ACROSS, INNER, Measurement, Pair, Reference, Settings
 Values = t.Mapping[Pair, float]
 #: Share of the median below which a value is an outlier whatever the noise: 4 x MAD may be more than the whole median.
 LEAST = 0.25
+#: Share of what the others reach below which a node is an outlier among three to five.
+FEW = 0.5
+#: Nodes of which one can be told from the others.
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,7 @@ def rule_of(settings: Settings) -> str:
 
 def level(values: Values, settings: Settings) -> Level | None:
     """Return the level of the pairs of one scope; None with fewer than settings.peers nodes."""
-    best: dict[str, float] = {}
-    for pair, value in values.items():
-        for node in pair:
-            best[node] = max(value, best.get(node, value))
+    best = _best_of_nodes(values)
     if len(best) < settings.peers:
         return None
     # The best of several values is above their median, so the level is that of all pairs within reach of it.
@@ -74,6 +75,29 @@ def level(values: Values, settings: Settings) -> Level | None:
     within = [value for value in values.values() if value >= reached]
     floor = floor_of(within, settings.fail, settings.mads)
     return Level(statistics.median(within), floor, len(best))
+
+
+def few_level(values: Values, nodes: int, settings: Settings) -> Level | None:
+    """Return the level of the pairs of a cluster that is too small for level(); None for two nodes.
+
+    Of three nodes, the one with two pairs that are far slower than the third is told apart. More than such a coarse
+    fault is not seen: the floor is half of what most of the nodes reach.
+    """
+    best = _best_of_nodes(values)
+    if nodes >= settings.peers or len(best) < _FEWEST:
+        return None
+    floor = min(FEW, settings.fail) * statistics.median_high(best.values())
+    return Level(
+        statistics.median([one for one in values.values() if one >= floor]), floor, len(best)
+    )
+
+
+def _best_of_nodes(values: Values) -> dict[str, float]:
+    best: dict[str, float] = {}
+    for pair, value in values.items():
+        for node in pair:
+            best[node] = max(value, best.get(node, value))
+    return best
 
 
 def few_across(values: Values, nodes: int, settings: Settings) -> bool:
@@ -116,9 +140,9 @@ def best_values(
 
 
 def references(
-    values: t.Mapping[str, tuple[Values, Values]], settings: Settings
+    values: t.Mapping[str, tuple[Values, Values]], nodes: int, settings: Settings
 ) -> dict[str, Reference]:
-    """Return what the pairs of each scope are compared with; values: as best_values returns them."""
+    """Return what the pairs of each scope are compared with; values: as best_values returns them. nodes: of all."""
     tables = {
         INNER: settings.reference,
         ACROSS: settings.across_reference or settings.reference,
@@ -127,10 +151,13 @@ def references(
     speeds = _levels({scope: both[1] for scope, both in values.items()}, settings)
     made = {}
     for scope in (INNER, ACROSS):
-        value, floor, source = _judged_by(tables[scope], levels[scope], settings)
+        few = None
+        if tables[scope] is None and levels[scope] is None:
+            few = few_level(values[scope][0], nodes, settings)
+        value, floor, source = _judged_by(tables[scope], few or levels[scope], settings)
         speed = 1 / settings.latency_us if settings.latency_us else None
         wanted, least, latency_source = _judged_by(speed, speeds[scope], settings)
-        found = levels[scope]
+        found = few or levels[scope]
         made[scope] = Reference(
             scope=scope,
             value=value,
@@ -140,6 +167,7 @@ def references(
             latency_us=1 / wanted if wanted else None,
             latency_ceiling_us=1 / least if least else None,
             latency_source=latency_source,
+            few=few is not None,
         )
     return made
 

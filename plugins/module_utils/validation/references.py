@@ -10,8 +10,9 @@ import typing as t
 from ..checks.result import Result, Verdict
 from ..hardware import thresholds
 from ..hardware.thresholds import Threshold
-from . import judge, measurement
+from . import document, judge, measurement
 from .catalogue import Check, less_is_better
+from .grouping import best_pairs
 from .judge import Sample
 from .plan import Host
 from .verdicts import Place, Reading
@@ -68,6 +69,22 @@ class References:
                 plain = [dataclasses.replace(one, size=None) for one in samples.values()]
                 made += judge.by_baseline(plain, self.baseline, check.remedy)
         return [_milder(check, one) for one in made], gates
+
+    def pairs(
+        self, check: Check, measurements: t.Iterable[document.Measurement]
+    ) -> list[Result]:
+        """Return what the baseline says of the pairs of a check: of their bandwidths, and of their latencies."""
+        if not self.baseline:
+            return []
+        by_figure: dict[str, dict[measurement.Pair, Sample]] = {}
+        for (name, pair), one in best_pairs(measurements).items():
+            nodes = one.hosts[0], one.hosts[1]
+            by_figure.setdefault(name, {})[nodes] = Sample(pair, name, one.value, one.unit)
+        return [
+            _milder(check, one)
+            for samples in by_figure.values()
+            for one in judge.pairs_by_baseline(samples, self.baseline, check.remedy)
+        ]
 
     def settings(self, check: Check, hosts: t.Sequence[Host]) -> measurement.Settings:
         """Return how the pairs of a check are judged."""

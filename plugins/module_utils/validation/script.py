@@ -15,7 +15,7 @@ import typing as t
 from ..training.job import environment, render
 from ..training.job.schema import Container
 from .catalogue import Check
-from .collect import mark
+from .collect import CUT, mark
 from .plan import Host
 
 #: Seconds that the start and the end of a step may take besides its deadline.
@@ -149,7 +149,7 @@ def _functions(work: Work, frame: Frame) -> str:
             "",
             "# Runs a step until its deadline, and prints its output between two marks once it has ended.",
             "step() {",
-            "  local name=$1 deadline=$2 output code begin=$SECONDS",
+            "  local name=$1 deadline=$2 output code cut= begin=$SECONDS",
             "  shift 2",
             '  output=$(mktemp -p "$work")',
             '  timeout --kill-after=10 "$deadline" "$@" > "$output" 2>&1 < /dev/null',
@@ -158,7 +158,8 @@ def _functions(work: Work, frame: Frame) -> str:
             "    flock 9",
             f'    echo "{begin} $name"',
             f'    head -c {_KEPT} "$output"',
-            f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))\"",
+            f'    (( $(stat -c %s "$output") > {_KEPT} )) && cut=" {CUT}"',
+            f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))$cut\"",
             '  } 9> "$work/lock"',
             '  rm -f "$output"',
             "}",

@@ -9,9 +9,9 @@ import typing as t
 
 from ..checks.result import Result, Verdict
 from ..slurm.records import Controller, Node, Partition
-from . import plan
+from . import expectation, plan
 from .catalogue import Check
-from .expectation import line, most_common
+from .expectation import line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,19 +67,9 @@ def _of_controllers(check: Check, slurm: Slurm) -> t.Iterator[Result]:
 
 
 def _of_versions(check: Check, slurm: Slurm) -> t.Iterator[Result]:
-    known = [node for node in slurm.nodes if node.version]
-    common = most_common(node.version for node in known)
-    for node in known:
-        good = node.version == common
-        yield Result(
-            node.name,
-            check.name,
-            Verdict.PASS if good else Verdict(check.verdict),
-            value=line(node.version),
-            threshold=line(common),
-            provenance="the other nodes",
-            remedy="" if good else check.remedy,
-        )
+    found = {node.name: node.version for node in slurm.nodes if node.version}
+    hosts = {name: plan.Host(name) for name in found}
+    yield from expectation.judge(dataclasses.replace(check, expect="same"), hosts, found)
 
 
 #: The tests that a check of kind slurm may name.

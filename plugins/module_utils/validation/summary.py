@@ -8,7 +8,7 @@ import typing as t
 
 from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
-from ..health.agent.decide import room
+from ..health.agent import decide
 from ..slurm.hostlist import fold
 from ..slurm.records import Node
 from . import document as documents
@@ -16,6 +16,7 @@ from . import pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course, tally
 from .expectation import line
+from .grouping import best_pairs
 from .judge import Baseline
 from .references import References
 
@@ -24,9 +25,6 @@ _ARGUMENTS = (
     *("nodes", "sample", "partition", "account", "reservation", "wake", "parallel", "full"),
     *("image", "directory"),
 )
-#: Percent of a partition that may be drained at once, as role node_health has it (contracts: Who drains).
-CAP = 5.0
-
 
 def needs_somebody(one: Result) -> bool:
     """Whether somebody should look at a result."""
@@ -47,6 +45,9 @@ def references(options: t.Mapping[str, t.Any]) -> References:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
             if value and one.kind != "pair":
                 values[one.check, fold(list(one.hosts)), "peak"] = value
+        for (check, pair), best in best_pairs(before.measurements).items():
+            if best.value:
+                values[check, pair, "peak"] = best.value
         baseline = Baseline(before.run.id, values)
     if not 0 < options["outlier"] < 1:
         raise plan.PlanError(
@@ -116,13 +117,14 @@ def line_of(results: t.Sequence[Result]) -> str:
 
 
 def drains(
-    course: Course, nodes: t.Sequence[Node], cap: float = CAP
+    course: Course, nodes: t.Sequence[Node], cap: float | None = None
 ) -> tuple[dict[str, str], list[str]]:
     """Return why nodes should be drained, by name, and those for which the cap does not have room.
 
-    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster. cap: percent
-    of a partition, as of the health agent.
+    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster, in their
+    states of now: others may have drained some during the run. cap: percent of a partition; None: the agent's default.
     """
+    cap = decide.Settings.cap if cap is None else cap
     known = {node.name: node for node in nodes}
     gating = {check.name for check in course.asked.checks if check.stage in GATES}
     found: dict[str, str] = {}
@@ -132,7 +134,7 @@ def drains(
         if one.verdict is not Verdict.FAIL or not own or one.host in found or one.host in over:
             continue
         node = known[one.host]
-        if node.drained or room(node, nodes, list(found), cap):
+        if node.drained or decide.room(node, nodes, list(found), cap):
             found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
         else:
             over.append(one.host)

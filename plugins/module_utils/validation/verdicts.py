@@ -21,6 +21,7 @@ from .plan import Host
 
 #: Values of a check's `parser` besides the parsers of tools.
 OWN = ("text", "ours")
+_SILENT = "printed nothing -> have it print what it found; where nothing is right, expect {is: ''}"
 #: Shares of the best launcher's value below which another is warned about and fails.
 LAUNCHER_WARN, LAUNCHER_FAIL = 0.8, 0.6
 
@@ -60,14 +61,15 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
     """Read an output. why: what became of its job, where the output is not there."""
     if output is None:
         return Reading(why=why or "its output is missing in the log")
-    if output.code != 0:
+    if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        answer = check.parser == "text" and output.code not in (None, *TIMED_OUT, *MISSING)
+        answer = check.parser == "text" and output.code not in (0, None, *TIMED_OUT, *MISSING)
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
         return Reading(why=line(ended), failed=answer)
     text = output.text
     if check.parser == "text":
-        return Reading(text=text.strip())
+        silent = check.needs_words and not text.strip()
+        return Reading(text=text.strip(), why=_SILENT if silent else "")
     try:
         if check.parser == "ours":
             parsed: Parsed = own.parse(text + "\n")
@@ -191,8 +193,21 @@ def compared(stage: str, checks: t.Sequence[Check], best: t.Mapping[str, float])
         if len(group) < 2:
             continue
         top = max(group, key=lambda check: best[check.name])
+        if not best[top.name] > 0:
+            why, remedy = f"the best of {word} in this run is 0", "see the logs of these checks"
+            made += [
+                Result(
+                    expectation.CLUSTER,
+                    f"{check.name}.compared",
+                    Verdict.INCOMPLETE,
+                    detail=why,
+                    remedy=remedy,
+                )
+                for check in group
+            ]
+            continue
         for check in group:
-            share = best[check.name] / best[top.name] if best[top.name] else 1.0
+            share = best[check.name] / best[top.name]
             verdict = (
                 Verdict.FAIL
                 if share < LAUNCHER_FAIL
@@ -202,7 +217,7 @@ def compared(stage: str, checks: t.Sequence[Check], best: t.Mapping[str, float])
             )
             made.append(
                 Result(
-                    "cluster",
+                    expectation.CLUSTER,
                     f"{check.name}.compared",
                     verdict,
                     value=round(100 * share),
@@ -229,7 +244,9 @@ def expected(
     for one in expectation.judge(
         check, hosts, {name: v for name, v in found.items() if v is not None}
     ):
-        made.append(dataclasses.replace(one, host=places[one.host].name, check=names[one.host]))
+        if one.host in places:
+            one = dataclasses.replace(one, host=places[one.host].name, check=names[one.host])
+        made.append(one)
     made += [unread(check, places[name], readings[name]) for name in readings if readings[name].why]
     for name, none in found.items():
         if none is None:

@@ -57,6 +57,9 @@ class Slurm:
         self.lines: list[str] = []
         self.now = 0.0
         self.run = ""
+        #: Slurm's records of the nodes that differ from NODE, once jobs have run.
+        self.later: dict[str, dict[str, t.Any]] = {}
+        self.down = False
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         monkeypatch.setattr(waiting, "Display", lambda: mock.Mock(display=self.lines.append))
         clock = mock.Mock(wraps=validate_cluster.time)
@@ -71,6 +74,12 @@ class Slurm:
             return written(work, frame)
 
         monkeypatch.setattr(script, "write", write)
+
+    def forget(self) -> None:
+        """Have the next run begin anew: one of the same second has the same name."""
+        self.files.clear()
+        self.jobs.clear()
+        self.submitted.clear()
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -91,7 +100,13 @@ class Slurm:
         return t.cast("dict[str, t.Any]", getattr(self, f"_{name}")(module_args))
 
     def _slurm_info(self, _arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        return SLURM
+        if not self.submitted:
+            return SLURM
+        if self.down:
+            message = "slurmctld does not answer -> see it"
+            return {"failed": True, "error": "unreachable", "msg": message}
+        nodes = [{"name": n, "address": n, **NODE, **self.later.get(n, {})} for n in NODES]
+        return {**SLURM, "nodes": nodes}
 
     def _validate_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         look = arguments["look"]
@@ -185,13 +200,100 @@ def test_a_finding_is_in_the_last_line_and_among_the_drains(slurm: Slurm) -> Non
     slurm.fault = lambda check, nodes: (
         ("64", 0) if check.name == "open_files" and nodes == ("c2",) else None
     )
-    result = slurm(stages=["static"])
+    result = slurm(stages=["static"], enforce=True)
     assert result["verdict"] == "FAIL" and result["failing"] and result["failed_tests"]
     assert (
         result["summary"].startswith("FAIL (") and "c2: open_files: 64 of 1024" in result["summary"]
     )
     assert list(result["drains"]) == ["c2"] and result["drains"]["c2"].startswith("open_files: ")
     assert any("c2" in line and "open_files" in line for line in result["lines"])
+
+
+def slow(share: float, *nodes: str) -> stand_in.Fault:
+    """Return a fault that leaves pairs with these nodes a share of their bandwidth."""
+    return lambda check, names: (
+        (stand_in.transfer(share), 0) if check.kind == "pairs" and set(names) & set(nodes) else None
+    )
+
+
+def test_pairs_are_compared_with_those_of_the_baseline(slurm: Slurm) -> None:
+    kept = slurm(stages=["pairwise"])["document"]
+    slurm.forget()
+    result = slurm(stages=["pairwise"], again=True, baseline=kept)
+    assert result["verdict"] == "PASS" and not result["failing"], result["summary"]
+    assert [one["host"] for one in result["document"]["results"] if one["check"] == "pair_mpi.baseline"] == NODES
+    # Not so slow that the other nodes alone would condemn it.
+    slurm.forget()
+    slurm.fault = slow(0.6, "c2")
+    result = slurm(stages=["pairwise"], again=True, baseline=kept, enforce=True)
+    assert result["verdict"] == "FAIL" and result["failed_tests"]
+    assert "c2: pair_mpi.baseline: 60 of 80 %" in result["summary"]
+    assert list(result["drains"]) == ["c2"]
+    slurm.forget()
+    slurm.fault = slow(0.6, *NODES)
+    result = slurm(stages=["pairwise"], again=True, baseline=kept, enforce=True)
+    assert "all nodes: pair_mpi.baseline: 60 of 80 %" in result["summary"]
+    assert result["failed_tests"] and not result["drains"]
+
+
+def test_two_nodes_end_well_and_say_that_their_pair_is_not_judged(slurm: Slurm) -> None:
+    result = slurm(nodes="2")
+    assert result["verdict"] == "PASS" and not result["failing"]
+    assert "not judged" in result["summary"]
+    found = [one for one in result["document"]["results"] if one["check"] == "pair_mpi"]
+    assert [(one["host"], one["verdict"]) for one in found] == [
+        ("c1", "NOT_APPLICABLE"), ("c2", "NOT_APPLICABLE"),
+    ]  # fmt: skip
+
+
+def test_a_node_of_three_that_is_far_slower_fails(slurm: Slurm) -> None:
+    slurm.fault = slow(0.01, "c2")
+    result = slurm(stages=["pairwise"])
+    assert result["verdict"] == "FAIL" and result["failed_tests"]
+    assert "c2: pair_mpi: " in result["summary"] and "c1" not in result["summary"].split(":")[1]
+
+
+DRAINED = {"flags": ["DRAIN"], "reason": "tw:hook:prolog: no disk -> replace it"}
+
+
+@pytest.mark.parametrize(
+    ("later", "cap", "drained", "over"),
+    [
+        ({}, None, ["c2"], ["c3"]),
+        ({}, 67.0, ["c2", "c3"], []),
+        # A hook drained another node while the jobs ran.
+        ({"c1": DRAINED}, None, [], ["c2", "c3"]),
+        ({"c1": DRAINED}, 67.0, ["c2"], ["c3"]),
+    ],
+)
+def test_the_cap_counts_the_drains_of_now(
+    slurm: Slurm, later: dict[str, t.Any], cap: float | None, drained: list[str], over: list[str]
+) -> None:
+    slurm.fault = lambda check, nodes: (
+        ("64", 0) if check.name == "open_files" and nodes[0] in ("c2", "c3") else None
+    )
+    slurm.later = later
+    result = slurm(stages=["static"], enforce=True, **({} if cap is None else {"cap": cap}))
+    assert (list(result["drains"]), result["over_cap"]) == (drained, over)
+
+
+def test_nothing_is_drained_unless_asked_or_without_an_answer(slurm: Slurm) -> None:
+    slurm.fault = lambda check, nodes: ("64", 0) if check.name == "open_files" else None
+    result = slurm(stages=["static"])
+    assert result["verdict"] == "FAIL" and not result["drains"] and not result["over_cap"]
+    slurm.forget()
+    execute = slurm._slurm_info
+    asked: list[dict[str, t.Any]] = []
+
+    def later_down(arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        asked.append(arguments)
+        slurm.down = len(asked) > 1
+        return execute(arguments)
+
+    slurm._slurm_info = later_down  # type: ignore[method-assign]
+    result = slurm(stages=["static"], enforce=True)
+    assert not result.get("failed") and result["document"] and not result["drains"]
+    assert "no node is drained: slurmctld does not answer -> see it" in result["lines"][-1]
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])

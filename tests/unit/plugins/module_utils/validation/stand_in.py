@@ -73,7 +73,7 @@ def healthy(check: Check, nodes: tuple[str, ...], programs: t.Mapping[str, str])
         return transfer(1.0 + 0.001 * len("".join(nodes)) % 0.01), 0
     if check.parser == "ours":
         return json.dumps({"trainwright": 1, "figures": {"write": 1.0, "read": 2.0}}), 0
-    return {"open_files": "1048576", "mounts": ""}.get(check.name, "the same"), 0
+    return {"open_files": "1048576", "mounts": "/shared is mounted"}.get(check.name, "the same"), 0
 
 
 def log_of(work: Work, fault: Fault, programs: t.Mapping[str, str]) -> str:

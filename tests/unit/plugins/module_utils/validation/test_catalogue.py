@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 import pytest
@@ -82,9 +83,22 @@ def test_a_site_adds_changes_and_removes() -> None:
         ({"largest": "2X"}, ".largest: "),
         ({"environment": "A=1"}, ".environment: is a str -> a mapping"),
         ({"references": {"x": 0}}, ".references.x: is 0"),
+        ({"references": {"x": 1e-300}}, ".references.x: is 1e-300 -> a number from 0.000001"),
+        ({"references": {"x": 1e300}}, ".references.x: is 1e+300"),
+        ({"references": {"x": math.nan}}, ".references.x: is nan"),
+        ({"references": {"x": math.inf}}, ".references.x: is inf"),
         ({"expect": {"is": 1, "least": 2}}, ".expect: is"),
         ({"expect": {"least": "2"}}, ".expect.least: is '2'"),
         ({"expect": {"matches": "("}}, "is not a regular expression"),
+        ({"expect": {"matches": ""}}, ".expect.matches: '' is found in every text, so every output"),
+        ({"expect": {"matches": "^"}}, ".expect.matches: '^' is found in every text"),
+        ({"expect": {"matches": "x*"}}, ".expect.matches: 'x*' is found in every text"),
+        ({"expect": {"matches": "ok|"}}, ".expect.matches: 'ok|' is found in every text"),
+        ({"expect": {"lacks": ""}}, ".expect.lacks: '' is found in every text, so no output passes"),
+        ({"expect": {"most": math.inf}}, ".expect.most: is inf, with which every value or none"),
+        ({"expect": {"least": -math.inf}}, ".expect.least: is -inf"),
+        ({"expect": {"most": math.nan}}, ".expect.most: is nan"),
+        ({"expect": {"is": math.nan}}, ".expect.is: is nan"),
         ({"colour": "red"}, ".colour: no check has such a key"),
         ({"kind": "pairs", "nodes": [2]}, ".nodes: a check of pairs takes two"),
     ],
@@ -98,6 +112,20 @@ def test_a_wrong_check_is_refused(keys: t.Any, words: str) -> None:
     assert all(" -> " in line for line in str(error.value).splitlines())
 
 
+@pytest.mark.parametrize(
+    "expect",
+    [{"matches": "."}, {"matches": "^$"}, {"lacks": "."}, {"least": 0}, {"is": ""}, {"is": False}],
+)
+def test_an_expectation_that_something_can_miss_is_accepted(expect: t.Any) -> None:
+    assert not list(catalogue.expectation_faults(expect, "x"))
+
+
+@pytest.mark.parametrize("none", [[], "", ", "])
+def test_no_stage_is_not_all_stages(none: t.Any) -> None:
+    with pytest.raises(catalogue.CheckError, match=r"validate_stages: no stage is left -> .*static"):
+        catalogue.stages(none)
+
+
 def test_all_faults_are_reported_at_once() -> None:
     changes = {"a": {"stage": "x"}, "b-c": {"stage": "node", "title": "x", "command": "y"}}
     with pytest.raises(catalogue.CheckError) as error:
@@ -109,6 +137,6 @@ def test_all_faults_are_reported_at_once() -> None:
 
 def test_stages_come_in_their_order() -> None:
     assert catalogue.stages("mpi, static") == ["static", "mpi"]
-    assert catalogue.stages([]) == list(catalogue.STAGES)
+    assert catalogue.stages(None) == list(catalogue.STAGES)
     with pytest.raises(catalogue.CheckError, match="network: no such stage -> of static"):
         catalogue.stages(["network"])

@@ -35,7 +35,7 @@ def test_damaged_logs_never_raise_and_never_add_a_node() -> None:
             text[at] = draw.choice(["", "\n", "\x00", "9", "@", ":", text[at] * 3])
         damaged = "".join(text)[: draw.randrange(len(LOG))]
         step = collect.steps(damaged, RUN).get("each")
-        nodes = collect.by_node(step.text, RUN) if step else {}
+        nodes = collect.by_node(step, RUN) if step else {}
         for outputs in nodes.values():
             assert all(one.code is None or one.code >= 0 for one in outputs.values())
 

@@ -88,6 +88,21 @@ def test_a_node_that_differs_is_left_out_of_the_pairs_only_if_that_is_a_failure(
     assert "c2" not in pairs and "c5" in pairs
 
 
+def test_nodes_that_differ_one_to_one_are_not_blamed_and_not_drained() -> None:
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        return ("2.1", 0) if check.name == "bios" and names == ("c2",) else None
+
+    bios = {"stage": "static", "title": "one", "command": "cat bios", "expect": "same"}
+    what = asked(["c1", "c2"], ["static", "pairwise"], {"c2": {"version": "25.05.1"}}, {"bios": bios})
+    course, works = drive(what, fault)
+    assert not of(course, Verdict.FAIL)
+    found = {(one.host, one.check): one for one in of(course, Verdict.INCOMPLETE)}
+    assert set(found) == {("cluster", "bios"), ("cluster", "slurmd_version")}
+    assert found["cluster", "slurmd_version"].value == "24.11.5 on c1; 25.05.1 on c2"
+    assert summary.drains(course, what.slurm.nodes) == ({}, [])
+    assert any(work.stage == "pairwise" for work in works), "nobody is left out"
+
+
 def test_gpus_that_are_declared_and_absent_are_incomplete_or_fail() -> None:
     declared = {name: {"gres": "gpu:8"} for name in NAMES}
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -24,6 +25,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.judge
     by_peers,
     by_reference,
     by_search,
+    pairs_by_baseline,
     transport,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.measurement import (
@@ -138,6 +140,30 @@ def test_few_values_are_reported_without_a_verdict() -> None:
     assert results[0].detail == "not judged: no reference, and 5 values to compare, of at least 6"
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize("unit", ["GB/s", "us"])
+def test_a_value_that_cannot_be_measured_is_never_judged(value: float, unit: str) -> None:
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 5, value, unit=unit)) == ["PASS"] * 6 + ["INCOMPLETE"]
+    row = lookup(table(), "p5.48xlarge", "all_reduce", nodes=2, size=16 << 30)
+    for reference in (row, None):
+        result = by_reference(sample(value), reference)
+        assert result.verdict is Verdict.INCOMPLETE and result.value is None and result.remedy
+    assert not by_baseline(of_hosts(value), Baseline.of("x", of_hosts(5.0)))
+
+
+@pytest.mark.parametrize("unit", ["GB/s", "us"])
+def test_of_zeros_nothing_passes(unit: str) -> None:
+    results = by_peers(of_hosts(*[0.0] * 6, unit=unit))
+    assert {(one.verdict, one.detail) for one in results} == {
+        (Verdict.INCOMPLETE, "0 is not a measurement")
+    }
+    assert all(one.remedy for one in results)
+    assert verdicts(of_hosts(5, 5, 5, 5, 5, 0, unit=unit)) == ["PASS"] * 5 + ["FAIL"]
+    assert verdicts(of_hosts(0, 0, 0, 0, 5, 5, unit=unit)) == ["INCOMPLETE"] * 4 + ["PASS"] * 2
+    assert verdicts(of_hosts(0, 0, unit=unit)) == ["INCOMPLETE"] * 2
+    assert by_reference(sample(0.0), None).verdict is Verdict.INCOMPLETE
+
+
 # -- a baseline ------------------------------------------------------------------------------------
 def test_a_later_run_is_compared_with_the_kept_one() -> None:
     kept = Baseline.of("2026-11-01T10:00", of_hosts(100, 100, 100, None, 100))
@@ -167,6 +193,57 @@ def test_a_baseline_that_is_not_ours_is_refused(given: object, words: str) -> No
     with pytest.raises(SearchError, match="->") as caught:
         Baseline.from_json(given)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def pairs(shares: dict[str, float]) -> dict[tuple[str, str], Sample]:
+    """Return pairs by their last digits: {"12": 0.5} is half of what c1 and c2 reached before."""
+    return {
+        (f"c{a}", f"c{b}"): sample(FULL * share, host=f"c{a} - c{b}", size=None)
+        for (a, b), share in shares.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("shares", "found"),
+    [
+        ({"12": 1.0}, {"c1": "PASS", "c2": "PASS"}),
+        # Of two nodes, neither can be told from the other.
+        ({"12": 0.01}, {"c1 - c2": "FAIL"}),
+        ({"12": 0.85}, {"c1 - c2": "WARN"}),
+        ({"12": 0.0}, {"c1 - c2": "FAIL"}),
+        ({"12": 1.0, "13": 0.1, "23": 0.1}, {"c1": "PASS", "c2": "PASS", "c3": "FAIL"}),
+        ({"12": 1.0, "13": 0.1, "23": 1.0}, {"c1": "PASS", "c2": "PASS", "c3": "PASS"}),
+        # The whole network is slower: nobody is named.
+        ({"12": 0.5, "13": 0.5, "23": 0.5}, {"all nodes": "FAIL"}),
+        # The baseline has one pair of it: that may be the link.
+        ({"12": 1.0, "13": 0.1}, {"c1": "PASS", "c2": "PASS", "c3": "WARN"}),
+        ({"12": 1.0, "34": 0.1, "13": 0.1, "24": 0.1, "14": 0.1, "23": 0.1},
+         {"all nodes": "FAIL", "c1": "PASS", "c2": "PASS", "c3": "FAIL", "c4": "FAIL"}),
+        ({}, {}),
+    ],
+)  # fmt: skip
+def test_pairs_are_compared_with_the_baseline(
+    shares: dict[str, float], found: dict[str, str]
+) -> None:
+    for unit in ("GB/s", "us"):
+        samples = {
+            pair: dataclasses.replace(
+                one, unit=unit, value=one.value if unit == "GB/s" or not one.value else FULL**2 / one.value
+            )
+            for pair, one in pairs(shares).items()
+        }
+        before = Baseline("r1", {one.key: FULL for one in samples.values()})
+        results = pairs_by_baseline(samples, before, "see it")
+        assert {one.host: one.verdict.value for one in results} == found
+        assert all(one.check == "all_reduce.baseline" for one in results)
+        assert all(one.provenance == "baseline r1" and one.unit == "%" for one in results)
+        assert all(bool(one.remedy) is (one.verdict is not Verdict.PASS) for one in results)
+
+
+def test_pairs_that_the_baseline_lacks_are_left_out() -> None:
+    given = pairs({"12": 0.1})
+    assert not pairs_by_baseline(given, Baseline("r1", {}), "")
+    assert not pairs_by_baseline(given, Baseline("r1", dict.fromkeys([one.key for one in given.values()], 0.0)), "")
 
 
 # -- the network -----------------------------------------------------------------------------------
@@ -296,6 +373,51 @@ def test_oversubscription_is_a_warning_unless_a_reference_across_is_given() -> N
         (found,) = [one for one in results if one.check == "pairs.across_switches"]
         assert found.verdict.value == verdict
         assert not [one for one in results if one.check == "pairs" and one.remedy]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_few_nodes_without_a_threshold_are_measured_and_not_judged(count: int) -> None:
+    switches = on_switches(count)
+    results = by_search(World(switches).search(Settings())[1], switches, Settings())
+    assert [one.host for one in results] == list(switches)
+    for one in results:
+        assert (one.verdict, one.value, one.unit) == (Verdict.NOT_APPLICABLE, FULL, "GB/s")
+        assert one.detail == (
+            f"measured, not judged: {count} nodes, no threshold; set validate_thresholds or a baseline"
+        )
+    assert not ends_with_failure(results)
+
+
+def test_of_three_nodes_the_far_slower_one_fails() -> None:
+    switches = on_switches(3)
+    outcome = World(switches, nodes={"c2": 0.01}).search(Settings())[1]
+    found = {one.host: one for one in by_search(outcome, switches, Settings())}
+    assert {name: one.verdict for name, one in found.items()} == {
+        "c1": Verdict.NOT_APPLICABLE, "c2": Verdict.FAIL, "c3": Verdict.NOT_APPLICABLE,
+    }  # fmt: skip
+    assert (found["c2"].value, found["c2"].threshold) == (FULL * 0.01, FULL)
+    assert found["c2"].provenance == "median of 3 nodes"
+
+
+def test_a_slow_link_of_few_nodes_is_a_warning_unless_it_loses_packets() -> None:
+    switches = on_switches(3)
+    outcome = World(switches, links={("c1", "c2"): 0.01}).search(Settings())[1]
+    (found,) = [one for one in by_search(outcome, switches, Settings()) if one.remedy]
+    assert (found.host, found.verdict) == ("c1 - c2", Verdict.WARN)
+    for resent, verdict in ((0.5, None), (20.0, Verdict.FAIL)):
+        search = Search(["c1", "c2"])
+        while pairs := search.next_round():
+            search.record([Measurement(pair, FULL, resent_percent=resent) for pair in pairs])
+        results = by_search(search.outcome(), ["c1", "c2"], Settings())
+        assert [one.verdict for one in results if one.check == "pairs.link"] == (
+            [verdict] if verdict else []
+        )
+
+
+def test_a_bandwidth_of_zero_that_nothing_judges_is_incomplete() -> None:
+    outcome = World(on_switches(2), nodes={"c1": 0.0}).search(Settings())[1]
+    results = by_search(outcome, ["c1", "c2"], Settings())
+    assert [one.verdict for one in results] == [Verdict.INCOMPLETE] * 2
 
 
 def test_a_slow_node_of_three_is_not_all_nodes() -> None:

@@ -55,6 +55,23 @@ def test_the_verdict_in_words(verdicts: dict[str, str], lead: str) -> None:
     assert page.report(Document(RUN, found)).lead == lead
 
 
+def test_values_that_nothing_judges_did_not_pass() -> None:
+    value = Result("c1", "pair_mpi", Verdict.NOT_APPLICABLE, value=0.9, unit="GB/s")
+    passed = Result("c1", "kernel", Verdict.PASS)
+    shown = page.report(Document(RUN, [passed, value, dataclasses.replace(value, host="c2")]))
+    assert shown.lead == (
+        "All 3 nodes passed every check that judges. 2 values were measured, not judged, for lack of a threshold:"
+        " set validate_thresholds or a baseline."
+    )
+    assert dict(shown.summary)["Not judged"] == 2
+    shown = page.report(Document(RUN, [value]))
+    assert shown.lead.startswith("Nothing was judged. 1 value was measured, not judged")
+    before = Result("c1", "pair_mpi.baseline", Verdict.PASS, value=100)
+    shown = page.report(Document(RUN, [value, before]))
+    assert shown.lead == "All 3 nodes passed every check."
+    assert "Not judged" not in dict(shown.summary)
+
+
 def test_the_summary_has_counts_nodes_and_time() -> None:
     made = dict(page.report(simulated()).summary)
     assert made == {

@@ -9,10 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import Verdict
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     collect,
     own,
     script,
+    verdicts,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers import registry
@@ -23,6 +25,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.scrip
     Step,
     Work,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.verdicts import Place
 
 from .stand_in import ROOT, RUN
 
@@ -92,7 +95,7 @@ def test_each_node_runs_its_checks_and_says_how_they_ended(tmp_path: Path) -> No
     work = Work("validate-x", "static", (C1, C2), each=Each(checks, (C1, C2)))
     log, seen = run(work, tmp_path)
     assert collect.complete(log, RUN, "validate-x") and collect.ended(log, RUN) == 1
-    found = collect.by_node(collect.steps(log, RUN)["each"].text, RUN)
+    found = collect.by_node(collect.steps(log, RUN)["each"], RUN)
     assert set(found) == {"c1", "c2"} and set(found["c2"]) == {"one", "two"}
     assert found["c1"]["one"].text.strip() == "c1 is here" and found["c1"]["one"].code == 0
     assert found["c2"]["two"].text.strip() == "no line break" and found["c2"]["two"].code == 3
@@ -175,6 +178,28 @@ def test_a_user_who_may_not_write_on_a_mount_is_told(tmp_path: Path) -> None:
     log, _seen = run(Work("validate-x", "storage", (C1,), steps=(step,)), tmp_path)
     output = collect.steps(log, RUN)["storage"]
     assert output.code == 1 and "cluster_mounts[].directories" in output.why
+
+
+def test_an_output_of_which_only_the_beginning_is_kept_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest may have the very words that an output has to lack."""
+    monkeypatch.setattr(script, "_KEPT", 200)
+    noisy = "printf 'x%.0s' {1..300}; echo; echo broken"
+    asks = check(noisy, expect={"lacks": "broken"}, name="noisy")
+    other = check("echo fine; exit 3", name="other")
+    steps = (Step("noisy", asks, (C1,)), Step("other", other, (C1,)))
+    each = Each(((asks, ("c1",)), (other, ("c1",))), (C1,))
+    log, _seen = run(Work("validate-x", "static", (C1,), each=each, steps=steps), tmp_path)
+    outputs = collect.steps(log, RUN)
+    assert outputs["noisy"].code == 0 and "broken" not in outputs["noisy"].text
+    assert outputs["other"].why == "ended with 3: fine"
+    of_node = collect.by_node(outputs["each"], RUN)["c1"]
+    for output in (outputs["noisy"], of_node["noisy"]):
+        reading = verdicts.read(asks, output)
+        assert reading.why.startswith("printed more than the log keeps") and not reading.failed
+        (found,) = verdicts.expected(asks, {"c1": Place((C1,))}, {"c1": reading})
+        assert found.verdict is Verdict.INCOMPLETE and found.remedy == "print less"
 
 
 @pytest.mark.parametrize("cut", range(0, 10))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import typing as t
 from itertools import combinations
 
@@ -137,12 +138,50 @@ def test_few_nodes_are_judged_by_the_table(sizes: tuple[int, ...]) -> None:
         assert named(outcome) == ({node}, set(), set())
 
 
-def test_fewer_than_six_nodes_without_a_table_are_reported_without_a_verdict() -> None:
-    search, outcome = World(on_switches(5), nodes={"c1": 0.2}).search()
+def test_two_nodes_without_a_table_are_reported_without_a_verdict() -> None:
+    _search, outcome = World(on_switches(2), nodes={"c1": 0.01}).search()
     assert named(outcome) == (set(), set(), set()) and not outcome.suspects
-    assert len(search.measurements) > 4
     assert outcome.references[INNER].floor is None
+    assert outcome.not_judged == {"c1": FULL * 0.01, "c2": FULL * 0.01}
     assert any("not judged" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_few_nodes_without_a_table_name_only_one_far_slower_than_the_others(count: int) -> None:
+    switches = on_switches(count)
+    for node in switches:
+        for left, found in ((0.01, {node}), (0.4, {node}), (0.6, set())):
+            search, outcome = World(switches, nodes={node: left}, noise=0.03).search()
+            assert named(outcome) == (found, set(), set()) and not outcome.suspects
+            assert set(outcome.not_judged) == set(switches)
+            assert outcome.rounds <= 3 + 2 * math.log2(count) + 2 * len(found)
+    assert any("not judged otherwise" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_noise_names_none_of_few_nodes(seed: int) -> None:
+    switches = on_switches(*[(3,), (4,), (5,), (2, 1), (2, 2), (3, 2)][seed % 6])
+    world = World(switches, across=0.7, noise=0.1, lost=0.05, seed=seed)
+    assert named(world.search()[1]) == (set(), set(), set())
+
+
+def test_a_load_that_comes_after_the_first_pair_condemns_no_node() -> None:
+    """Of three nodes, one pair is tested after the other."""
+    search = Search(["c1", "c2", "c3"])
+    while pairs := search.next_round():
+        left = 1.0 if search.rounds == 0 else 0.2
+        search.record([Measurement(pair, FULL * left) for pair in pairs])
+    outcome = search.outcome()
+    assert not outcome.findings and outcome.finished
+    assert set(outcome.suspects) == {"c3"}
+
+
+def test_a_loss_between_two_nodes_is_found_without_a_table() -> None:
+    search = Search(["c1", "c2"])
+    while pairs := search.next_round():
+        search.record([Measurement(pair, FULL, resent_percent=20.0) for pair in pairs])
+    assert named(search.outcome()) == (set(), {"c1 - c2"}, set())
+    assert "loses packets twice" in search.outcome().links[0].why
 
 
 @pytest.mark.parametrize("count", [3, 12])

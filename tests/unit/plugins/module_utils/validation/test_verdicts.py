@@ -71,11 +71,68 @@ def test_the_same_as_on_most_nodes() -> None:
     assert found["a"].verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"a": "6.1", "b": "6.2"}, "6.1 on a; 6.2 on b"),
+        ({"a": "6.1", "b": "6.2", "c": "6.3"}, "6.1 on a; 6.2 on b; 6.3 on c"),
+        ({"a": "2", "b": "1", "c": "2", "d": "1"}, "1 on b,d; 2 on a,c"),
+        ({"a": "2", "b": "1", "c": "2", "d": "3"}, "1 on b; 2 on a,c; 3 on d"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("verdict", "given"), [("FAIL", Verdict.INCOMPLETE), ("WARN", Verdict.WARN)]
+)
+def test_a_tie_names_nobody(
+    found: dict[str, str], shown: str, verdict: str, given: Verdict
+) -> None:
+    (one,) = expectation.judge(
+        check(expect="same", verdict=verdict), {**HOSTS, "d": Host("d")}, found
+    )
+    assert (one.host, one.verdict, one.value) == ("cluster", given, shown)
+    assert "no value is on most" in one.detail and one.remedy
+    places = {name: Place((HOSTS.get(name, Host(name)),), log="/log") for name in found}
+    readings = {name: verdicts.Reading(text=value) for name, value in found.items()}
+    assert verdicts.expected(check(expect="same", verdict=verdict), places, readings) == [one]
+
+
+def test_one_node_differs_from_nobody() -> None:
+    one = judged("same", a="6.1")["a"]
+    assert (one.verdict, one.value) == (Verdict.NOT_APPLICABLE, "6.1")
+    assert one.detail == "not judged: there is no other node to compare with"
+
+
 def test_a_hostile_text_is_one_line_without_control_characters() -> None:
     one = judged({"is": "x"}, a="\x1b[31mred\n" + "y" * 1000)["a"]
     assert (
         "\x1b" not in str(one.value) and "\n" not in str(one.value) and len(str(one.value)) <= 220
     )
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n"])
+@pytest.mark.parametrize(
+    ("expect", "verdict"),
+    [
+        (None, Verdict.INCOMPLETE),
+        ("same", Verdict.INCOMPLETE),
+        ({"lacks": "broken"}, Verdict.INCOMPLETE),
+        ({"matches": "fine"}, Verdict.FAIL),
+        ({"least": 1}, Verdict.FAIL),
+        ({"is": ""}, Verdict.PASS),
+        ({"matches": "^$"}, Verdict.PASS),
+    ],
+)
+def test_a_command_that_printed_nothing_passes_only_where_nothing_is_expected(
+    text: str, expect: t.Any, verdict: Verdict
+) -> None:
+    asks = check(expect=expect)
+    places = {name: Place((HOSTS[name],), log="/log") for name in HOSTS}
+    readings = {name: verdicts.read(asks, Output(text, 0)) for name in HOSTS}
+    found = verdicts.expected(asks, places, readings)
+    assert [one.host for one in found] == list(HOSTS)
+    assert {one.verdict for one in found} == {verdict}
+    if verdict is Verdict.INCOMPLETE:
+        assert {one.detail for one in found} == {"printed nothing"} and found[0].remedy
 
 
 PLACE = Place((HOSTS["a"],), log="/log")
@@ -157,6 +214,17 @@ def test_provisioned_throughput_and_the_baseline() -> None:
         ("one.fsx", "FAIL", 2.0), ("one.fsx.baseline", "PASS", 1.0),
     ]  # fmt: skip
     assert found["x", "write"] == (1.6, "validate_storage of /fsx")
+
+
+def test_launchers_are_not_compared_with_nothing() -> None:
+    group = [check(name=name, compare="launchers") for name in ("mpirun", "srun")]
+    found = verdicts.compared("mpi", group, {"mpirun": 0.0, "srun": 0.0})
+    assert [one.verdict for one in found] == [Verdict.INCOMPLETE] * 2
+    assert all("0" in one.detail and one.remedy and one.value is None for one in found)
+    found = verdicts.compared("mpi", group, {"mpirun": 2.0, "srun": 0.0})
+    assert [(one.verdict, one.value) for one in found] == [
+        (Verdict.PASS, 100), (Verdict.FAIL, 0),
+    ]  # fmt: skip
 
 
 def test_nccl_must_use_the_declared_network() -> None:
