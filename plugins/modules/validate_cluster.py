@@ -143,9 +143,9 @@ options:
     type: list
     elements: dict
   baseline:
-    description: Document of an earlier run to compare with.
-    type: dict
-    default: {}
+    description: Document of an earlier run of the same cluster to compare with, a mapping or its text in JSON.
+    type: raw
+    default: ""
   cluster:
     description: Name of the cluster for the report.
     type: str

@@ -36,7 +36,7 @@ SPEC: dict[str, t.Any] = {
     "topology": {"type": "dict", "default": {}},
     "thresholds": {"type": "list", "elements": "dict", "default": []},
     "node_results": {"type": "list", "elements": "dict"},
-    "baseline": {"type": "dict", "default": {}},
+    "baseline": {"type": "raw", "default": ""},
     "cluster": {"type": "str", "default": ""},
     "look": {"type": "dict", "default": {}},
 }

@@ -12,7 +12,7 @@ from ..health.agent.decide import room
 from ..slurm.hostlist import fold
 from ..slurm.records import Node
 from . import document as documents
-from . import pairing, plan
+from . import earlier, pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course, tally
 from .expectation import line
@@ -34,14 +34,14 @@ def needs_somebody(one: Result) -> bool:
 
 
 def references(options: t.Mapping[str, t.Any]) -> References:
-    """Return the references of the site and of its baseline. Raises PlanError, ResultError."""
+    """Return the references of the site and of its baseline. Raises PlanError."""
     try:
         rows = thresholds.table(options["thresholds"], "validate_thresholds")
     except thresholds.ThresholdError as error:
         raise plan.PlanError(str(error)) from None
     baseline = None
-    if options["baseline"]:
-        before = documents.from_json(options["baseline"])
+    before = earlier.run_of(options["baseline"], options["cluster"])
+    if before:
         values = {}
         for one in before.measurements:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
@@ -65,8 +65,8 @@ def document(
         if host.switch:
             switches.setdefault(host.switch[-1], []).append(host.name)
     baseline = None
-    if options["baseline"]:
-        before = documents.from_json(options["baseline"])
+    before = earlier.run_of(options["baseline"], options["cluster"])
+    if before:
         baseline = documents.Baseline(before.run.id, before.run.started, before.measurements)
     return documents.Document(
         run=documents.Run(

@@ -317,7 +317,8 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"exports": "A"}, "srun_exports: 'A' has no value"),
         ({"exports": "A-B=1"}, "'A-B' is not the name of a variable"),
         ({"srun_options": "-l"}, "validate_srun_options: '-l'"),
-        ({"baseline": {"format": 0}}, "-> "),
+        ({"baseline": {"format": 0}}, "validate_baseline: "),
+        ({"baseline": "{"}, "validate_baseline: is not JSON"),
         ({"sample": "x"}, "sample"),
     ],
 )  # fmt: skip
