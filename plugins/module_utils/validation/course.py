@@ -32,12 +32,17 @@ GATES = ("static", "node", "pairwise")
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """The end of a job. log: its output. why: one line, where it did not come to its end."""
+    """The end of a job.
+
+    log: its output. why: one line, where it did not come to its end, or not on all nodes. lost: why it ran without some
+    of its nodes, by their names.
+    """
 
     log: str = ""
     why: str = ""
     id: int | None = None
     seconds: float = 0.0
+    lost: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +185,10 @@ class Course:
         run.seconds += max((one.seconds for one in ran.values()), default=0.0)
         run.jobs += [one.id for one in ran.values() if one.id is not None]
         run.failed = run.failed or any(one.why for one in ran.values())
+        for host, why in (both for one in ran.values() for both in one.lost.items()):
+            if host not in self.out:
+                self.out[host] = line(why)
+                self.results.append(slurm_state.lost(host, why))
         return ran
 
     # -- the probe and the checks of each node -----------------------------------------------------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The run that the site has kept as its baseline, read and refused where its values are not those of this cluster. Pure."""
+"""The run that the site has kept as its baseline; one of another cluster is refused. Pure."""
 
 from __future__ import annotations
 

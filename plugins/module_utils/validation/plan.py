@@ -217,6 +217,19 @@ def unusable(node: Node, wake: bool) -> str:
     return ""
 
 
+def lost(node: Node | None) -> str:
+    """Return why a node takes no job any more that took one when the run began; "" where it still may.
+
+    None: Slurm does not have it any more. One that boots, sleeps or is late with an answer comes back by itself.
+    """
+    if node is None:
+        return "is not in Slurm any more"
+    reason = f": {node.reason}" if node.reason else ""
+    if node.state in _DOWN or node.drained or {"FAIL", "FAILING"} & set(node.flags):
+        return f"was taken out of service during the run ({node.shown}{reason})"
+    return ""
+
+
 def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
     """Return to whom a check applies, of these nodes."""
     able = list(hosts)

@@ -52,7 +52,10 @@ class Slurm:
         self.cancelled: list[int] = []
         self.works: dict[str, script.Work] = {}
         self.fault: stand_in.Fault = lambda check, nodes: None
+        #: Whether a job waits: by its name and the nodes that it asks for.
         self.pending: t.Callable[[str], bool] = lambda name: False
+        #: Why nodes are drained, by their names, from a time on.
+        self.drained: dict[str, tuple[float, str]] = {}
         self.cut_after: int | None = None
         self.lines: list[str] = []
         self.now = 0.0
@@ -90,8 +93,26 @@ class Slurm:
         name = module_name.rpartition(".")[2]
         return t.cast("dict[str, t.Any]", getattr(self, f"_{name}")(module_args))
 
+    def _out(self, name: str) -> bool:
+        return name in self.drained and self.now >= self.drained[name][0]
+
     def _slurm_info(self, _arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        return SLURM
+        nodes: t.Any = SLURM["nodes"]
+        drained = {"flags": ["DRAIN"]}
+        return {
+            **SLURM,
+            "jobs": [
+                {"id": n, "name": job["name"], "state": "COMPLETED" if job["ended"] else "PENDING"}
+                for n, job in self.jobs.items()
+                if not job["cancelled"]
+            ],
+            "nodes": [
+                {**one, **drained, "reason": self.drained[one["name"]][1]}
+                if self._out(one["name"])
+                else one
+                for one in nodes
+            ],
+        }
 
     def _validate_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         look = arguments["look"]
@@ -114,7 +135,8 @@ class Slurm:
     def _view(self, number: int) -> dict[str, t.Any]:
         job = self.jobs[number]
         job["looks"] += 1
-        waits = self.pending(job["name"]) and not job["cancelled"]
+        waits = self.pending(job["name"]) or any(map(self._out, job["nodelist"]))
+        waits = waits and not job["cancelled"] and not job["ended"]
         if not waits and job["looks"] > 1 and not job["ended"] and not job["cancelled"]:
             if self.cut_after is not None and len(self.submitted) > self.cut_after:
                 raise Cut
@@ -131,20 +153,22 @@ class Slurm:
         }  # fmt: skip
 
     def _slurm_job(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        if arguments["state"] == "cancelled":
-            self.cancelled.append(arguments["id"])
-            self.jobs[arguments["id"]]["cancelled"] = True
-            return {"id": arguments["id"]}
         alive = [
             n
             for n, job in self.jobs.items()
-            if job["name"] == arguments["name"] and not job["ended"]
+            if job["name"] == arguments.get("name") and not job["ended"] and not job["cancelled"]
         ]
+        if arguments["state"] == "cancelled":
+            for number in [arguments["id"]] if "id" in arguments else alive:
+                self.cancelled.append(number)
+                self.jobs[number]["cancelled"] = True
+            return {"id": None}
         if alive:
             return {"id": alive[0]}
         number = len(self.jobs) + 1
         self.jobs[number] = {
             "name": arguments["name"],
+            "nodelist": arguments["nodelist"],
             "looks": 0,
             "ended": False,
             "cancelled": False,
@@ -233,6 +257,65 @@ def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> 
     assert any("waited" in line and "in the queue" in line for line in result["lines"]), result[
         "lines"
     ]
+
+
+# -- nodes that are taken out of service -----------------------------------------------------------
+def test_a_node_that_is_drained_in_the_run_costs_seconds_and_only_itself(slurm: Slurm) -> None:
+    slurm.drained = {"c2": (1.0, "cable: ana")}
+    result = slurm(stages=["static", "pairwise", "mpi"], queue_seconds=3600)
+    assert result["verdict"] == "INCOMPLETE" and not result["failed_tests"], result["summary"]
+    # Two looks at the nodes for the first job, none for the others.
+    assert slurm.now < 60
+    assert len(slurm.cancelled) == 1
+    after = slurm.submitted[slurm.cancelled[0] :]
+    assert after and all("c2" not in one["nodelist"] for one in after)
+    why = "was taken out of service during the run (IDLE+DRAIN: cable: ana)"
+    of = {(one["host"], one["check"]): one for one in result["document"]["results"]}
+    assert (
+        of["c2", "node_lost"]["verdict"] == "INCOMPLETE" and of["c2", "node_lost"]["detail"] == why
+    )
+    assert not [key for key, one in of.items() if one["verdict"] == "INCOMPLETE" and key[0] != "c2"]
+    assert any(
+        line.endswith(f"c2 {why}: its jobs are cancelled, and it is left out")
+        for line in slurm.lines
+    )
+    assert "mpi" in of["c2", "left_out"]["detail"]
+
+
+def test_a_run_that_goes_on_after_a_drain_asks_for_other_nodes(slurm: Slurm) -> None:
+    slurm.cut_after = 2
+    with pytest.raises(Cut):
+        slurm()
+    alive = [n for n, job in slurm.jobs.items() if not job["ended"]]
+    assert alive
+    slurm.cut_after, slurm.drained = None, {"c2": (0.0, "cable")}
+    result = slurm()
+    assert slurm.now < 60 and set(slurm.cancelled) == set(alive)
+    incomplete = {
+        one["host"] for one in result["document"]["results"] if one["verdict"] == "INCOMPLETE"
+    }
+    assert incomplete == {"c2"}, result["lines"]
+
+
+def test_the_jobs_of_an_interrupted_run_do_not_outlive_it(slurm: Slurm) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm()
+    alive = [n for n, job in slurm.jobs.items() if not job["ended"]]
+    slurm.cut_after = None
+    slurm(stages=["static"])
+    assert alive and slurm.cancelled == alive
+
+
+def test_a_node_that_reboots_is_waited_for(slurm: Slurm) -> None:
+    slurm.pending = lambda name: "static" in name and slurm.now < 300
+    assert slurm(stages=["static"])["verdict"] == "PASS" and not slurm.cancelled
+
+
+def test_a_job_that_waits_does_not_flood_the_screen(slurm: Slurm) -> None:
+    slurm.pending = lambda name: slurm.now < 3000
+    slurm(stages=["static"])
+    assert 4 <= sum(" waits (" in line for line in slurm.lines) <= 16, slurm.lines
 
 
 # -- the lock --------------------------------------------------------------------------------------
