@@ -30,6 +30,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation impor
     collect,
     directory,
     document,
+    inputs,
     plan,
     script,
     state,
@@ -56,14 +57,12 @@ _EVERY, _RAREST = (
 _NODES = 10.0  # seconds between two looks at the nodes of jobs that wait
 #: Options that do not make a validation another one.
 _SAME = (
-    "programs",
     "node_results",
     "baseline",
     "look",
     "again",
     "queue_seconds",
     "wake",
-    "parallel",
 )
 
 
@@ -134,10 +133,12 @@ class ActionModule(WaitsForJob):
 
     def _validate(self) -> dict[str, t.Any]:
         options = self._options
-        validation.checks(options)
+        inputs.refuse(options, validation.checks(options)[0])
         # In their order: those of --tags come in any, and the digest must not depend on it.
         options["stages"] = list(catalogue.stages(options["stages"]))
-        slurm = self._module("slurm_info", gather=["nodes", "partitions", "controllers"])
+        slurm = self._module(
+            "slurm_info", gather=["nodes", "partitions", "controllers", "reservations"]
+        )
         nodes = [validation.record(Node, item) for item in slurm["nodes"]]
         partitions = [validation.record(Partition, item) for item in slurm["partitions"]]
         partition = plan.partition_of(partitions, nodes, options["partition"])
@@ -161,6 +162,8 @@ class ActionModule(WaitsForJob):
         names = tuple(host.name for host in asked.hosts)
         started = found.started if found and goes_on else _stamp(now)
         kept_state = state.State(run, digest, names, started)
+        for line in inputs.unused(options["thresholds"], asked.hosts):
+            self._say(line)
         course = Course(asked, summary.references(options))
         if self._task.check_mode:
             return {

@@ -99,6 +99,15 @@ class Check:
         """Return the bytes of its largest message; None where it does not name them."""
         return size_in_bytes(self.largest or None)
 
+    def test_of(self, figure: str) -> str:
+        """Return the test of the table of thresholds for a figure; "" where the check has a number of its own.
+
+        Without one in references, it is the check's name, and for figures after the first `name.figure`.
+        """
+        first = not self.figures or figure == self.figures[0]
+        named = self.references.get(figure, self.name if first else f"{self.name}.{figure}")
+        return named if isinstance(named, str) else ""
+
     def unit_of(self, figure: str) -> str:
         """Return the unit of a figure, by its name."""
         return self.unit or next((unit for end, unit in _UNITS if re.search(end, figure)), "")

@@ -245,8 +245,8 @@ class Course:
             self._judge_each(check, reached.hosts, work, ran[work.name], outputs)
 
     def _of_each(self, work: Work, ran: Ran) -> dict[str, dict[str, collect.Output]]:
-        step = collect.steps(ran.log, self.asked.frame.run).get("each")
-        return collect.by_node(step.text, self.asked.frame.run) if step else {}
+        checks = {check.name: names for check, names in work.each.checks} if work.each else {}
+        return collect.each(ran.log, self.asked.frame.run, checks)
 
     def _judge_each(
         self,

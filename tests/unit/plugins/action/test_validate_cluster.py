@@ -32,8 +32,10 @@ SLURM = {
     "nodes": [{"name": name, "address": name, **NODE} for name in NODES],
     "partitions": [{"name": "p", "default": True, "max_time": 3600}],
     "controllers": [{"host": "ctl1", "up": True}],
+    "reservations": [{"name": "mine", "nodes": "c[1-2]"}, {"name": "licenses"}],
 }
 HOME = "/home/alice/validation"
+MOUNTS = [{"path": "/shared", "fstype": "nfs"}]
 
 
 class Cut(BaseException):
@@ -60,6 +62,7 @@ class Slurm:
         self.lines: list[str] = []
         self.now = 0.0
         self.run = ""
+        self.variables: dict[str, t.Any] = {}
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         monkeypatch.setattr(waiting, "Display", lambda: mock.Mock(display=self.lines.append))
         clock = mock.Mock(wraps=validate_cluster.time)
@@ -84,7 +87,9 @@ class Slurm:
         arguments = {"directory": "~/validation", "checks": stand_in.given(), **options}
         action._task = mock.Mock(args=arguments, no_log=False, check_mode=check_mode, async_val=0)
         action._execute_module = self._execute
-        result: dict[str, t.Any] = action.run(task_vars={"inventory_hostname": "login1"})
+        result: dict[str, t.Any] = action.run(
+            task_vars={"inventory_hostname": "login1", **self.variables}
+        )
         return result
 
     def _execute(
@@ -259,6 +264,49 @@ def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> 
     ]
 
 
+# -- settings ----------------------------------------------------------------------------------------
+def test_all_nodes_in_a_reservation_are_those_of_it(slurm: Slurm) -> None:
+    result = slurm(reservation="mine", stages=["static"])
+    assert result["document"]["run"]["nodes"] == ["c1", "c2"]
+    assert slurm.submitted[0]["reservation"] == "mine"
+    assert slurm.submitted[0]["nodelist"] == ["c1", "c2"]
+    assert slurm(reservation="licenses", stages=["static"])["document"]["run"]["nodes"] == NODES
+
+
+def test_thresholds_of_the_site_judge_pairs(slurm: Slurm) -> None:
+    hosts = {name: {"slurm_node": {"machine_type": "own"}} for name in NODES}
+    slurm.variables = {"hostvars": hosts}
+    rows = [
+        {"type": "own", "test": "pair_mpi", "nodes": 2, "reference": 80, "unit": "Gbit/s", "source": "ours"},
+        {"type": "own", "test": "pair_mpi.latency_us", "nodes": 2, "reference": 20, "unit": "us"},
+        {"type": "other", "test": "pair_mpi", "nodes": 2, "reference": 1},
+    ]  # fmt: skip
+    result = slurm(thresholds=rows, stages=["pairwise"])
+    pairs = [one for one in result["document"]["results"] if one["check"].startswith("pair_mpi")]
+    bad = [one for one in pairs if one["verdict"] == "FAIL"]
+    assert bad and all(one["threshold"] == 10 and one["provenance"] == "ours" for one in bad), pairs
+    assert any(
+        "no node under test is of type other, so its rows are not used" in line
+        for line in slurm.lines
+    )
+    better = slurm(thresholds=[{**rows[0], "reference": 8}, rows[1]], stages=["pairwise"])
+    assert better["verdict"] == "PASS", better["summary"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"parallel": 2}, {"programs": {"sockets.py": "another release"}}]
+)
+def test_what_changes_the_figures_begins_another_run(
+    slurm: Slurm, changed: dict[str, t.Any]
+) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm(programs={"sockets.py": "x"}, parallel=1)
+    slurm.cut_after = None
+    slurm(**{"programs": {"sockets.py": "x"}, "parallel": 1, **changed})
+    assert not any("continues" in line for line in slurm.lines)
+
+
 # -- nodes that are taken out of service -----------------------------------------------------------
 def test_a_node_that_is_drained_in_the_run_costs_seconds_and_only_itself(slurm: Slurm) -> None:
     slurm.drained = {"c2": (1.0, "cable: ana")}
@@ -403,11 +451,75 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"baseline": {"format": 0}}, "validate_baseline: "),
         ({"baseline": "{"}, "validate_baseline: is not JSON"),
         ({"sample": "x"}, "sample"),
+        ({"queue_seconds": -1}, "validate_queue_seconds: is -1 -> a whole number of at least 1"),
+        ({"queue_seconds": 0}, "validate_queue_seconds: is 0 -> "),
+        ({"parallel": -1}, "validate_parallel: is -1 -> "),
+        ({"storage": {"/shared": "fast"}}, "validate_storage./shared: is 'fast' -> a mapping such as {write: 1.2"),
+        ({"storage": {"/shared": {}}}, "validate_storage./shared: is {} -> "),
+        (
+            {"storage": {"/shared": {"write": float("nan")}}},
+            "validate_storage./shared.write: is nan -> a number above 0",
+        ),
+        (
+            {"storage": {"/shared": {"write": float("inf")}}},
+            "validate_storage./shared.write: is inf -> a number above 0",
+        ),
+        ({"storage": {"/shared": {"write": -1}}}, "validate_storage./shared.write: is -1 -> "),
+        ({"storage": {"/shared": {"write": "1.2"}}}, "validate_storage./shared.write: is '1.2' -> "),
+        ({"storage": {"/shared": {"write": True}}}, "validate_storage./shared.write: is True -> "),
+        (
+            {"storage": {"/shared": {"writes": 1}}},
+            "validate_storage./shared.writes: no check measures it -> one of write, read",
+        ),
+        (
+            {"storage": {"/fsx": {"write": 1}}},
+            "validate_storage./fsx: cluster_mounts does not have such a path -> one of /shared",
+        ),
+        (
+            {"srun_options": "--netwrk=sn_all"},
+            "validate_srun_options: srun has no option --netwrk -> did you mean --network?",
+        ),
+        (
+            {"srun_options": {"labell": True}},
+            "validate_srun_options: srun has no option --labell -> did you mean --label?",
+        ),
+        ({"srun_options": "--mpi"}, "validate_srun_options: --mpi takes a value -> --mpi=VALUE"),
+        ({"srun_options": "--label=yes"}, "validate_srun_options: --label takes no value -> --label"),
+        (
+            {"changes": {"kernel": {"srun_options": {"mpy": "x"}}}},
+            "validate_checks.kernel.srun_options: srun has no option --mpy",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_socket", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].test: no check has 'pair_socket' -> did you mean pair_sockets?",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi", "reference": 1}]},
+            "validate_thresholds[0].nodes: is 1 -> 2",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "h2d", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].nodes: is 2 -> 1",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi.latency_us", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].unit: is GB/s -> us",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi", "nodes": 2, "reference": 1, "unit": "MB/s"}]},
+            "validate_thresholds[0].unit: is MB/s -> GB/s",
+        ),
+        ({"reservation": "nope"}, "validate_reservation: there is no nope -> one of licenses, mine"),
+        (
+            {"reservation": "mine", "nodes": "c[1-3]"},
+            "validate_nodes: c3: not in the reservation, which has c[1-2] -> ",
+        ),
+        ({"reservation": "mine", "nodes": "3"}, "validate_nodes: is 3, and 2 of 2 nodes"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_before_anything_runs(
     slurm: Slurm, options: dict[str, t.Any], words: str
 ) -> None:
-    result = slurm(**options)
+    result = slurm(**{"mounts": MOUNTS, **options})
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files
