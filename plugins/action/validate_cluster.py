@@ -133,9 +133,12 @@ class ActionModule(WaitsForJob):
 
     def _validate(self) -> dict[str, t.Any]:
         options = self._options
-        inputs.refuse(options, validation.checks(options)[0])
         # In their order: those of --tags come in any, and the digest must not depend on it.
         options["stages"] = list(catalogue.stages(options["stages"]))
+        checks = validation.checks(options)[0]
+        if options["only"]:
+            among = {check.stage for check in checks}
+            options["stages"] = [stage for stage in options["stages"] if stage in among]
         slurm = self._module(
             "slurm_info", gather=["nodes", "partitions", "controllers", "reservations"]
         )
@@ -199,7 +202,8 @@ class ActionModule(WaitsForJob):
             "failed_tests": results.ends_with_failure(course.results, allow_incomplete=True),
             "failing": results.ends_with_failure(course.results),
             "summary": summary.line_of(course.results),
-            "lines": table("validate", shown or course.results[:1]).splitlines() if shown else [],
+            # Without the counts of what is shown: the last line of the playbook has those of all.
+            "lines": table("validate", summary.shared(shown)).splitlines()[:-1] if shown else [],
             "drains": drains,
             "over_cap": over,
             "directory": asked.frame.directory,

@@ -43,6 +43,11 @@ options:
     type: list
     elements: str
     default: []
+  only:
+    description: Names of checks; no others run. Empty means all of the stages.
+    type: list
+    elements: str
+    default: []
   nodes:
     description: V(all), a number of nodes, or a host list.
     type: str

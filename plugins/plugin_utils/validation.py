@@ -142,7 +142,7 @@ def switches(
 
 
 def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
-    """Return the checks, and the probe with the names of all programs that they need. Raises CheckError."""
+    """Return the checks, and the probe with the names of all programs that they need. Raises CheckError, PlanError."""
     parsers = {*PARSERS, *verdicts.OWN}
     made = catalogue.load(options["checks"], options["changes"], parsers)
     faults = [
@@ -152,6 +152,8 @@ def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
     ]
     if faults:
         raise catalogue.CheckError("\n".join(faults))
+    inputs.refuse(options, made)
+    made = catalogue.of_names(made, options["only"], options["stages"])
     names = sorted({"mpirun", *(name for check in made for name in check.programs)})
     probe = catalogue.Check(
         PROBE,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 import typing as t
 
@@ -178,6 +179,27 @@ def load(
     if faults:
         raise CheckError("\n".join(faults))
     return sorted(made, key=lambda check: STAGES.index(check.stage))
+
+
+def of_names(
+    checks: t.Sequence[Check], names: t.Sequence[str], among: t.Sequence[str]
+) -> list[Check]:
+    """Return the checks of these names; without names all. among: the stages, () for all. Raises CheckError."""
+    known = {check.name: check for check in checks}
+    faults = []
+    for name in names:
+        stage = known[name].stage if name in known else ""
+        near = difflib.get_close_matches(name, known, 1)
+        if not stage:
+            remedy = f"did you mean {near[0]}?" if near else "see --check for all of them"
+            faults.append(f"validate_only: there is no check {name} -> {remedy}")
+        elif among and stage not in among:
+            faults.append(
+                f"validate_only: {name} is of stage {stage}, which does not run -> add it"
+            )
+    if faults:
+        raise CheckError("\n".join(faults))
+    return [check for check in checks if not names or check.name in names]
 
 
 def _made(name: str, keys: t.Mapping[str, t.Any]) -> Check:

@@ -12,6 +12,7 @@ SPEC: dict[str, t.Any] = {
     "changes": {"type": "dict", "default": {}},
     "programs": {"type": "dict", "default": {}},
     "stages": {"type": "list", "elements": "str", "default": []},
+    "only": {"type": "list", "elements": "str", "default": []},
     "nodes": {"type": "str", "default": "all"},
     "sample": {"type": "int"},
     "partition": {"type": "str", "default": ""},

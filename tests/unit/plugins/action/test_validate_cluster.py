@@ -61,7 +61,7 @@ class Slurm:
         self.cut_after: int | None = None
         self.lines: list[str] = []
         self.now = 0.0
-        self.run = ""
+        self.run, self.refuses = "", ""
         self.variables: dict[str, t.Any] = {}
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         monkeypatch.setattr(waiting, "Display", lambda: mock.Mock(display=self.lines.append))
@@ -170,6 +170,8 @@ class Slurm:
             return {"id": None}
         if alive:
             return {"id": alive[0]}
+        if self.refuses:
+            return {"failed": True, "error": "refused", "msg": self.refuses}
         number = len(self.jobs) + 1
         self.jobs[number] = {
             "name": arguments["name"],
@@ -271,6 +273,24 @@ def test_all_nodes_in_a_reservation_are_those_of_it(slurm: Slurm) -> None:
     assert slurm.submitted[0]["reservation"] == "mine"
     assert slurm.submitted[0]["nodelist"] == ["c1", "c2"]
     assert slurm(reservation="licenses", stages=["static"])["document"]["run"]["nodes"] == NODES
+
+
+def test_one_check_can_run_alone(slurm: Slurm) -> None:
+    row = {"type": "own", "test": "pair_mpi", "nodes": 2, "reference": 1}
+    result = slurm(only=["open_files", "pair_sockets"], thresholds=[row])
+    checks = {one["check"].partition(".")[0] for one in result["document"]["results"]}
+    assert checks == {"open_files", "pair_sockets"} and result["verdict"] == "PASS"
+    stages = {
+        one["name"] for one in result["document"]["run"]["stages"] if one["state"] != "skipped"
+    }
+    assert stages == {"static", "pairwise"}
+
+
+def test_what_is_the_same_on_all_nodes_is_told_once(slurm: Slurm) -> None:
+    slurm.refuses = "Invalid account or account/partition combination specified"
+    result = slurm(stages=["static"])
+    assert result["summary"].count("Invalid account") == 1 and "c[1-3]: " in result["summary"]
+    assert sum("Invalid account" in line for line in result["lines"]) == 1, result["lines"]
 
 
 def test_thresholds_of_the_site_judge_pairs(slurm: Slurm) -> None:
@@ -508,6 +528,11 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         (
             {"thresholds": [{"type": "t", "test": "pair_mpi", "nodes": 2, "reference": 1, "unit": "MB/s"}]},
             "validate_thresholds[0].unit: is MB/s -> GB/s",
+        ),
+        ({"only": ["kernal"]}, "validate_only: there is no check kernal -> did you mean kernel?"),
+        (
+            {"only": ["kernel"], "stages": ["mpi"]},
+            "validate_only: kernel is of stage static, which does not run -> add it",
         ),
         ({"reservation": "nope"}, "validate_reservation: there is no nope -> one of licenses, mine"),
         (
