@@ -19,13 +19,18 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.ses
     arguments,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node, Partition
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
+    ENDED,
+    Node,
+    Partition,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.schema import JobError
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     catalogue,
     collect,
     directory,
     document,
+    inputs,
     plan,
     script,
     state,
@@ -45,10 +50,13 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import W
 _STATE = "state.json"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two looks at the jobs
 _LATE = 30.0  # seconds for which the log of a job that has ended may be missing here: caches of NFS
-_EVERY = 15.0  # seconds between two lines that differ in their numbers alone
+_EVERY, _RAREST = (
+    15.0,
+    300.0,
+)  # seconds between two lines that differ in their numbers alone, twice as many each time
+_NODES = 10.0  # seconds between two looks at the nodes of jobs that wait
 #: Options that do not make a validation another one.
 _SAME = (
-    "programs",
     "node_results",
     "baseline",
     "look",
@@ -57,7 +65,6 @@ _SAME = (
     "cap",
     "queue_seconds",
     "wake",
-    "parallel",
 )
 
 
@@ -128,10 +135,15 @@ class ActionModule(WaitsForJob):
 
     def _validate(self) -> dict[str, t.Any]:
         options = self._options
-        validation.checks(options)
         # In their order: those of --tags come in any, and the digest must not depend on it.
         options["stages"] = list(catalogue.stages(options["stages"]))
-        slurm = self._module("slurm_info", gather=["nodes", "partitions", "controllers"])
+        checks = validation.checks(options)[0]
+        if options["only"]:
+            among = {check.stage for check in checks}
+            options["stages"] = [stage for stage in options["stages"] if stage in among]
+        slurm = self._module(
+            "slurm_info", gather=["nodes", "partitions", "controllers", "reservations"]
+        )
         nodes = [validation.record(Node, item) for item in slurm["nodes"]]
         partitions = [validation.record(Partition, item) for item in slurm["partitions"]]
         partition = plan.partition_of(partitions, nodes, options["partition"])
@@ -155,6 +167,8 @@ class ActionModule(WaitsForJob):
         names = tuple(host.name for host in asked.hosts)
         started = found.started if found and goes_on else _stamp(now)
         kept_state = state.State(run, digest, names, started)
+        for line in inputs.unused(options["thresholds"], asked.hosts):
+            self._say(line)
         course = Course(asked, summary.references(options))
         if self._task.check_mode:
             return {
@@ -167,11 +181,15 @@ class ActionModule(WaitsForJob):
             f"validation {run}: {len(names)} nodes, stages {', '.join(asked.stages)}"
             + ("; continues a run that was interrupted" if goes_on else "")
         )
+        if found and not found.ended and not goes_on:
+            self._end_jobs(found.run, there["user"])
         files = {f"programs/{name}": str(text) for name, text in options["programs"].items()}
         self._look(write={**files, _STATE: kept_state.to_json()})
         limit = next((one.max_time for one in partitions if one.name == partition), None)
         jobs = _Jobs(self, asked, partition, limit)
         self._course(course, jobs)
+        if goes_on:
+            self._end_jobs(run, there["user"])
         ended = _stamp(time.gmtime())
         made = summary.document(course, options, started, ended, slurm.get("version", ""))
         verdict = results.worst(course.results).value
@@ -179,7 +197,8 @@ class ActionModule(WaitsForJob):
         self._look(write={_STATE: final.to_json(), f"{run}/validate.json": document.as_text(made)})
         drains, over, unknown = self._drains(course)
         shown = [one for one in course.results if summary.needs_somebody(one)]
-        lines = table("validate", shown or course.results[:1]).splitlines() if shown else []
+        # Without the counts of what is shown: the last line of the playbook has those of all.
+        lines = table("validate", summary.shared(shown)).splitlines()[:-1] if shown else []
         return {
             "changed": True,
             "document": made.to_json(),
@@ -205,6 +224,12 @@ class ActionModule(WaitsForJob):
             return {}, [], [f"validate_enforce: no node is drained: {printable(str(error))}"]
         nodes = [validation.record(Node, item) for item in slurm["nodes"]]
         return *summary.drains(course, nodes, self._options["cap"]), []
+
+    def _end_jobs(self, run: str, user: str) -> None:
+        """Cancel the jobs of a run that was interrupted, for which nobody waits any more."""
+        for job in self._module("slurm_info", gather=["jobs"], users=[user])["jobs"]:
+            if job["name"].startswith(f"validate-{run}-") and job["state"] not in ENDED:
+                self._module("slurm_job", state="cancelled", id=job["id"])
 
     def _hosts(self, names: t.Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
         """Return the variables of the nodes that the inventory has."""
@@ -241,23 +266,44 @@ class _Jobs:
     ) -> None:
         self.action, self.asked, self.partition, self.limit = action, asked, partition, limit
         self.options = action._options
+        #: Why nodes take no job any more, by name, and those of the last look at which one look is not enough.
+        self.lost: dict[str, str] = {}
+        self.doubtful: dict[str, str] = {}
+        self.looked = 0.0
 
     def run(self, works: t.Sequence[Work]) -> dict[str, Ran]:
         """Return how each job ended; one whose whole log is there already is not run again."""
         run = self.asked.frame.run
         paths = {work.name: f"{run}/{work.name}.log" for work in works}
-        there = self.action._look(read=list(paths.values()))["texts"]
-        done = {
-            work.name: Ran(there[paths[work.name]])
-            for work in works
-            if collect.complete(there.get(paths[work.name], ""), run, work.name)
-        }
-        left = [work for work in works if work.name not in done]
+        scripts = {work.name: f"{run}/{work.name}.sbatch" for work in works}
+        there = self.action._look(read=[*paths.values(), *scripts.values()])["texts"]
+        done: dict[str, Ran] = {}
+        left: dict[str, Work] = {}
+        texts: dict[str, str] = {}
+        for work in works:
+            smaller = script.without(work, self.lost)
+            if smaller is None:
+                done[work.name] = self._of(work)
+                continue
+            text = script.write(smaller, self.asked.frame)
+            before = there.get(scripts[work.name], text)
+            # The nodes may have changed since a run was interrupted: then its log and its job are of other pairs.
+            if before != text:
+                self.action._module("slurm_job", state="cancelled", name=work.name)
+            elif collect.complete(there.get(paths[work.name], ""), run, work.name):
+                done[work.name] = self._of(work, there[paths[work.name]])
+                continue
+            left[work.name], texts[work.name] = smaller, text
         if left:
-            texts = {work.name: script.write(work, self.asked.frame) for work in left}
-            self.action._look(write={f"{run}/{name}.sbatch": text for name, text in texts.items()})
-            done.update(self._wait({work.name: work for work in left}, texts, paths))
+            self.action._look(write={scripts[name]: text for name, text in texts.items()})
+            done.update(self._wait(works, left, texts, paths))
         return done
+
+    def _of(self, work: Work, log: str = "", why: str = "", **fields: t.Any) -> Ran:
+        """Return how a job ended, with its nodes that were lost."""
+        lost = {host.name: self.lost[host.name] for host in work.hosts if host.name in self.lost}
+        words = "; ".join(f"{name} {one}" for name, one in lost.items())
+        return Ran(log, why or words, lost=lost, **fields)
 
     def _submit(self, work: Work, text: str) -> int:
         minutes = -(-work.deadline // 60) + 1
@@ -287,17 +333,26 @@ class _Jobs:
         return int(self.action._module("slurm_job", **given)["id"])
 
     def _wait(
-        self, works: Mapping[str, Work], texts: Mapping[str, str], paths: Mapping[str, str]
+        self,
+        asked: t.Sequence[Work],
+        works: dict[str, Work],
+        texts: dict[str, str],
+        paths: Mapping[str, str],
     ) -> dict[str, Ran]:
+        whole_works = {work.name: work for work in asked}
         done: dict[str, Ran] = {}
         ids: dict[str, int] = {}
-        for name, work in works.items():
+
+        def submit(name: str) -> None:
             try:
-                ids[name] = self._submit(work, texts[name])
+                ids[name] = self._submit(works[name], texts[name])
             except SlurmError as error:
                 if error.passing or error.kind in ("missing", "impossible"):
                     raise
-                done[name] = Ran(why=f"Slurm refused its job: {error}")
+                done[name] = self._of(whole_works[name], why=f"Slurm refused its job: {error}")
+
+        for name in works:
+            submit(name)
         begin, pause = time.monotonic(), _FIRST_PAUSE
         said = _Said(self.action._say)
         ended: dict[str, float] = {}
@@ -305,8 +360,9 @@ class _Jobs:
             seen = self.action._look(
                 jobs=[ids[name] for name in open_ones], read=[paths[name] for name in open_ones]
             )
+            views = {name: seen["jobs"][str(ids[name])] for name in open_ones}
             for name in open_ones:
-                view = seen["jobs"][str(ids[name])]
+                view = views[name]
                 log = seen["texts"].get(paths[name], "")
                 whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run, name)
                 if view["ended"]:
@@ -320,23 +376,47 @@ class _Jobs:
                     why = "" if view["state"] == "COMPLETED" else job_messages.failure(view)
                     if view["state"] == "COMPLETED" and not whole:
                         why = f"{paths[name]} is not whole on this host -> is validate_directory on shared storage?"
-                    done[name] = Ran(log, why, ids[name], float(view["elapsed"]))
+                    done[name] = self._of(
+                        whole_works[name], log, why, id=ids[name], seconds=float(view["elapsed"])
+                    )
                 elif self._waits_too_long(view, time.monotonic() - begin):
                     self.action._module("slurm_job", state="cancelled", id=ids[name])
                     why = f"waited {time.monotonic() - begin:.0f} s in the queue: {job_messages.standing(view)}"
-                    done[name] = Ran(log, why, ids[name])
-            said.now(
-                works,
-                {name: seen["jobs"][str(ids[name])] for name in open_ones},
-                seen["texts"],
-                paths,
-                done,
-                self.asked.frame.run,
-            )
+                    done[name] = self._of(whole_works[name], log, why, id=ids[name])
+            waiting = [n for n in open_ones if n not in done and views[n]["state"] == "PENDING"]
+            if waiting and time.monotonic() - max(begin, self.looked) >= _NODES:
+                self._find_lost()
+            for name in waiting:
+                smaller = script.without(works[name], self.lost)
+                if smaller is works[name]:
+                    continue
+                # It would wait for a node that somebody has to bring back.
+                self.action._module("slurm_job", state="cancelled", id=ids[name])
+                if smaller is None:
+                    done[name] = self._of(whole_works[name], id=ids[name])
+                    continue
+                works[name], texts[name] = smaller, script.write(smaller, self.asked.frame)
+                path = f"{self.asked.frame.run}/{name}.sbatch"
+                self.action._look(write={path: texts[name]})
+                submit(name)
+            said.now(works, views, seen["texts"], paths, done, self.asked.frame.run)
             if [name for name in ids if name not in done]:
                 time.sleep(pause)
                 pause = min(pause * 1.3, _LONGEST_PAUSE)
         return done
+
+    def _find_lost(self) -> None:
+        """Note the nodes that take no job at two looks, so that one that reboots is not given up."""
+        self.looked = time.monotonic()
+        answer = self.action._module("slurm_info", gather=["nodes"])
+        nodes = {item["name"]: validation.record(Node, item) for item in answer["nodes"]}
+        found = {host.name: plan.lost(nodes.get(host.name)) for host in self.asked.hosts}
+        found = {name: why for name, why in found.items() if why and name not in self.lost}
+        sure = {name: why for name, why in found.items() if name in self.doubtful}
+        for name, why in sure.items():
+            self.action._say(f"{name} {why}: its jobs are cancelled, and it is left out")
+        self.lost.update(sure)
+        self.doubtful = found
 
     def _waits_too_long(self, view: Mapping[str, t.Any], waited: float) -> bool:
         if view["state"] != "PENDING":
@@ -348,7 +428,7 @@ class _Said:
     """Prints how far the jobs of a round are, when that changes and not too often."""
 
     def __init__(self, say: t.Callable[[str], None]) -> None:
-        self.say, self.line, self.at = say, "", 0.0
+        self.say, self.at, self.pause = say, 0.0, _EVERY
         self.states: tuple[t.Any, ...] = ()
 
     def now(
@@ -380,8 +460,10 @@ class _Said:
                 parts.append(f"{where} runs: {count}at most {left} s left")
         failed = sum(bool(one.why) for one in done.values())
         line = "; ".join(parts) + f" ({len(done)} of {len(works)} jobs done, {failed} failed)"
-        if tuple(states) != self.states or time.monotonic() - self.at > _EVERY:
+        news = tuple(states) != self.states
+        if news or time.monotonic() - self.at > self.pause:
             self.say(line)
+            self.pause = _EVERY if news else min(2 * self.pause, _RAREST)
             self.states, self.at = tuple(states), time.monotonic()
 
 

@@ -42,6 +42,11 @@ options:
     description: Stages to run. Left out, all of them; an empty list is refused.
     type: list
     elements: str
+  only:
+    description: Names of checks; no others run. Empty means all of the stages.
+    type: list
+    elements: str
+    default: []
   nodes:
     description: V(all), a number of nodes, or a host list.
     type: str
@@ -142,9 +147,9 @@ options:
     type: list
     elements: dict
   baseline:
-    description: Document of an earlier run to compare with.
-    type: dict
-    default: {}
+    description: Document of an earlier run of the same cluster to compare with, a mapping or its text in JSON.
+    type: raw
+    default: ""
   enforce:
     description: Whether to return the nodes to drain, by the states that they have at the end of the run.
     type: bool

@@ -19,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
     Controller,
     Node,
     Partition,
+    Reservation,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
     plan as training_plan,
@@ -29,6 +30,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job imp
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     catalogue,
+    inputs,
     plan,
     slurm_state,
     verdicts,
@@ -74,10 +76,12 @@ def exports(given: t.Any) -> dict[str, str]:
 def srun_options(given: t.Any) -> dict[str, str | bool]:
     """Return options by their long names, of a mapping or of `--mpi=pmix --label`. Raises PlanError."""
     if isinstance(given, Mapping):
-        return {
-            str(name): value if isinstance(value, bool) else str(value)
-            for name, value in given.items()
-        }
+        return _known_to_srun(
+            {
+                str(name): value if isinstance(value, bool) else str(value)
+                for name, value in given.items()
+            }
+        )
     try:
         words = shlex.split(str(given or ""))
     except ValueError as error:
@@ -90,7 +94,14 @@ def srun_options(given: t.Any) -> dict[str, str | bool]:
                 f"validate_srun_options: {word!r} -> long options with their value after =, such as --mpi=pmix"
             )
         found[match[1]] = True if match[2] is None else match[2]
-    return found
+    return _known_to_srun(found)
+
+
+def _known_to_srun(given: dict[str, str | bool]) -> dict[str, str | bool]:
+    faults = list(inputs.srun(given, "validate_srun_options"))
+    if faults:
+        raise plan.PlanError("\n".join(faults))
+    return given
 
 
 def mounts(options: Options) -> tuple[plan.Mount, ...]:
@@ -131,7 +142,7 @@ def switches(
 
 
 def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
-    """Return the checks, and the probe with the names of all programs that they need. Raises CheckError."""
+    """Return the checks, and the probe with the names of all programs that they need. Raises CheckError, PlanError."""
     parsers = {*PARSERS, *verdicts.OWN}
     made = catalogue.load(options["checks"], options["changes"], parsers)
     faults = [
@@ -141,6 +152,8 @@ def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
     ]
     if faults:
         raise catalogue.CheckError("\n".join(faults))
+    inputs.refuse(options, made)
+    made = catalogue.of_names(made, options["only"], options["stages"])
     names = sorted({"mpirun", *(name for check in made for name in check.programs)})
     probe = catalogue.Check(
         PROBE,
@@ -169,8 +182,16 @@ def asked(
     """
     made, probe = checks(options)
     nodes = [record(Node, item) for item in slurm["nodes"]]
+    reserved = plan.reserved_nodes(
+        [record(Reservation, item) for item in slurm.get("reservations") or []],
+        options["reservation"],
+    )
     wanted = plan.chosen(
-        nodes, ",".join(earlier) if earlier else options["nodes"], partition, options["sample"]
+        nodes,
+        ",".join(earlier) if earlier else options["nodes"],
+        partition,
+        options["sample"],
+        reserved,
     )
     try:
         rows = site_types(options["machine_types"], "slurm_machine_types")

@@ -69,6 +69,8 @@ class Result:
             return f"{self.value} {self.unit}".rstrip() + detail
         found = "unknown" if self.value is None else self.value
         joint = "of" if _is_number(self.value) and _is_number(self.threshold) else "instead of"
+        if self.verdict is Verdict.PASS and joint == "instead of":
+            return f"{self.value or 'as expected'} {self.unit}".rstrip() + detail
         return f"{found} {joint} {self.threshold} {self.unit}".rstrip() + detail
 
     def to_json(self) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import re
 import typing as t
@@ -107,6 +108,15 @@ class Check:
         """Return the bytes of its largest message; None where it does not name them."""
         return size_in_bytes(self.largest or None)
 
+    def test_of(self, figure: str) -> str:
+        """Return the test of the table of thresholds for a figure; "" where the check has a number of its own.
+
+        Without one in references, it is the check's name, and for figures after the first `name.figure`.
+        """
+        first = not self.figures or figure == self.figures[0]
+        named = self.references.get(figure, self.name if first else f"{self.name}.{figure}")
+        return named if isinstance(named, str) else ""
+
     def unit_of(self, figure: str) -> str:
         """Return the unit of a figure, by its name."""
         return self.unit or next((unit for end, unit in _UNITS if re.search(end, figure)), "")
@@ -177,6 +187,27 @@ def load(
     if faults:
         raise CheckError("\n".join(faults))
     return sorted(made, key=lambda check: STAGES.index(check.stage))
+
+
+def of_names(
+    checks: t.Sequence[Check], names: t.Sequence[str], among: t.Sequence[str]
+) -> list[Check]:
+    """Return the checks of these names; without names all. among: the stages, () for all. Raises CheckError."""
+    known = {check.name: check for check in checks}
+    faults = []
+    for name in names:
+        stage = known[name].stage if name in known else ""
+        near = difflib.get_close_matches(name, known, 1)
+        if not stage:
+            remedy = f"did you mean {near[0]}?" if near else "see --check for all of them"
+            faults.append(f"validate_only: there is no check {name} -> {remedy}")
+        elif among and stage not in among:
+            faults.append(
+                f"validate_only: {name} is of stage {stage}, which does not run -> add it"
+            )
+    if faults:
+        raise CheckError("\n".join(faults))
+    return [check for check in checks if not names or check.name in names]
 
 
 def _made(name: str, keys: t.Mapping[str, t.Any]) -> Check:

@@ -17,6 +17,10 @@ TIMED_OUT = (124, 137)
 MISSING = (126, 127)
 #: The last word of a step's end, where its output was cut.
 CUT = "cut"
+#: What srun says of a task that it did start.
+_TASK = re.compile(
+    r"srun: (error|launch/slurm): \S+: tasks? [\d,-]+: |srun: Terminating|srun: Job step aborted"
+)
 _LABEL = re.compile(r"^ *(\d+): ?(.*)$")
 
 
@@ -34,12 +38,21 @@ class Output:
     cut: bool = False
 
     @property
+    def refused(self) -> str:
+        """Return why srun did not start it, in its words; "" where it did, or that is not known."""
+        said = [line.strip() for line in self.text.splitlines() if line.strip()]
+        own = all(line.startswith(("srun: ", "Try ")) and not _TASK.match(line) for line in said)
+        return said[0] if self.code and said and own else ""
+
+    @property
     def why(self) -> str:
         """Return why it says nothing, in words; "" where it ended well."""
         if self.code in (0, None) and self.cut:
             return "printed more than the log keeps of a step, so the rest is unknown -> print less"
         if self.code == 0:
             return ""
+        if self.refused:
+            return f"did not start: {self.refused} -> see validate_srun_options, and srun_options of the check"
         last = next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
         said = f": {last[:200]}" if last else ""
         if self.code is None:
@@ -118,6 +131,22 @@ def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
                 said.append(line)
         if name:
             mine[name] = Output("\n".join(said), cut=step.cut)
+    return found
+
+
+def each(
+    log: str, run: str, checks: t.Mapping[str, t.Sequence[str]]
+) -> dict[str, dict[str, Output]]:
+    """Return the outputs of what each node tests for itself, by node and check. checks: the nodes of each check."""
+    step = steps(log, run).get("each")
+    if step is None:
+        return {}
+    if not step.refused:
+        return by_node(step, run)
+    found: dict[str, dict[str, Output]] = {}
+    for check, nodes in checks.items():
+        for node in nodes:
+            found.setdefault(node, {})[check] = step
     return found
 
 

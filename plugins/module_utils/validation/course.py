@@ -30,12 +30,17 @@ GATES = ("static", "node", "pairwise")
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """The end of a job. log: its output. why: one line, where it did not come to its end."""
+    """The end of a job.
+
+    log: its output. why: one line, where it did not come to its end, or not on all nodes. lost: why it ran without some
+    of its nodes, by their names.
+    """
 
     log: str = ""
     why: str = ""
     id: int | None = None
     seconds: float = 0.0
+    lost: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +183,10 @@ class Course:
         run.seconds += max((one.seconds for one in ran.values()), default=0.0)
         run.jobs += [one.id for one in ran.values() if one.id is not None]
         run.failed = run.failed or any(one.why for one in ran.values())
+        for host, why in (both for one in ran.values() for both in one.lost.items()):
+            if host not in self.out:
+                self.out[host] = line(why)
+                self.results.append(slurm_state.lost(host, why))
         return ran
 
     # -- the probe and the checks of each node -----------------------------------------------------
@@ -234,8 +243,8 @@ class Course:
             self._judge_each(check, reached.hosts, work, ran[work.name], outputs)
 
     def _of_each(self, work: Work, ran: Ran) -> dict[str, dict[str, collect.Output]]:
-        step = collect.steps(ran.log, self.asked.frame.run).get("each")
-        return collect.by_node(step, self.asked.frame.run) if step else {}
+        checks = {check.name: names for check, names in work.each.checks} if work.each else {}
+        return collect.each(ran.log, self.asked.frame.run, checks)
 
     def _judge_each(
         self,

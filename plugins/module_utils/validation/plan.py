@@ -16,7 +16,7 @@ from ..hardware.machine_types import MachineType, find
 from ..node.file_systems import TABLE
 from ..slurm import values
 from ..slurm.hostlist import natural_key
-from ..slurm.records import Node, Partition
+from ..slurm.records import Node, Partition, Reservation
 from .catalogue import NEEDS, NODE_NEEDS, Check
 
 #: States of a node in which it takes no job, and flags of any state that mean the same.
@@ -156,16 +156,49 @@ def partition_of(partitions: t.Sequence[Partition], nodes: t.Sequence[Node], ask
     return max(count, key=lambda name: count[name])
 
 
-def chosen(nodes: t.Sequence[Node], asked: str, partition: str, sample: int | None) -> list[Node]:
+def reserved_nodes(reservations: t.Sequence[Reservation], asked: str) -> frozenset[str] | None:
+    """Return the nodes of the reservations of the jobs; None where they may run anywhere. Raises PlanError.
+
+    asked: names with commas in between, of which Slurm takes the first that fits.
+    """
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    known = {one.name: one for one in reservations}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        have = f"one of {', '.join(sorted(known))}" if known else "none is there; leave it out"
+        raise PlanError(f"validate_reservation: there is no {', '.join(unknown)} -> {have}")
+    nodes = [known[name].nodes for name in names]
+    if not nodes or not all(nodes):
+        return None
+    return frozenset(name for one in nodes for name in values.expand(one))
+
+
+def chosen(
+    nodes: t.Sequence[Node],
+    asked: str,
+    partition: str,
+    sample: int | None,
+    reserved: frozenset[str] | None = None,
+) -> list[Node]:
     """Return the nodes that are asked for, in the natural order of their names.
 
     asked: `all`, a number of nodes, or a host list. sample: seed by which a number of nodes is drawn from all; None
-    takes the first ones. Nodes that cannot take a job count only when they are named or all are. Raises PlanError.
+    takes the first ones. reserved: to which all are limited. Nodes that cannot take a job count only when they are
+    named or all are. Raises PlanError.
     """
     inside = sorted(
         (node for node in nodes if partition in node.partitions),
         key=lambda node: natural_key(node.name),
     )
+    outside: list[str] = []
+    if reserved is not None:
+        outside = [node.name for node in inside if node.name not in reserved]
+        inside = [node for node in inside if node.name in reserved]
+        if not inside:
+            raise PlanError(
+                f"validate_reservation: none of its nodes ({values.compress(sorted(reserved))}) is in partition"
+                f" {partition} -> give -e validate_partition"
+            )
     if asked in ("", "all"):
         found = inside
     elif asked.isdigit():
@@ -189,6 +222,12 @@ def chosen(nodes: t.Sequence[Node], asked: str, partition: str, sample: int | No
             raise PlanError(f"validate_nodes: {error} -> all, a number, or a host list") from None
         known = {node.name: node for node in inside}
         unknown = [name for name in wanted if name not in known]
+        if set(unknown) & set(outside):
+            left = values.compress([name for name in unknown if name in outside])
+            raise PlanError(
+                f"validate_nodes: {left}: not in the reservation, which has {values.compress(sorted(known))}"
+                " -> name nodes of it, or all"
+            )
         if unknown:
             raise PlanError(
                 f"validate_nodes: {values.compress(unknown)}: not in partition {partition} -> see sinfo -N, or give"
@@ -214,6 +253,19 @@ def unusable(node: Node, wake: bool) -> str:
         return f"is powered down ({node.shown}) -> -e validate_wake=true starts it"
     if node.state in _DOWN or _CLOSED & set(node.flags):
         return f"takes no job: {node.shown}{reason} -> bring it back (playbook resume), or leave it out"
+    return ""
+
+
+def lost(node: Node | None) -> str:
+    """Return why a node takes no job any more that took one when the run began; "" where it still may.
+
+    None: Slurm does not have it any more. One that boots, sleeps or is late with an answer comes back by itself.
+    """
+    if node is None:
+        return "is not in Slurm any more"
+    reason = f": {node.reason}" if node.reason else ""
+    if node.state in _DOWN or node.drained or {"FAIL", "FAILING"} & set(node.flags):
+        return f"was taken out of service during the run ({node.shown}{reason})"
     return ""
 
 

@@ -138,17 +138,23 @@ class References:
             )
             for host in hosts
         }
-        if not named or len(kinds) != 1:
+        if len(kinds) != 1:
             return None
+        test = check.test_of(figure)
         kind, model = kinds.pop()
-        row = thresholds.lookup(self.rows, kind, named, nodes, size, model)
+        row = thresholds.lookup(self.rows, kind, test, nodes, size, model)
         if row is None and size is not None:
             # The value at the largest size is the peak, or close to it.
-            row = thresholds.lookup(self.rows, kind, named, nodes, None, model)
+            row = thresholds.lookup(self.rows, kind, test, nodes, None, model)
         if row is None or (row.size or 0) > (size or row.size or 0):
             return None
-        unit, factor = _UNITS.get(row.unit, (row.unit, 1))
-        return dataclasses.replace(row, unit=unit, reference=row.reference * factor)
+        return in_units_of_figures(row)
+
+
+def in_units_of_figures(row: Threshold) -> Threshold:
+    """Return a row of the table with its reference in the unit of the figures."""
+    unit, factor = _UNITS.get(row.unit, (row.unit, 1))
+    return dataclasses.replace(row, unit=unit, reference=row.reference * factor)
 
 
 def _sample(check: Check, figure: str, place: Place, reading: Reading) -> Sample:

@@ -78,6 +78,28 @@ class Work:
         return total
 
 
+def without(work: Work, lost: t.Container[str]) -> Work | None:
+    """Return a job without some nodes and the steps that need them; None where nothing is left of it."""
+    hosts = tuple(host for host in work.hosts if host.name not in lost)
+    if len(hosts) == len(work.hosts):
+        return work
+    steps = tuple(step for step in work.steps if not any(host.name in lost for host in step.hosts))
+    each = None
+    if work.each:
+        left = [
+            (check, tuple(name for name in names if name not in lost))
+            for check, names in work.each.checks
+        ]
+        among = tuple(host for host in work.each.hosts if host.name not in lost)
+        each = Each(tuple(one for one in left if one[1]), among) if among else None
+    needed = {host.name for step in steps for host in step.hosts}
+    needed |= {host.name for host in each.hosts} if each else set()
+    if work.text or not needed:
+        return None
+    hosts = tuple(host for host in hosts if host.name in needed)
+    return dataclasses.replace(work, hosts=hosts, steps=steps, each=each)
+
+
 @dataclasses.dataclass(frozen=True)
 class Frame:
     """The settings that all jobs of a run share.

@@ -41,6 +41,12 @@ def state(name: str, node: Node, wake: bool) -> Result:
     return Result(node.name, name, verdict, detail=line(what), remedy=line(remedy))
 
 
+def lost(host: str, why: str) -> Result:
+    """Return the result of a node that took jobs when the run began, and does not any more."""
+    remedy = "bring it back (playbook resume), then run it again"
+    return Result(host, "node_lost", Verdict.INCOMPLETE, detail=line(why), remedy=remedy)
+
+
 def _of_partitions(check: Check, slurm: Slurm) -> t.Iterator[Result]:
     for one in slurm.partitions:
         good = one.state == "UP"

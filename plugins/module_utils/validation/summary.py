@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
 from ..health.agent import decide
+from ..report.folding import folded
 from ..slurm.hostlist import fold
 from ..slurm.records import Node
 from . import document as documents
-from . import pairing, plan
+from . import earlier, pairing, plan
 from .catalogue import STAGES
 from .course import GATES, Asked, Course, tally
 from .expectation import line
@@ -32,14 +34,14 @@ def needs_somebody(one: Result) -> bool:
 
 
 def references(options: t.Mapping[str, t.Any]) -> References:
-    """Return the references of the site and of its baseline. Raises PlanError, ResultError."""
+    """Return the references of the site and of its baseline. Raises PlanError."""
     try:
         rows = thresholds.table(options["thresholds"], "validate_thresholds")
     except thresholds.ThresholdError as error:
         raise plan.PlanError(str(error)) from None
     baseline = None
-    if options["baseline"]:
-        before = documents.from_json(options["baseline"])
+    before = earlier.run_of(options["baseline"], options["cluster"])
+    if before:
         values = {}
         for one in before.measurements:
             value = one.value if one.value is not None or not one.points else one.points[-1][1]
@@ -66,8 +68,8 @@ def document(
         if host.switch:
             switches.setdefault(host.switch[-1], []).append(host.name)
     baseline = None
-    if options["baseline"]:
-        before = documents.from_json(options["baseline"])
+    before = earlier.run_of(options["baseline"], options["cluster"])
+    if before:
         baseline = documents.Baseline(before.run.id, before.run.started, before.measurements)
     return documents.Document(
         run=documents.Run(
@@ -101,6 +103,20 @@ def _stage(name: str, course: Course) -> documents.Stage:
     )
 
 
+def shared(results: t.Sequence[Result]) -> list[Result]:
+    """Return results for people to read: of those that say the same, one, with all of their hosts and checks."""
+    groups: dict[tuple[object, ...], list[Result]] = {}
+    for one in results:
+        groups.setdefault((one.verdict, one.what, one.remedy), []).append(one)
+    made = []
+    for group in groups.values():
+        checks = list(dict.fromkeys(one.check for one in group))
+        more = f" and {len(checks) - 3} more" if len(checks) > 3 else ""
+        hosts = folded(one.host for one in group)
+        made.append(dataclasses.replace(group[0], host=hosts, check=", ".join(checks[:3]) + more))
+    return made
+
+
 def line_of(results: t.Sequence[Result]) -> str:
     """Return why the verdict is what it is, in one line: what is worst first, and how many there are."""
     verdict = worst(results)
@@ -108,11 +124,12 @@ def line_of(results: t.Sequence[Result]) -> str:
     bad = [one for one in results if one.verdict is verdict]
     if verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE) or not bad:
         return f"{verdict}: {shown}"
+    alike = shared(bad)
     words = [
         f"{one.host}: {one.check}: {one.what}" + (f" -> {one.remedy}" if one.remedy else "")
-        for one in bad[:3]
+        for one in alike[:3]
     ]
-    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    more = f" and {len(alike) - 3} more" if len(alike) > 3 else ""
     return f"{verdict} ({shown}): {'; '.join(words)}{more}"
 
 

@@ -63,7 +63,8 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         return Reading(why=why or "its output is missing in the log")
     if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        answer = check.parser == "text" and output.code not in (0, None, *TIMED_OUT, *MISSING)
+        silent = output.refused or output.code in (0, None, *TIMED_OUT, *MISSING)
+        answer = check.parser == "text" and not silent
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
         return Reading(why=line(ended), failed=answer)
     text = output.text

@@ -32,8 +32,10 @@ SLURM = {
     "nodes": [{"name": name, "address": name, **NODE} for name in NODES],
     "partitions": [{"name": "p", "default": True, "max_time": 3600}],
     "controllers": [{"host": "ctl1", "up": True}],
+    "reservations": [{"name": "mine", "nodes": "c[1-2]"}, {"name": "licenses"}],
 }
 HOME = "/home/alice/validation"
+MOUNTS = [{"path": "/shared", "fstype": "nfs"}]
 
 
 class Cut(BaseException):
@@ -52,14 +54,18 @@ class Slurm:
         self.cancelled: list[int] = []
         self.works: dict[str, script.Work] = {}
         self.fault: stand_in.Fault = lambda check, nodes: None
+        #: Whether a job waits: by its name and the nodes that it asks for.
         self.pending: t.Callable[[str], bool] = lambda name: False
+        #: Why nodes are drained, by their names, from a time on.
+        self.drained: dict[str, tuple[float, str]] = {}
         self.cut_after: int | None = None
         self.lines: list[str] = []
         self.now = 0.0
-        self.run = ""
+        self.run, self.refuses = "", ""
         #: Slurm's records of the nodes that differ from NODE, once jobs have run.
         self.later: dict[str, dict[str, t.Any]] = {}
         self.down = False
+        self.variables: dict[str, t.Any] = {}
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         monkeypatch.setattr(waiting, "Display", lambda: mock.Mock(display=self.lines.append))
         clock = mock.Mock(wraps=validate_cluster.time)
@@ -90,7 +96,9 @@ class Slurm:
         arguments = {"directory": "~/validation", "checks": stand_in.given(), **options}
         action._task = mock.Mock(args=arguments, no_log=False, check_mode=check_mode, async_val=0)
         action._execute_module = self._execute
-        result: dict[str, t.Any] = action.run(task_vars={"inventory_hostname": "login1"})
+        result: dict[str, t.Any] = action.run(
+            task_vars={"inventory_hostname": "login1", **self.variables}
+        )
         return result
 
     def _execute(
@@ -99,14 +107,30 @@ class Slurm:
         name = module_name.rpartition(".")[2]
         return t.cast("dict[str, t.Any]", getattr(self, f"_{name}")(module_args))
 
+    def _out(self, name: str) -> bool:
+        return name in self.drained and self.now >= self.drained[name][0]
+
     def _slurm_info(self, _arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        if not self.submitted:
-            return SLURM
-        if self.down:
+        if self.submitted and self.down:
             message = "slurmctld does not answer -> see it"
             return {"failed": True, "error": "unreachable", "msg": message}
-        nodes = [{"name": n, "address": n, **NODE, **self.later.get(n, {})} for n in NODES]
-        return {**SLURM, "nodes": nodes}
+        later = self.later if self.submitted else {}
+        nodes: t.Any = [{**one, **later.get(one["name"], {})} for one in SLURM["nodes"]]
+        drained = {"flags": ["DRAIN"]}
+        return {
+            **SLURM,
+            "jobs": [
+                {"id": n, "name": job["name"], "state": "COMPLETED" if job["ended"] else "PENDING"}
+                for n, job in self.jobs.items()
+                if not job["cancelled"]
+            ],
+            "nodes": [
+                {**one, **drained, "reason": self.drained[one["name"]][1]}
+                if self._out(one["name"])
+                else one
+                for one in nodes
+            ],
+        }
 
     def _validate_cluster(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         look = arguments["look"]
@@ -129,7 +153,8 @@ class Slurm:
     def _view(self, number: int) -> dict[str, t.Any]:
         job = self.jobs[number]
         job["looks"] += 1
-        waits = self.pending(job["name"]) and not job["cancelled"]
+        waits = self.pending(job["name"]) or any(map(self._out, job["nodelist"]))
+        waits = waits and not job["cancelled"] and not job["ended"]
         if not waits and job["looks"] > 1 and not job["ended"] and not job["cancelled"]:
             if self.cut_after is not None and len(self.submitted) > self.cut_after:
                 raise Cut
@@ -146,20 +171,24 @@ class Slurm:
         }  # fmt: skip
 
     def _slurm_job(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        if arguments["state"] == "cancelled":
-            self.cancelled.append(arguments["id"])
-            self.jobs[arguments["id"]]["cancelled"] = True
-            return {"id": arguments["id"]}
         alive = [
             n
             for n, job in self.jobs.items()
-            if job["name"] == arguments["name"] and not job["ended"]
+            if job["name"] == arguments.get("name") and not job["ended"] and not job["cancelled"]
         ]
+        if arguments["state"] == "cancelled":
+            for number in [arguments["id"]] if "id" in arguments else alive:
+                self.cancelled.append(number)
+                self.jobs[number]["cancelled"] = True
+            return {"id": None}
         if alive:
             return {"id": alive[0]}
+        if self.refuses:
+            return {"failed": True, "error": "refused", "msg": self.refuses}
         number = len(self.jobs) + 1
         self.jobs[number] = {
             "name": arguments["name"],
+            "nodelist": arguments["nodelist"],
             "looks": 0,
             "ended": False,
             "cancelled": False,
@@ -337,6 +366,126 @@ def test_a_job_that_waits_too_long_is_cancelled_and_incomplete(slurm: Slurm) -> 
     ]
 
 
+# -- settings ----------------------------------------------------------------------------------------
+def test_all_nodes_in_a_reservation_are_those_of_it(slurm: Slurm) -> None:
+    result = slurm(reservation="mine", stages=["static"])
+    assert result["document"]["run"]["nodes"] == ["c1", "c2"]
+    assert slurm.submitted[0]["reservation"] == "mine"
+    assert slurm.submitted[0]["nodelist"] == ["c1", "c2"]
+    assert slurm(reservation="licenses", stages=["static"])["document"]["run"]["nodes"] == NODES
+
+
+def test_one_check_can_run_alone(slurm: Slurm) -> None:
+    row = {"type": "own", "test": "pair_mpi", "nodes": 2, "reference": 1}
+    result = slurm(only=["open_files", "pair_sockets"], thresholds=[row])
+    checks = {one["check"].partition(".")[0] for one in result["document"]["results"]}
+    assert checks == {"open_files", "pair_sockets"} and result["verdict"] == "PASS"
+    stages = {
+        one["name"] for one in result["document"]["run"]["stages"] if one["state"] != "skipped"
+    }
+    assert stages == {"static", "pairwise"}
+
+
+def test_what_is_the_same_on_all_nodes_is_told_once(slurm: Slurm) -> None:
+    slurm.refuses = "Invalid account or account/partition combination specified"
+    result = slurm(stages=["static"])
+    assert result["summary"].count("Invalid account") == 1 and "c[1-3]: " in result["summary"]
+    assert sum("Invalid account" in line for line in result["lines"]) == 1, result["lines"]
+
+
+def test_thresholds_of_the_site_judge_pairs(slurm: Slurm) -> None:
+    hosts = {name: {"slurm_node": {"machine_type": "own"}} for name in NODES}
+    slurm.variables = {"hostvars": hosts}
+    rows = [
+        {"type": "own", "test": "pair_mpi", "nodes": 2, "reference": 80, "unit": "Gbit/s", "source": "ours"},
+        {"type": "own", "test": "pair_mpi.latency_us", "nodes": 2, "reference": 20, "unit": "us"},
+        {"type": "other", "test": "pair_mpi", "nodes": 2, "reference": 1},
+    ]  # fmt: skip
+    result = slurm(thresholds=rows, stages=["pairwise"])
+    pairs = [one for one in result["document"]["results"] if one["check"].startswith("pair_mpi")]
+    bad = [one for one in pairs if one["verdict"] == "FAIL"]
+    assert bad and all(one["threshold"] == 10 and one["provenance"] == "ours" for one in bad), pairs
+    assert any(
+        "no node under test is of type other, so its rows are not used" in line
+        for line in slurm.lines
+    )
+    better = slurm(thresholds=[{**rows[0], "reference": 8}, rows[1]], stages=["pairwise"])
+    assert better["verdict"] == "PASS", better["summary"]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"parallel": 2}, {"programs": {"sockets.py": "another release"}}]
+)
+def test_what_changes_the_figures_begins_another_run(
+    slurm: Slurm, changed: dict[str, t.Any]
+) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm(programs={"sockets.py": "x"}, parallel=1)
+    slurm.cut_after = None
+    slurm(**{"programs": {"sockets.py": "x"}, "parallel": 1, **changed})
+    assert not any("continues" in line for line in slurm.lines)
+
+
+# -- nodes that are taken out of service -----------------------------------------------------------
+def test_a_node_that_is_drained_in_the_run_costs_seconds_and_only_itself(slurm: Slurm) -> None:
+    slurm.drained = {"c2": (1.0, "cable: ana")}
+    result = slurm(stages=["static", "pairwise", "mpi"], queue_seconds=3600)
+    assert result["verdict"] == "INCOMPLETE" and not result["failed_tests"], result["summary"]
+    # Two looks at the nodes for the first job, none for the others.
+    assert slurm.now < 60
+    assert len(slurm.cancelled) == 1
+    after = slurm.submitted[slurm.cancelled[0] :]
+    assert after and all("c2" not in one["nodelist"] for one in after)
+    why = "was taken out of service during the run (IDLE+DRAIN: cable: ana)"
+    of = {(one["host"], one["check"]): one for one in result["document"]["results"]}
+    assert (
+        of["c2", "node_lost"]["verdict"] == "INCOMPLETE" and of["c2", "node_lost"]["detail"] == why
+    )
+    assert not [key for key, one in of.items() if one["verdict"] == "INCOMPLETE" and key[0] != "c2"]
+    assert any(
+        line.endswith(f"c2 {why}: its jobs are cancelled, and it is left out")
+        for line in slurm.lines
+    )
+    assert "mpi" in of["c2", "left_out"]["detail"]
+
+
+def test_a_run_that_goes_on_after_a_drain_asks_for_other_nodes(slurm: Slurm) -> None:
+    slurm.cut_after = 2
+    with pytest.raises(Cut):
+        slurm()
+    alive = [n for n, job in slurm.jobs.items() if not job["ended"]]
+    assert alive
+    slurm.cut_after, slurm.drained = None, {"c2": (0.0, "cable")}
+    result = slurm()
+    assert slurm.now < 60 and set(slurm.cancelled) == set(alive)
+    incomplete = {
+        one["host"] for one in result["document"]["results"] if one["verdict"] == "INCOMPLETE"
+    }
+    assert incomplete == {"c2"}, result["lines"]
+
+
+def test_the_jobs_of_an_interrupted_run_do_not_outlive_it(slurm: Slurm) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm()
+    alive = [n for n, job in slurm.jobs.items() if not job["ended"]]
+    slurm.cut_after = None
+    slurm(stages=["static"])
+    assert alive and slurm.cancelled == alive
+
+
+def test_a_node_that_reboots_is_waited_for(slurm: Slurm) -> None:
+    slurm.pending = lambda name: "static" in name and slurm.now < 300
+    assert slurm(stages=["static"])["verdict"] == "PASS" and not slurm.cancelled
+
+
+def test_a_job_that_waits_does_not_flood_the_screen(slurm: Slurm) -> None:
+    slurm.pending = lambda name: slurm.now < 3000
+    slurm(stages=["static"])
+    assert 4 <= sum(" waits (" in line for line in slurm.lines) <= 16, slurm.lines
+
+
 # -- the lock --------------------------------------------------------------------------------------
 def holder(**fields: t.Any) -> dict[str, t.Any]:
     """Return a run of another control host."""
@@ -419,13 +568,83 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"exports": "A"}, "srun_exports: 'A' has no value"),
         ({"exports": "A-B=1"}, "'A-B' is not the name of a variable"),
         ({"srun_options": "-l"}, "validate_srun_options: '-l'"),
-        ({"baseline": {"format": 0}}, "-> "),
+        ({"baseline": {"format": 0}}, "validate_baseline: "),
+        ({"baseline": "{"}, "validate_baseline: is not JSON"),
         ({"sample": "x"}, "sample"),
+        ({"queue_seconds": -1}, "validate_queue_seconds: is -1 -> a whole number of at least 1"),
+        ({"queue_seconds": 0}, "validate_queue_seconds: is 0 -> "),
+        ({"parallel": -1}, "validate_parallel: is -1 -> "),
+        ({"storage": {"/shared": "fast"}}, "validate_storage./shared: is 'fast' -> a mapping such as {write: 1.2"),
+        ({"storage": {"/shared": {}}}, "validate_storage./shared: is {} -> "),
+        (
+            {"storage": {"/shared": {"write": float("nan")}}},
+            "validate_storage./shared.write: is nan -> a number above 0",
+        ),
+        (
+            {"storage": {"/shared": {"write": float("inf")}}},
+            "validate_storage./shared.write: is inf -> a number above 0",
+        ),
+        ({"storage": {"/shared": {"write": -1}}}, "validate_storage./shared.write: is -1 -> "),
+        ({"storage": {"/shared": {"write": "1.2"}}}, "validate_storage./shared.write: is '1.2' -> "),
+        ({"storage": {"/shared": {"write": True}}}, "validate_storage./shared.write: is True -> "),
+        (
+            {"storage": {"/shared": {"writes": 1}}},
+            "validate_storage./shared.writes: no check measures it -> one of write, read",
+        ),
+        (
+            {"storage": {"/fsx": {"write": 1}}},
+            "validate_storage./fsx: cluster_mounts does not have such a path -> one of /shared",
+        ),
+        (
+            {"srun_options": "--netwrk=sn_all"},
+            "validate_srun_options: srun has no option --netwrk -> did you mean --network?",
+        ),
+        (
+            {"srun_options": {"labell": True}},
+            "validate_srun_options: srun has no option --labell -> did you mean --label?",
+        ),
+        ({"srun_options": "--mpi"}, "validate_srun_options: --mpi takes a value -> --mpi=VALUE"),
+        ({"srun_options": "--label=yes"}, "validate_srun_options: --label takes no value -> --label"),
+        (
+            {"changes": {"kernel": {"srun_options": {"mpy": "x"}}}},
+            "validate_checks.kernel.srun_options: srun has no option --mpy",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_socket", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].test: no check has 'pair_socket' -> did you mean pair_sockets?",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi", "reference": 1}]},
+            "validate_thresholds[0].nodes: is 1 -> 2",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "h2d", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].nodes: is 2 -> 1",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi.latency_us", "nodes": 2, "reference": 1}]},
+            "validate_thresholds[0].unit: is GB/s -> us",
+        ),
+        (
+            {"thresholds": [{"type": "t", "test": "pair_mpi", "nodes": 2, "reference": 1, "unit": "MB/s"}]},
+            "validate_thresholds[0].unit: is MB/s -> GB/s",
+        ),
+        ({"only": ["kernal"]}, "validate_only: there is no check kernal -> did you mean kernel?"),
+        (
+            {"only": ["kernel"], "stages": ["mpi"]},
+            "validate_only: kernel is of stage static, which does not run -> add it",
+        ),
+        ({"reservation": "nope"}, "validate_reservation: there is no nope -> one of licenses, mine"),
+        (
+            {"reservation": "mine", "nodes": "c[1-3]"},
+            "validate_nodes: c3: not in the reservation, which has c[1-2] -> ",
+        ),
+        ({"reservation": "mine", "nodes": "3"}, "validate_nodes: is 3, and 2 of 2 nodes"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_before_anything_runs(
     slurm: Slurm, options: dict[str, t.Any], words: str
 ) -> None:
-    result = slurm(**options)
+    result = slurm(**{"mounts": MOUNTS, **options})
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files

@@ -165,6 +165,17 @@ def test_a_command_whose_answer_is_a_failure_fails() -> None:
     assert verdicts.unread(asks, PLACE, missing).verdict is Verdict.INCOMPLETE
 
 
+def test_a_step_that_srun_does_not_start_says_nothing_of_the_node() -> None:
+    asks = check(expect={"matches": "ok"}, remedy="repair the node")
+    said = "srun: error: Invalid MPI type 'pmiy', --mpi=list for acceptable types\n"
+    found = verdicts.unread(asks, PLACE, verdicts.read(asks, Output(said, 1)))
+    assert found.verdict is Verdict.INCOMPLETE and "Invalid MPI type 'pmiy'" in found.detail
+    assert found.remedy == "see validate_srun_options, and srun_options of the check"
+    # A task that ran and failed is an answer.
+    ran = verdicts.read(asks, Output("srun: error: c1: task 0: Exited with exit code 3", 3))
+    assert verdicts.unread(asks, PLACE, ran).verdict is Verdict.FAIL
+
+
 ROWS = thresholds.table([{"type": "t", "test": "all_reduce", "nodes": 1, "reference": 10}])
 
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Refuses settings of a validation that would fail, or be ignored, after its last job. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import typing as t
+
+from ..hardware.thresholds import ThresholdError, size_in_bytes, table
+from ..slurm.batch.options import SRUN, Table
+from .catalogue import Check
+from .plan import Host, PlanError
+from .references import in_units_of_figures
+
+Plain = t.Mapping[str, t.Any]
+#: The least value of a number.
+_LEAST = {"queue_seconds": 1, "parallel": 0}
+
+
+def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
+    """Raise PlanError with a line for each setting that cannot be used. options: of validate_cluster."""
+    faults = [
+        f"validate_{name}: is {options[name]} -> a whole number of at least {least}"
+        for name, least in _LEAST.items()
+        if options[name] < least
+    ]
+    faults += storage(options["storage"], options["mounts"], checks)
+    faults += rows(options["thresholds"], checks)
+    for check in checks:
+        faults += srun(check.srun_options, f"validate_checks.{check.name}.srun_options")
+    if faults:
+        raise PlanError("\n".join(faults))
+
+
+def storage(given: Plain, mounts: t.Sequence[Plain], checks: t.Sequence[Check]) -> t.Iterator[str]:
+    """Yield what is wrong with provisioned throughput by mount."""
+    paths = [str(one.get("path") or "") for one in mounts]
+    known = list(dict.fromkeys(name for one in checks if one.mounts for name in one.figures))
+    for path, figures in given.items():
+        where = f"validate_storage.{path}"
+        if path not in paths:
+            have = f"one of {', '.join(paths)}" if paths else "add the mount there"
+            yield f"{where}: cluster_mounts does not have such a path -> {have}"
+        if not isinstance(figures, t.Mapping) or not figures:
+            yield f"{where}: is {figures!r} -> a mapping such as {{write: 1.2, read: 1.2}}, in GB/s"
+            continue
+        for name, value in figures.items():
+            if name not in known:
+                yield f"{where}.{name}: no check measures it -> one of {', '.join(known)}"
+            elif not _positive(value):
+                yield f"{where}.{name}: is {value!r} -> a number above 0, in GB/s"
+
+
+def _positive(value: t.Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
+def rows(given: t.Sequence[t.Any], checks: t.Sequence[Check]) -> t.Iterator[str]:
+    """Yield which rows of the site no check would be compared with. Those of another form are of thresholds.table."""
+    try:
+        table(given, "validate_thresholds")
+    except ThresholdError as error:
+        yield str(error)
+        return
+    judged = [
+        (check, figure)
+        for check in checks
+        if check.expect is None
+        for figure in check.figures
+        if check.test_of(figure)
+    ]
+    for index, row in enumerate(given):
+        where = f"validate_thresholds[{index}]"
+        found = [both for both in judged if both[0].test_of(both[1]) == row["test"]]
+        if not found:
+            names = sorted({check.test_of(figure) for check, figure in judged})
+            near = difflib.get_close_matches(row["test"], names, 1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            yield f"{where}.test: no check has {row['test']!r} -> {meant}one of {', '.join(names)}"
+            continue
+        nodes = row.get("nodes", 1)
+        for name, count in (("pairs", 2), ("of_each", 1)):
+            if nodes != count and all(_kind(check) == name for check, _figure in found):
+                yield f"{where}.nodes: is {nodes} -> {count}, as many as {row['test']} runs on"
+        units = list(dict.fromkeys(check.unit_of(figure) for check, figure in found))
+        if row["reference"] is not None:
+            size = size_in_bytes(row.get("size"))
+            made = table([row])[row["type"], row["test"], nodes, size]
+            if in_units_of_figures(made).unit not in units:
+                yield f"{where}.unit: is {made.unit} -> {' or '.join(units)}"
+
+
+def _kind(check: Check) -> str:
+    return "pairs" if check.kind == "pairs" else "of_each" if check.of_each else "groups"
+
+
+def unused(given: t.Sequence[Plain], hosts: t.Sequence[Host]) -> list[str]:
+    """Return a line for each machine type that rows of the site have and no node under test."""
+    kinds = {str(host.declared.get("machine_type") or "") for host in hosts} - {""}
+    models = {f"gpu:{host.declared.get('gpu_model')}" for host in hosts}
+    have = f"they are of {', '.join(sorted(kinds))}" if kinds else "none of them has a type"
+    names = dict.fromkeys(row["type"] for row in given if row["type"] not in kinds | models)
+    return [
+        f"validate_thresholds: no node under test is of type {name}, so its rows are not used: {have}"
+        " -> machine_type in slurm_node of the inventory names it"
+        for name in names
+    ]
+
+
+def srun(given: Plain, where: str, options: Table = SRUN) -> t.Iterator[str]:
+    """Yield what is wrong with options of srun by their long names."""
+    for name, value in given.items():
+        if name not in options.known:
+            near = difflib.get_close_matches(name, options.known, 1, 0.6)
+            remedy = f"did you mean --{near[0]}?" if near else "see srun --help"
+            yield f"{where}: srun has no option --{name} -> {remedy}"
+        elif value is True and name in options.valued:
+            yield f"{where}: --{name} takes a value -> --{name}=VALUE"
+        elif not isinstance(value, bool) and name in options.flags:
+            yield f"{where}: --{name} takes no value -> --{name}"

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""validate.yml refuses what it cannot use before any job, and keeps a baseline only of a good run."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import Result, Verdict
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import document
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def play(
+    path: Path, place: Path, variables: t.Mapping[str, t.Any], *options: str
+) -> tuple[int, str]:
+    """Run a playbook on this host; return its exit code and its output."""
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    tree = {
+        "all": {
+            "children": {"slurm_cluster": {"children": {"slurm_login": {"hosts": {"n1": host}}}}}
+        }
+    }
+    inventory = place / "hosts.yml"
+    inventory.write_text(yaml.safe_dump(tree), encoding="utf-8")
+    given = place / "given.json"
+    given.write_text(json.dumps(variables), encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            *("-i", str(inventory), "-e", f"@{given}", *options, str(path)),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"validate_keep_baseline": True}, "validate_keep_baseline: validate_baseline names no file -> "),
+        (
+            {"validate_keep_baseline": True, "validate_baseline": "/nowhere/baseline.json"},
+            "validate_keep_baseline: the directory of /nowhere/baseline.json does not exist -> ",
+        ),
+        (
+            {"validate_baseline": "/nowhere/baseline.json"},
+            "validate_baseline: /nowhere/baseline.json does not exist on this control node -> keep a good run there",
+        ),
+        ({"validate_user": "nobody-of-this-name"}, "validate_user: n1 has no user nobody-of-this-name -> "),
+        ({"validate_user": ""}, "validate: there is no user for the jobs -> "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_before_any_job(
+    variables: dict[str, t.Any], words: str, tmp_path: Path
+) -> None:
+    common = {
+        "ansible_become": False,
+        "validate_user": getpass.getuser(),
+        "validate_directory": str(tmp_path / "v"),
+    }
+    code, said = play(ROOT / "playbooks" / "validate.yml", tmp_path, {**common, **variables})  # fmt: skip
+    assert code == 2 and words in " ".join(said.split()), said
+    assert "Run the stages" not in said and not (tmp_path / "v").exists()
+
+
+def written(place: Path, verdict: Verdict, check: bool = False, **variables: t.Any) -> tuple[int, str]:  # fmt: skip
+    """Run the tasks of the report for a run of one result."""
+    results = [Result("c1", "one", verdict, detail="what was found", remedy="repair it")]
+    made = document.Document(
+        document.Run("20261124-120000-abcd", "k", "2026-11-24T12:00:00Z"), results
+    )
+    bad = verdict in (Verdict.FAIL, Verdict.INCOMPLETE)
+    run = {
+        "run": made.run.id, "document": made.to_json(), "verdict": str(verdict), "lines": ["a line"],
+        "failing": bad, "failed_tests": verdict is Verdict.FAIL, "summary": f"{verdict}: 1 of one",
+    }  # fmt: skip
+    task = {
+        "name": "Report",
+        "ansible.builtin.import_role": {
+            "name": "trainwright.slurm.validate",
+            "tasks_from": "report",
+        },
+    }
+    path = place / "play.yml"
+    path.write_text(
+        yaml.safe_dump([{"name": "P", "hosts": "n1", "gather_facts": False, "tasks": [task]}])
+    )
+    given = {
+        "ansible_become": False,
+        "__validate_run": run,
+        "validate_report": str(place / "reports"),
+        **variables,
+    }
+    return play(path, place, given, *(["--check"] if check else []))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN])
+def test_a_good_run_is_kept_as_the_baseline(verdict: Verdict, tmp_path: Path) -> None:
+    kept = tmp_path / "baseline.json"
+    code, said = written(
+        tmp_path, verdict, validate_keep_baseline="yes", validate_baseline=str(kept)
+    )
+    assert code == 0, said
+    assert json.loads(kept.read_text())["run"]["id"] == "20261124-120000-abcd"
+    assert "not kept" not in said
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCOMPLETE])
+def test_a_run_that_failed_is_not_kept_and_says_so(verdict: Verdict, tmp_path: Path) -> None:
+    kept = tmp_path / "baseline.json"
+    kept.write_text("the one before")
+    options = {"validate_allow_incomplete": True} if verdict is Verdict.INCOMPLETE else {}
+    code, said = written(
+        tmp_path, verdict, validate_keep_baseline=True, validate_baseline=str(kept), **options
+    )
+    assert code == (0 if options else 2), said
+    assert kept.read_text() == "the one before"
+    words = f"validate_keep_baseline: the run is {verdict} and was not kept as {kept} -> repair what it found"
+    assert words in " ".join(said.split()), said
+
+
+def test_check_mode_names_no_report(tmp_path: Path) -> None:
+    code, said = written(tmp_path, Verdict.PASS, check=True)
+    assert code == 0 and "validate.html" not in said and not (tmp_path / "reports").exists(), said
+    code, said = written(tmp_path, Verdict.PASS)
+    assert code == 0 and f"the report is {tmp_path}/reports/" in " ".join(said.split()), said
