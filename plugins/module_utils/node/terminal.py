@@ -15,10 +15,10 @@ CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 #: A character that no line of a file may have: each of them but the tab.
 NOT_IN_A_LINE = re.compile(rf"(?!\t)[{CONTROL}]")
 # Format, surrogate and private use (Unicode's Cf, Cs, Co): they hide, turn text around, or look as each font likes.
-# Bytes outside UTF-8, which may be of C1, are surrogates here.
+# U+FFFE and U+FFFF, which XML cannot have. Bytes outside UTF-8, which may be of C1, are surrogates here.
 _FORMAT = (
     r"\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\uf8ff"
-    r"\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\ufeff\ufff9-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
 )
 # Letters and marks shown as nothing: fillers of Hangul, Khmer and Mongolian, the grapheme joiner, blank Braille.

@@ -48,7 +48,23 @@ def prepare(path: str) -> str:
             f"validate_directory: {user()} cannot make {full}: {error.strerror} -> name one on shared storage in which"
             " this user may write"
         ) from None
+    why = _unsafe(full)
+    if why:
+        raise DirectoryError(
+            f"validate_directory: {full} {why}, and the jobs run programs from it -> name one that this user has"
+            " made, with mode 0755"
+        )
     return full
+
+
+def _unsafe(path: str) -> str:
+    """Return why somebody else may change what is in a directory; "" where only its owner, this user, may."""
+    here, there = os.lstat(path), os.stat(path)
+    owners = {here.st_uid, there.st_uid} - {os.geteuid()}
+    if there.st_uid != os.geteuid() or owners - {0}:
+        return f"belongs to user {min(owners - {0} or owners)}"
+    foreign_group = there.st_mode & 0o020 and there.st_gid != os.getegid()
+    return "may be changed by others" if there.st_mode & 0o002 or foreign_group else ""
 
 
 def write(directory: str, files: t.Mapping[str, str]) -> bool:

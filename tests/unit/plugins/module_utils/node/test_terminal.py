@@ -40,6 +40,7 @@ SHOWN = "\\x1b]0;OWNED\\x07"
         ("Zürich 東京 👍🏽", "Zürich 東京 👍🏽"),
         ("a\u200bb\ufeff\xad\u3164", "a\\u200bb\\ufeff\\xad\\u3164"),
         ("ok\U000e0041", "ok\\U000e0041"),
+        ("not in XML \ufffe\uffff", "not in XML \\ufffe\\uffff"),
         (None, "None"),
     ],
 )

@@ -49,6 +49,34 @@ def test_a_directory_that_cannot_be_made_has_a_remedy(
         directory.prepare(str(tmp_path / "file" / "x"))
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o757])
+def test_a_directory_in_which_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    place = tmp_path / "v"
+    place.mkdir()
+    assert directory.prepare(str(place)) == str(place)
+    place.chmod(mode)
+    with pytest.raises(
+        directory.DirectoryError, match="v may be changed by others, and the jobs run"
+    ):
+        directory.prepare(str(place))
+
+
+def test_a_directory_that_somebody_else_has_put_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, mine = tmp_path / "others", tmp_path / "mine"
+    others.mkdir()
+    mine.mkdir()
+    os.chown(others, 1234, 1234)
+    for link, target in (("a", others), ("b", mine)):
+        (tmp_path / link).symlink_to(target)
+    assert directory.prepare(str(tmp_path / "b")) == str(tmp_path / "b")
+    os.chown(tmp_path / "b", 1234, 1234, follow_symlinks=False)
+    for name in ("others", "a", "b"):
+        with pytest.raises(directory.DirectoryError, match="belongs to user 1234"):
+            directory.prepare(str(tmp_path / name))
+
+
 def test_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(directory.DirectoryError, match="-e validate_user=alice"):
