@@ -332,6 +332,21 @@ def test_container_jobs_run_on_both_nodes(pc: ParallelCluster, containers: dict[
     assert pc.on("head", f"ls -A {directory}").split() == ["site.conf", "trainwright.conf"]
 
 
+def test_lines_in_two_places_become_one(pc: ParallelCluster, containers: dict[str, Any]) -> None:
+    """The include was removed, containers run, and the include added again: each job would load Pyxis twice."""
+    conf = "/opt/slurm/etc/plugstack.conf"
+    own = str(Path(OTHER).with_name("trainwright.conf"))
+    pc.on("head", f"cp -p {conf} /root/conf; cp -p {own} /root/own; cat {own} >> {conf}")
+    try:
+        made = pc.play("containers.yml", **containers)
+        (task,) = made.changed
+        assert task[1].endswith("Remove them from the place of an earlier run")
+        assert not pc.on("head", f"cat {own} 2>/dev/null || true")
+        assert pc.on("head", f"cat {conf}").count("include /etc/trainwright/plugstack.conf") == 1
+    finally:
+        pc.on("head", f"cp -p /root/conf {conf}; cp -p /root/own {own}; rm /root/conf /root/own")
+
+
 def test_a_node_that_started_since_refuses_container_jobs(
     pc: ParallelCluster, containers: dict[str, Any]
 ) -> None:

@@ -68,3 +68,11 @@ def test_the_place_of_the_lines(
         "path": path,
         "lines": [INCLUDE, SHARED],
     }
+
+
+def test_no_line_is_added_where_a_host_before_it_failed() -> None:
+    """A host that failed is left out of later plays, and these would add the line without its part being there."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "containers.yml").read_text(encoding="utf-8"))
+    names = [play["name"] for play in plays]
+    before = plays[1 : names.index("Add Pyxis to Slurm")]
+    assert before and [one["name"] for one in before if not one.get("any_errors_fatal")] == []

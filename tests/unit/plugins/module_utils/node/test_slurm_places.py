@@ -141,12 +141,18 @@ def test_a_configless_node_has_what_its_daemon_fetched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("include /opt/slurm/etc/plugstack.conf.d/*", "/opt/slurm/etc/plugstack.conf.d"),
-        ("include plugstack.conf.d/*.conf", "/opt/slurm/etc/plugstack.conf.d"),
-        ("include /opt/slurm/etc/plugstack.conf.d/pyxis.conf", ""),
-        ("include /home/alice/plugstack.conf.d/*", ""),
-        ("required /opt/slurm/etc/plugstack.conf.d/*", ""),
+        ("include {etc}/plugstack.conf.d/*", True),
+        ("include plugstack.conf.d/*.conf", True),
+        ("include {etc}/plugstack.conf.d/pyxis.conf", False),
+        ("include /home/alice/plugstack.conf.d/*", False),
+        ("required {etc}/plugstack.conf.d/*", False),
     ],
 )
-def test_the_directory_of_which_plugstack_conf_includes_all_files(line: str, found: str) -> None:
-    assert spank.included_directory(["optional x.so", line], "/opt/slurm/etc") == found
+def test_the_directory_of_which_plugstack_conf_includes_all_files(
+    tmp_path: Path, line: str, found: bool
+) -> None:
+    """Only where it is there: nothing else would create it before a file is written to it."""
+    conf, directory = ["optional x.so", line.format(etc=tmp_path)], tmp_path / "plugstack.conf.d"
+    assert spank.included_directory(conf, str(tmp_path)) == ""
+    directory.mkdir()
+    assert spank.included_directory(conf, str(tmp_path)) == (str(directory) if found else "")
