@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import fold_hosts
 
 from . import artifacts
 from .artifacts import REGISTRY
@@ -332,25 +333,41 @@ def test_container_jobs_run_on_both_nodes(pc: ParallelCluster, containers: dict[
     assert pc.on("head", f"ls -A {directory}").split() == ["site.conf", "trainwright.conf"]
 
 
-def test_lines_in_two_places_become_one(pc: ParallelCluster, containers: dict[str, Any]) -> None:
-    """The include was removed, containers run, and the include added again: each job would load Pyxis twice."""
-    conf = "/opt/slurm/etc/plugstack.conf"
+def test_the_plugstack_conf_that_slurm_conf_names(
+    pc: ParallelCluster, containers: dict[str, Any]
+) -> None:
+    """Without our lines preflight does not call container jobs available; with them twice, a run leaves one place.
+
+    Twice, each job would load Pyxis twice: an include was removed, containers run, and the include added again.
+    """
+    slurm_conf, conf = "/opt/slurm/etc/slurm.conf", "/opt/slurm/etc/site/spank.conf"
+    directory = f"{Path(conf).parent}/plugstack.conf.d"
     own = str(Path(OTHER).with_name("trainwright.conf"))
-    pc.on("head", f"cp -p {conf} /root/conf; cp -p {own} /root/own; cat {own} >> {conf}")
+    pc.on("head", f"cp -p {slurm_conf} /root/conf; echo PlugStackConfig={conf} >>{slurm_conf}")
     try:
+        pc.on("head", f"mkdir -p {directory}; echo 'include {directory}/*' >{conf}")
+        report = pc.play("preflight.yml").output
+        (said,) = re.findall("container jobs: not available: (.*) -> run containers.yml", report)
+        hosts = fold_hosts([pc.name(host) for host in (STATIC, DYNAMIC, "head")])
+        assert said == f"{hosts}: plugstack.conf does not name Pyxis"
+        pc.on("head", f"cat {own} >>{conf}; cp {own} {directory}/")
         made = pc.play("containers.yml", **containers)
         (task,) = made.changed
         assert task[1].endswith("Remove them from the place of an earlier run")
-        assert not pc.on("head", f"cat {own} 2>/dev/null || true")
+        assert not pc.on("head", f"cat {directory}/trainwright.conf 2>/dev/null || true")
         assert pc.on("head", f"cat {conf}").count("include /etc/trainwright/plugstack.conf") == 1
+        pc.on("head", "scontrol reconfigure")
+        if not artifacts.REAL:
+            assert in_container(pc, STATIC)[0] == 0
     finally:
-        pc.on("head", f"cp -p /root/conf {conf}; cp -p /root/own {own}; rm /root/conf /root/own")
+        pc.on("head", f"cp -p /root/conf {slurm_conf}; rm -r /root/conf {Path(conf).parent}")
+        pc.on("head", "scontrol reconfigure")
 
 
 def test_a_node_that_started_since_refuses_container_jobs(
     pc: ParallelCluster, containers: dict[str, Any]
 ) -> None:
-    """Slurm would run them outside of a container there; all other jobs run."""
+    """Slurm would run them outside of a container there, also where its own part is empty; all other jobs run."""
     own = "/etc/trainwright/plugstack.conf"
     # A start of slurmd writes its own part again.
     pc.as_ubuntu(f"srun -Q -w {DYNAMIC} true")
@@ -366,6 +383,8 @@ def test_a_node_that_started_since_refuses_container_jobs(
                 and "asks for a container and has none" in said
             ), said
             assert not pc.as_ubuntu("ls ran 2>/dev/null || true")
+            # As after a full disk.
+            pc.on(DYNAMIC, f": >{own}")
         assert pc.as_ubuntu(f"srun -Q -w {DYNAMIC} hostname") == DYNAMIC
         pc.wait_for_node(DYNAMIC)
     finally:

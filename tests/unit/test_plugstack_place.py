@@ -36,12 +36,23 @@ SHARED = (
             f"{ETC}/plugstack.conf",
         ),
         ({"plugstack_dir": f"{ETC}/plugstack.conf.d"}, f"{ETC}/own.conf", f"{ETC}/own.conf"),
+        # PlugStackConfig in slurm.conf.
+        ({"plugstack_file": "/etc/site/spank.conf"}, "", "/etc/site/spank.conf"),
+        (
+            {
+                "plugstack_file": "/etc/site/spank.conf",
+                "plugstack_dir": "/etc/site/plugstack.conf.d",
+            },
+            "",
+            "/etc/site/plugstack.conf.d/trainwright.conf",
+        ),
     ],
 )
 def test_the_place_of_the_lines(
     tmp_path: Path, slurm: dict[str, object], given: str, path: str
 ) -> None:
-    facts = {"config_dir": ETC, "plugstack": [], "plugstack_dir": "", "manager": "parallelcluster"}
+    facts = {"config_dir": ETC, "plugstack": [], "plugstack_file": f"{ETC}/plugstack.conf", "plugstack_dir": "",
+             "manager": "parallelcluster"}  # fmt: skip
     node = {"slurm": {**facts, "version": "24.11.5", **slurm}}
     show = {"path": "{{ __pyxis_plugstack_file }}", "lines": "{{ __pyxis_plugstack_lines }}"}
     tasks = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..node.mount_points import problem_of
+from ..node.spank import OWN_FILE
 from .inputs import fold_hosts
 
 Facts = t.Mapping[str, t.Any]
@@ -23,6 +24,11 @@ _ACCOUNTING = {
     "parallelcluster": "write Database or ExternalSlurmdbd into SlurmSettings of its configuration",
     "pcs": "switch accounting on in the settings of the cluster",
 }
+
+#: For a plugstack.conf that root does not write to. playbooks/containers.yml has the same.
+PLUGSTACK_REMEDY = (
+    "make it a file of root that nobody else can change, on the first host of slurm_controller"
+)
 
 
 class Parts(t.NamedTuple):
@@ -79,20 +85,42 @@ def _problems(facts: t.Mapping[str, Facts]) -> t.Iterator[str]:
         )
 
 
-def _container_jobs(compute: t.Mapping[str, Facts]) -> str:
+def _lack_of_containers(one: Facts) -> str:
+    """Return what a host lacks for container jobs, "" if nothing.
+
+    It needs both: Slurm's plugstack.conf that includes the host's own part, and Pyxis in that part. Without the first,
+    PYXIS_CONTAINER_IMAGE is ignored, and the command runs outside of a container.
+    """
+    slurm = one["slurm"]
+    if slurm.get("other_pyxis"):
+        return ""
+    if not slurm.get("plugstack_own"):
+        return "plugstack.conf does not name Pyxis"
+    return {
+        "pyxis": "",
+        "guard": "Pyxis does not fit its Slurm, so these jobs are refused there",
+    }.get(one["containers"].get("plugstack") or "", f"{OWN_FILE} does not name Pyxis")
+
+
+def _container_jobs(facts: t.Mapping[str, Facts], compute: t.Sequence[str], submit: str) -> str:
     """Return why container jobs cannot run, "" if they can."""
-
-    def has_pyxis(one: Facts) -> bool:
-        return bool(
-            one["containers"].get("plugstack") == "pyxis" or one["slurm"].get("other_pyxis")
-        )
-
     if not compute:
         return "slurm_compute does not have a host that answered"
-    without = [host for host, one in compute.items() if not has_pyxis(one)]
-    if not without:
-        return ""
-    return f"{fold_hosts(without)}: plugstack.conf does not name Pyxis -> run containers.yml"
+    lacks: dict[str, list[str]] = {}
+    for host in dict.fromkeys([*compute, submit]):
+        lack = _lack_of_containers(facts[host])
+        if lack:
+            lacks.setdefault(lack, []).append(host)
+    said = "; ".join(f"{fold_hosts(hosts)}: {lack}" for lack, hosts in lacks.items())
+    return f"{said} -> run containers.yml" if said else ""
+
+
+def _plugstack_fault(facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequence[str]]) -> str:
+    """Return why containers.yml does not write to plugstack.conf, "" if it would."""
+    host = next(iter(groups.get("slurm_controller") or []), "")
+    slurm = facts[host]["slurm"] if host in facts else {}
+    fault = slurm.get("plugstack_fault", "")
+    return f"{host}: {fault} -> {PLUGSTACK_REMEDY}" if fault else ""
 
 
 def parts(
@@ -135,9 +163,11 @@ def parts(
         )
     elif any(one["slurm"].get("other_pyxis") for one in facts.values()):
         lines.append("containers: not needed: plugstack.conf loads a Pyxis of its own")
+    elif fault := _plugstack_fault(facts, groups):
+        lines.append(f"containers: not available: {fault}")
     else:
         lines.append("containers: available")
-    why = _container_jobs(compute)
+    why = _container_jobs(facts, list(compute), submit)
     lines.append(
         f"container_image, container jobs: not available: {why}"
         if why

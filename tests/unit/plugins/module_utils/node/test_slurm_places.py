@@ -117,17 +117,6 @@ def test_includes_are_read_as_slurm_does(tmp_path: Path) -> None:
     assert slurm_places.scripts(text, "Epilog") == []
 
 
-def test_a_pyxis_of_somebody_else_is_found_behind_an_include(tmp_path: Path) -> None:
-    """As in the samples of ParallelCluster, once somebody has copied them."""
-    own = "required /usr/lib/trainwright/pyxis/spank_pyxis-0.24.0-slurm24.11.so\n"
-    put(tmp_path, "opt/slurm/etc/plugstack.conf", "include plugstack.conf.d/*\n" + own)
-    assert slurm_places.other_pyxis("/opt/slurm/etc", str(tmp_path)) == []
-    put(tmp_path, "opt/slurm/etc/plugstack.conf.d/pyxis.conf",
-        "# required /x/spank_pyxis.so\nrequired /usr/local/lib/slurm/spank_pyxis.so\n")  # fmt: skip
-    found = slurm_places.other_pyxis("/opt/slurm/etc", str(tmp_path))
-    assert found == ["/usr/local/lib/slurm/spank_pyxis.so"]
-
-
 def test_files_that_include_each_other_end(tmp_path: Path) -> None:
     put(tmp_path, "etc/slurm/slurm.conf", "include slurm.conf\nClusterName=x\n")
     assert slurm_places.slurm_conf("/etc/slurm", str(tmp_path)).count("ClusterName") == 5
