@@ -20,7 +20,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
 from . import artifacts
 from .artifacts import REGISTRY
 from .parallelcluster import CLUSTER, DYNAMIC, LATER, STATIC, ParallelCluster
-from .site import ROOT, Run, poll
+from .site import ROOT, SOAK, Run, poll
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=5\nsrun hostname\n"
@@ -108,7 +108,7 @@ def test_the_guide_begins_with_what_can_be_used(pc: ParallelCluster, guide: dict
         f"train, train_status, first_job, validate, lint_job, dataset, results: available, on {pc.name('head')}",
         "accounts: not available: this Slurm does not have accounting -> write Database",
         "containers: available",
-        "site, remove_nodes: not available",
+        "site, remove_nodes, image, reboot: not available",
         "Prolog: /opt/slurm/etc/scripts/prolog.d/*; it is left as it is",
     ):
         assert line in made.output, made.output
@@ -255,6 +255,36 @@ def test_an_inventory_of_pcs(pc: ParallelCluster, before: str, tmp_path: Path) -
         assert re.search(r"job \d+ \(pcs\): COMPLETED", made.output)
         refused = pc.play("site.yml", inventory=tmp_path, rc=2)
         assert "managed by AWS PCS: change its configuration instead" in refused.output
+        if SOAK:
+            use_all_of_pcs(pc, tmp_path)
+
+
+def use_all_of_pcs(pc: ParallelCluster, inventory: Path) -> None:
+    """Run the other playbooks of the guide's table, as the tests above do with ParallelCluster."""
+    data = "/home/ubuntu/data"
+    sent = {
+        "host": pc.name("head"),
+        "user": "ubuntu",
+        "source": data,
+        "destination": f"{data}2",
+        "mount": f"{data}2",
+    }
+    pc.as_ubuntu(f"mkdir -p data; echo some >data/a; cat >hello.sbatch <<'EOF'\n{SCRIPT}EOF")
+    for playbook, code, said, variables in (
+        ("first_job", 0, "COMPLETED", {"first_job_user": "ubuntu"}),
+        ("train_status", 0, "(pcs): COMPLETED", {"train_status_user": "ubuntu", "train_status_job": "pcs"}),
+        ("lint_job", 0, "[memory-missing]", {"lint_job_script": "/home/ubuntu/hello.sbatch"}),
+        ("dataset", 0, "1 sent", {f"dataset_{name}": value for name, value in sent.items()}),
+        ("results", 2, "no directory is known to be exported", {}),
+        ("drain", 0, "(changed)", {"nodes": STATIC, "reason": "a new switch"}),
+        ("resume", 0, "(changed)", {"nodes": STATIC}),
+        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory / "bundle")}),
+        ("accounts", 2, "AccountingStorageType", {"accounting": {"accounts": [{"name": "research"}]}}),
+        ("containers", 2, "slurm_controller need a host each", {}),
+        ("remove_nodes", 2, "managed by AWS PCS", {"nodes": STATIC, "confirm": "yes"}),
+    ):  # fmt: skip
+        made = pc.play(f"{playbook}.yml", inventory=inventory, rc=code, **variables)
+        assert said in made.output, made.output
 
 
 # -- containers ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""containers.yml refuses a plugstack.conf that others decide about, and a run without nodes that have no guard."""
+"""containers.yml refuses a plugstack.conf that others decide about, and a run that leaves out nodes without a guard."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def parts(
         else "container_image, container jobs: available"
     )
     lines.append(
-        "site, remove_nodes: not available: they would change a Slurm that somebody else manages"
+        "site, remove_nodes, image, reboot: not available: they would change a Slurm that somebody else manages"
         f" -> change the configuration of {MANAGERS.get(who, 'that Slurm')} instead"
     )
     lines.append(_mounts_line(compute))

@@ -67,7 +67,7 @@ def _included(path: str, root: str) -> dict[str, list[list[str]]]:
 def fault(path: str) -> str:
     """Return why root does not write to plugstack.conf, or to a directory that it includes; "" if it may.
 
-    What is in it runs as root in each job, so nobody but root and Slurm's user may decide what the path leads to.
+    Its plugins run as root in each job, so nobody but root and Slurm's user may decide where the path leads.
     """
     trusted = {0}
     with contextlib.suppress(KeyError):
