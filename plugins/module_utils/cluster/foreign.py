@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ..hardware.machine_types import MachineTypeError
 from ..node.mount_points import problem_of
 from ..node.spank import OWN_FILE
 from .inputs import fold_hosts
+from .machines import differences
+
+if t.TYPE_CHECKING:
+    from .inputs import Inputs
 
 Facts = t.Mapping[str, t.Any]
 
@@ -123,13 +128,37 @@ def _plugstack_fault(facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequ
     return f"{host}: {fault} -> {PLUGSTACK_REMEDY}" if fault else ""
 
 
+def _machines(
+    facts: t.Mapping[str, Facts],
+    groups: t.Mapping[str, t.Sequence[str]],
+    settings: t.Mapping[str, t.Any],
+    host_vars: t.Mapping[str, t.Any],
+) -> list[str]:
+    """Return the lines about compute nodes that differ from their machine types. Raises MachineTypeError."""
+    given = {"settings": settings, "groups": groups, "facts": facts, "host_vars": host_vars}
+    lines = [f"machines: {line}" for line in differences(t.cast("Inputs", given))]
+    if any(": FAIL: " in line for line in lines):
+        after = (
+            "; AWS ParallelCluster terminates it then, and starts another one"
+            if manager_of(facts.values()) == "parallelcluster"
+            else ""
+        )
+        lines.append(f"machines: nothing was drained -> drain.yml drains a node{after}")
+    return lines
+
+
 def parts(
-    facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequence[str]], submit: str
+    facts: t.Mapping[str, Facts],
+    groups: t.Mapping[str, t.Sequence[str]],
+    submit: str,
+    settings: t.Mapping[str, t.Any] | None = None,
+    host_vars: t.Mapping[str, t.Any] | None = None,
 ) -> Parts:
     """Return what can be used with this Slurm.
 
     facts: those of node_facts by host, without hosts that did not answer. groups: of the inventory. submit: the host
-    on which playbooks submit jobs.
+    on which playbooks submit jobs. settings: those about machine types, by their names. host_vars: the variables of
+    hosts that name their machine type.
     """
     found = list(_problems(facts))
     if submit not in facts:
@@ -137,6 +166,11 @@ def parts(
             f"{submit or 'group ' + GROUP}: it did not answer, and jobs are submitted there -> start it, or correct "
             "ansible_host and ansible_user; a host in slurm_login takes its place"
         )
+    machines: list[str] = []
+    try:
+        machines = _machines(facts, groups, settings or {}, host_vars or {})
+    except MachineTypeError as error:
+        found.append(str(error))
     if found:
         return Parts([], found)
     slurm, who = facts[submit]["slurm"], manager_of(facts.values())
@@ -177,6 +211,7 @@ def parts(
         "site, remove_nodes, image, reboot: not available: they would change a Slurm that somebody else manages"
         f" -> change the configuration of {MANAGERS.get(who, 'that Slurm')} instead"
     )
+    lines += machines
     lines.append(_mounts_line(compute))
     for name in ("prolog", "epilog"):
         if slurm.get(name):

@@ -15,6 +15,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.r
 
 from tests.unit.cluster import inputs
 
+from .test_machines import P5, p5
+
 GROUPS = {
     "slurm_foreign": ["head", "n1", "n2"],
     "slurm_controller": ["head"],
@@ -132,6 +134,24 @@ def test_problems(given: dict[str, t.Any], said: str) -> None:
     made = report(given)
     assert made.lines == []
     assert any(said in one and " -> " in one for one in made.problems), made.problems
+
+
+def test_machines_that_are_less_than_declared_are_reported_and_stay() -> None:
+    """Nothing of a Slurm that somebody else manages is defined or drained here."""
+    given = {host: {**p5(), **facts()} for host in GROUPS["slurm_foreign"]}
+    given["n2"].update(p5(7))
+    types = {host: {"ec2_instance_type": P5} for host in ("n1", "n2")}
+    made = foreign.parts(given, GROUPS, "head", {"slurm_hardware_tolerance": 5}, types)
+    found = [line for line in made.lines if line.startswith("machines: ") and "FAIL" in line]
+    assert found == [
+        f"machines: n2: FAIL: 7 of 8 GPUs (7 on the PCI bus), by machine type {P5} -> "
+        "power the machine off and on (EC2: stop and start), then replace it"
+    ]
+    assert "machines: nothing was drained -> drain.yml drains a node; AWS ParallelCluster" in str(
+        made.lines
+    )
+    wrong = foreign.parts(given, GROUPS, "head", {"slurm_machine_types": {"x": 1}}, types)
+    assert wrong.lines == [] and "slurm_machine_types['x']" in str(wrong.problems)
 
 
 # -- by cluster_model ----------------------------------------------------------------------------------------------
