@@ -12,7 +12,8 @@ author: The trainwright team (@trainwright)
 description:
   - Reads the facts that M(trainwright.slurm.node_facts) has gathered on the hosts of the group C(slurm_foreign), and
     returns the parts of this collection that are available there, and the reasons why others are not.
-positional: hostvars, submit
+  - Compares the compute nodes with their machine types.
+positional: hostvars, submit, settings
 options:
   _input:
     description: Hosts of all groups, the variable C(groups).
@@ -26,6 +27,12 @@ options:
     description: The host on which playbooks submit jobs.
     type: str
     required: true
+  settings:
+    description:
+      - The variables about machine types by their names, C(slurm_machine_types), C(ec2_machine_types),
+        C(slurm_hardware_tolerance) and C(slurm_allow_missing_gpus).
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -47,7 +54,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import f
 
 
 def foreign_slurm(
-    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Any], submit: str
+    groups: t.Mapping[str, t.Sequence[str]],
+    hostvars: t.Mapping[str, t.Any],
+    submit: str,
+    settings: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, list[str]]:
     """Return the lines and the problems; hosts without facts did not answer."""
     facts = {}
@@ -55,7 +65,9 @@ def foreign_slurm(
         node = (hostvars[host].get("slurm_facts") or {}).get("node")
         if node:
             facts[host] = node
-    return foreign.parts(facts, groups, submit)._asdict()
+    names = ("slurm_node", "ec2_instance_type", "ec2_efa_interfaces")
+    host_vars = {host: {name: hostvars[host].get(name) for name in names} for host in facts}
+    return foreign.parts(facts, groups, submit, settings, host_vars)._asdict()
 
 
 class FilterModule:

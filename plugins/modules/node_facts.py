@@ -234,8 +234,10 @@ ansible_facts:
           description:
             - C(version) installed, C(candidate) the package version that is or would be installed
               (both may be empty), C(prefix), C(sbin), C(config_dir), C(plugin_dir), C(mpi) the list of its MPI plugins,
-              C(plugstack) the lines of plugstack.conf, C(plugstack_dir) the directory C(plugstack.conf.d) beside it if
-              it includes all files there, else empty.
+              C(plugstack_file) the plugstack.conf that Slurm reads (C(PlugStackConfig) in slurm.conf), C(plugstack) its
+              lines, C(plugstack_dir) the directory C(plugstack.conf.d) beside it if it includes all files there, else
+              empty, C(plugstack_own) whether it or a file that it includes has the line for this host's own part, and
+              C(plugstack_fault) why root does not write to it, else empty.
             - C(manager) is V(parallelcluster), V(pcs) or V(hyperpod) if one of them has set up this host, else
               empty. C(prolog), C(epilog) and C(task_prolog) are the values of these options in slurm.conf,
               C(other_pyxis) the Pyxis plugins that plugstack.conf loads and that are not this collection's.

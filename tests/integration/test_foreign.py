@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import fold_hosts
 
 from . import artifacts
 from .artifacts import REGISTRY
 from .parallelcluster import CLUSTER, DYNAMIC, LATER, STATIC, ParallelCluster
-from .site import ROOT, Run, poll
+from .site import ROOT, SOAK, Run, poll
 
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=5\nsrun hostname\n"
@@ -107,8 +108,11 @@ def test_the_guide_begins_with_what_can_be_used(pc: ParallelCluster, guide: dict
         f"train, train_status, first_job, validate, lint_job, dataset, results: available, on {pc.name('head')}",
         "accounts: not available: this Slurm does not have accounting -> write Database",
         "containers: available",
-        "site, remove_nodes: not available",
+        "site, remove_nodes, image, reboot: not available",
         "Prolog: /opt/slurm/etc/scripts/prolog.d/*; it is left as it is",
+        # The instances of the stand-in are p5.48xlarge for EC2.
+        "FAIL: 0 of 8 GPUs (0 on the PCI bus), by machine type p5.48xlarge -> ",
+        "machines: nothing was drained -> drain.yml drains a node; AWS ParallelCluster terminates it then",
     ):
         assert line in made.output, made.output
 
@@ -254,6 +258,36 @@ def test_an_inventory_of_pcs(pc: ParallelCluster, before: str, tmp_path: Path) -
         assert re.search(r"job \d+ \(pcs\): COMPLETED", made.output)
         refused = pc.play("site.yml", inventory=tmp_path, rc=2)
         assert "managed by AWS PCS: change its configuration instead" in refused.output
+        if SOAK:
+            use_all_of_pcs(pc, tmp_path)
+
+
+def use_all_of_pcs(pc: ParallelCluster, inventory: Path) -> None:
+    """Run the other playbooks of the guide's table, as the tests above do with ParallelCluster."""
+    data = "/home/ubuntu/data"
+    sent = {
+        "host": pc.name("head"),
+        "user": "ubuntu",
+        "source": data,
+        "destination": f"{data}2",
+        "mount": f"{data}2",
+    }
+    pc.as_ubuntu(f"mkdir -p data; echo some >data/a; cat >hello.sbatch <<'EOF'\n{SCRIPT}EOF")
+    for playbook, code, said, variables in (
+        ("first_job", 0, "COMPLETED", {"first_job_user": "ubuntu"}),
+        ("train_status", 0, "(pcs): COMPLETED", {"train_status_user": "ubuntu", "train_status_job": "pcs"}),
+        ("lint_job", 0, "[memory-missing]", {"lint_job_script": "/home/ubuntu/hello.sbatch"}),
+        ("dataset", 0, "1 sent", {f"dataset_{name}": value for name, value in sent.items()}),
+        ("results", 2, "no directory is known to be exported", {}),
+        ("drain", 0, "(changed)", {"nodes": STATIC, "reason": "a new switch"}),
+        ("resume", 0, "(changed)", {"nodes": STATIC}),
+        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory / "bundle")}),
+        ("accounts", 2, "AccountingStorageType", {"accounting": {"accounts": [{"name": "research"}]}}),
+        ("containers", 2, "slurm_controller need a host each", {}),
+        ("remove_nodes", 2, "managed by AWS PCS", {"nodes": STATIC, "confirm": "yes"}),
+    ):  # fmt: skip
+        made = pc.play(f"{playbook}.yml", inventory=inventory, rc=code, **variables)
+        assert said in made.output, made.output
 
 
 # -- containers ----------------------------------------------------------------------------------------------------
@@ -332,10 +366,41 @@ def test_container_jobs_run_on_both_nodes(pc: ParallelCluster, containers: dict[
     assert pc.on("head", f"ls -A {directory}").split() == ["site.conf", "trainwright.conf"]
 
 
+def test_the_plugstack_conf_that_slurm_conf_names(
+    pc: ParallelCluster, containers: dict[str, Any]
+) -> None:
+    """Without our lines preflight does not call container jobs available; with them twice, a run leaves one place.
+
+    Twice, each job would load Pyxis twice: an include was removed, containers run, and the include added again.
+    """
+    slurm_conf, conf = "/opt/slurm/etc/slurm.conf", "/opt/slurm/etc/site/spank.conf"
+    directory = f"{Path(conf).parent}/plugstack.conf.d"
+    own = str(Path(OTHER).with_name("trainwright.conf"))
+    pc.on("head", f"cp -p {slurm_conf} /root/conf; echo PlugStackConfig={conf} >>{slurm_conf}")
+    try:
+        pc.on("head", f"mkdir -p {directory}; echo 'include {directory}/*' >{conf}")
+        report = pc.play("preflight.yml").output
+        (said,) = re.findall("container jobs: not available: (.*) -> run containers.yml", report)
+        hosts = fold_hosts([pc.name(host) for host in (STATIC, DYNAMIC, "head")])
+        assert said == f"{hosts}: plugstack.conf does not name Pyxis"
+        pc.on("head", f"cat {own} >>{conf}; cp {own} {directory}/")
+        made = pc.play("containers.yml", **containers)
+        (task,) = made.changed
+        assert task[1].endswith("Remove them from the place of an earlier run")
+        assert not pc.on("head", f"cat {directory}/trainwright.conf 2>/dev/null || true")
+        assert pc.on("head", f"cat {conf}").count("include /etc/trainwright/plugstack.conf") == 1
+        pc.on("head", "scontrol reconfigure")
+        if not artifacts.REAL:
+            assert in_container(pc, STATIC)[0] == 0
+    finally:
+        pc.on("head", f"cp -p /root/conf {slurm_conf}; rm -r /root/conf {Path(conf).parent}")
+        pc.on("head", "scontrol reconfigure")
+
+
 def test_a_node_that_started_since_refuses_container_jobs(
     pc: ParallelCluster, containers: dict[str, Any]
 ) -> None:
-    """Slurm would run them outside of a container there; all other jobs run."""
+    """Slurm would run them outside of a container there, also where its own part is empty; all other jobs run."""
     own = "/etc/trainwright/plugstack.conf"
     # A start of slurmd writes its own part again.
     pc.as_ubuntu(f"srun -Q -w {DYNAMIC} true")
@@ -351,6 +416,8 @@ def test_a_node_that_started_since_refuses_container_jobs(
                 and "asks for a container and has none" in said
             ), said
             assert not pc.as_ubuntu("ls ran 2>/dev/null || true")
+            # As after a full disk.
+            pc.on(DYNAMIC, f": >{own}")
         assert pc.as_ubuntu(f"srun -Q -w {DYNAMIC} hostname") == DYNAMIC
         pc.wait_for_node(DYNAMIC)
     finally:

@@ -17,6 +17,7 @@ ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PLAYBOOKS = sorted(path.name for path in (ROOT / "playbooks").glob("*.yml"))
 EMPTY = "all: {children: {slurm_cluster: {children: {slurm_controller: , slurm_compute: }}}}"
 OTHERS = "all: {hosts: {other: {ansible_connection: local}}}"
+FOREIGN = "all: {children: {slurm_foreign: {hosts: {head: {ansible_connection: local}}}}}"
 #: It is refused at once, without a call to AWS.
 WRONG = {"plugin": "trainwright.slurm.aws", "cluter": "training"}
 
@@ -75,6 +76,8 @@ def test_the_first_play_of_each_playbook_looks_at_the_inventory() -> None:
         ("preflight.yml", {"aws.yml": yaml.safe_dump(WRONG)}, "inventory: cluter: is not an option"),
         ("support_bundle.yml", {"aws.yml": yaml.safe_dump(WRONG), "hosts.yml": OTHERS},
          "inventory: cluter: is not an option -> write cluster"),
+        # Its remedy was site.yml, one run away from a second Slurm.
+        ("health.yml", {"hosts.yml": FOREIGN}, "site.yml, which is not for a Slurm that somebody else manages"),
     ],
 )  # fmt: skip
 def test_it_fails_and_says_why(

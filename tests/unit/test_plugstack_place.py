@@ -36,12 +36,23 @@ SHARED = (
             f"{ETC}/plugstack.conf",
         ),
         ({"plugstack_dir": f"{ETC}/plugstack.conf.d"}, f"{ETC}/own.conf", f"{ETC}/own.conf"),
+        # PlugStackConfig in slurm.conf.
+        ({"plugstack_file": "/etc/site/spank.conf"}, "", "/etc/site/spank.conf"),
+        (
+            {
+                "plugstack_file": "/etc/site/spank.conf",
+                "plugstack_dir": "/etc/site/plugstack.conf.d",
+            },
+            "",
+            "/etc/site/plugstack.conf.d/trainwright.conf",
+        ),
     ],
 )
 def test_the_place_of_the_lines(
     tmp_path: Path, slurm: dict[str, object], given: str, path: str
 ) -> None:
-    facts = {"config_dir": ETC, "plugstack": [], "plugstack_dir": "", "manager": "parallelcluster"}
+    facts = {"config_dir": ETC, "plugstack": [], "plugstack_file": f"{ETC}/plugstack.conf", "plugstack_dir": "",
+             "manager": "parallelcluster"}  # fmt: skip
     node = {"slurm": {**facts, "version": "24.11.5", **slurm}}
     show = {"path": "{{ __pyxis_plugstack_file }}", "lines": "{{ __pyxis_plugstack_lines }}"}
     tasks = [
@@ -68,3 +79,11 @@ def test_the_place_of_the_lines(
         "path": path,
         "lines": [INCLUDE, SHARED],
     }
+
+
+def test_no_line_is_added_where_a_host_before_it_failed() -> None:
+    """A host that failed is left out of later plays, and these would add the line without its part being there."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "containers.yml").read_text(encoding="utf-8"))
+    names = [play["name"] for play in plays]
+    before = plays[1 : names.index("Add Pyxis to Slurm")]
+    assert before and [one["name"] for one in before if not one.get("any_errors_fatal")] == []

@@ -26,7 +26,7 @@ STEPD = r"""
 extern int slurm_spank_init(void *, int, char **), slurm_spank_task_init_privileged(void *, int, char **),
 	slurm_spank_task_init(void *, int, char **);
 static uint32_t node;
-static char *environment[] = { NULL };
+static char *environment[] = { NULL, NULL };
 int spank_remote(void *spank) { return 1; }
 int spank_option_register(void *spank, void *option) { return 0; }
 int spank_getenv(void *spank, const char *name, char *value, int size)
@@ -57,6 +57,7 @@ void slurm_spank_log(const char *format, ...)
 int main(int count, char **words)
 {
 	node = atoi(words[1]);
+	environment[0] = getenv("ASKED");
 	if (slurm_spank_init(NULL, 1, words + 2) || slurm_spank_task_init_privileged(NULL, 0, NULL))
 		return 1;
 	/* The container of Pyxis' task_init hides the path. */
@@ -132,3 +133,27 @@ def test_neither_a_link_nor_a_pipe_is_read(stepd: Path, note: Path, tmp_path: Pa
     assert printed(stepd, note) == ""
     note.mkdir()
     assert printed(stepd, note) == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "starts"),
+    [
+        (None, False),
+        ("", False),
+        ("# required /usr/lib/x.so\n", False),
+        ("# ours\nrequired /usr/lib/x.so\n", True),
+    ],
+)
+def test_a_shared_guard_is_off_only_where_the_node_requires_a_plugin_of_its_own(
+    stepd: Path, tmp_path: Path, own: str | None, starts: bool
+) -> None:
+    """An emptied part of a node loads no guard of its own, and a step would run outside of its container."""
+    part, run = tmp_path / "plugstack.conf", tmp_path / "run"
+    run.mkdir()
+    if own is not None:
+        part.write_text(own)
+    for asked, code in (("PYXIS_CONTAINER_IMAGE=a", int(not starts)), ("OTHER=a", 0)):
+        words = [str(stepd), "0", f"unless={part}", str(run), str(run.with_name("hidden"))]
+        assert subprocess.run(words, env={"ASKED": asked}, check=False).returncode == code
+        if code:
+            run.with_name("hidden").rename(run)

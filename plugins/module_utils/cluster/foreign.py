@@ -6,8 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ..hardware.machine_types import MachineTypeError
 from ..node.mount_points import problem_of
+from ..node.spank import OWN_FILE
 from .inputs import fold_hosts
+from .machines import differences
+
+if t.TYPE_CHECKING:
+    from .inputs import Inputs
 
 Facts = t.Mapping[str, t.Any]
 
@@ -23,6 +29,11 @@ _ACCOUNTING = {
     "parallelcluster": "write Database or ExternalSlurmdbd into SlurmSettings of its configuration",
     "pcs": "switch accounting on in the settings of the cluster",
 }
+
+#: For a plugstack.conf that root does not write to. playbooks/containers.yml has the same.
+PLUGSTACK_REMEDY = (
+    "make it a file of root that nobody else can change, on the first host of slurm_controller"
+)
 
 
 class Parts(t.NamedTuple):
@@ -79,29 +90,75 @@ def _problems(facts: t.Mapping[str, Facts]) -> t.Iterator[str]:
         )
 
 
-def _container_jobs(compute: t.Mapping[str, Facts]) -> str:
+def _lack_of_containers(one: Facts) -> str:
+    """Return what a host lacks for container jobs, "" if nothing.
+
+    It needs both: Slurm's plugstack.conf that includes the host's own part, and Pyxis in that part. Without the first,
+    PYXIS_CONTAINER_IMAGE is ignored, and the command runs outside of a container.
+    """
+    slurm = one["slurm"]
+    if slurm.get("other_pyxis"):
+        return ""
+    if not slurm.get("plugstack_own"):
+        return "plugstack.conf does not name Pyxis"
+    return {
+        "pyxis": "",
+        "guard": "Pyxis does not fit its Slurm, so these jobs are refused there",
+    }.get(one["containers"].get("plugstack") or "", f"{OWN_FILE} does not name Pyxis")
+
+
+def _container_jobs(facts: t.Mapping[str, Facts], compute: t.Sequence[str], submit: str) -> str:
     """Return why container jobs cannot run, "" if they can."""
-
-    def has_pyxis(one: Facts) -> bool:
-        return bool(
-            one["containers"].get("plugstack") == "pyxis" or one["slurm"].get("other_pyxis")
-        )
-
     if not compute:
         return "slurm_compute does not have a host that answered"
-    without = [host for host, one in compute.items() if not has_pyxis(one)]
-    if not without:
-        return ""
-    return f"{fold_hosts(without)}: plugstack.conf does not name Pyxis -> run containers.yml"
+    lacks: dict[str, list[str]] = {}
+    for host in dict.fromkeys([*compute, submit]):
+        lack = _lack_of_containers(facts[host])
+        if lack:
+            lacks.setdefault(lack, []).append(host)
+    said = "; ".join(f"{fold_hosts(hosts)}: {lack}" for lack, hosts in lacks.items())
+    return f"{said} -> run containers.yml" if said else ""
+
+
+def _plugstack_fault(facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequence[str]]) -> str:
+    """Return why containers.yml does not write to plugstack.conf, "" if it would."""
+    host = next(iter(groups.get("slurm_controller") or []), "")
+    slurm = facts[host]["slurm"] if host in facts else {}
+    fault = slurm.get("plugstack_fault", "")
+    return f"{host}: {fault} -> {PLUGSTACK_REMEDY}" if fault else ""
+
+
+def _machines(
+    facts: t.Mapping[str, Facts],
+    groups: t.Mapping[str, t.Sequence[str]],
+    settings: t.Mapping[str, t.Any],
+    host_vars: t.Mapping[str, t.Any],
+) -> list[str]:
+    """Return the lines about compute nodes that differ from their machine types. Raises MachineTypeError."""
+    given = {"settings": settings, "groups": groups, "facts": facts, "host_vars": host_vars}
+    lines = [f"machines: {line}" for line in differences(t.cast("Inputs", given))]
+    if any(": FAIL: " in line for line in lines):
+        after = (
+            "; AWS ParallelCluster terminates it then, and starts another one"
+            if manager_of(facts.values()) == "parallelcluster"
+            else ""
+        )
+        lines.append(f"machines: nothing was drained -> drain.yml drains a node{after}")
+    return lines
 
 
 def parts(
-    facts: t.Mapping[str, Facts], groups: t.Mapping[str, t.Sequence[str]], submit: str
+    facts: t.Mapping[str, Facts],
+    groups: t.Mapping[str, t.Sequence[str]],
+    submit: str,
+    settings: t.Mapping[str, t.Any] | None = None,
+    host_vars: t.Mapping[str, t.Any] | None = None,
 ) -> Parts:
     """Return what can be used with this Slurm.
 
     facts: those of node_facts by host, without hosts that did not answer. groups: of the inventory. submit: the host
-    on which playbooks submit jobs.
+    on which playbooks submit jobs. settings: those about machine types, by their names. host_vars: the variables of
+    hosts that name their machine type.
     """
     found = list(_problems(facts))
     if submit not in facts:
@@ -109,6 +166,11 @@ def parts(
             f"{submit or 'group ' + GROUP}: it did not answer, and jobs are submitted there -> start it, or correct "
             "ansible_host and ansible_user; a host in slurm_login takes its place"
         )
+    machines: list[str] = []
+    try:
+        machines = _machines(facts, groups, settings or {}, host_vars or {})
+    except MachineTypeError as error:
+        found.append(str(error))
     if found:
         return Parts([], found)
     slurm, who = facts[submit]["slurm"], manager_of(facts.values())
@@ -135,18 +197,21 @@ def parts(
         )
     elif any(one["slurm"].get("other_pyxis") for one in facts.values()):
         lines.append("containers: not needed: plugstack.conf loads a Pyxis of its own")
+    elif fault := _plugstack_fault(facts, groups):
+        lines.append(f"containers: not available: {fault}")
     else:
         lines.append("containers: available")
-    why = _container_jobs(compute)
+    why = _container_jobs(facts, list(compute), submit)
     lines.append(
         f"container_image, container jobs: not available: {why}"
         if why
         else "container_image, container jobs: available"
     )
     lines.append(
-        "site, remove_nodes: not available: they would change a Slurm that somebody else manages"
+        "site, remove_nodes, image, reboot: not available: they would change a Slurm that somebody else manages"
         f" -> change the configuration of {MANAGERS.get(who, 'that Slurm')} instead"
     )
+    lines += machines
     lines.append(_mounts_line(compute))
     for name in ("prolog", "epilog"):
         if slurm.get(name):

@@ -57,10 +57,13 @@ def _headers_package(like: str, packages: list[str]) -> str:
     return "slurm-smd-dev" if schedmd else "libslurm-dev"
 
 
+_REMEDY = "run site.yml (containers.yml on a Slurm that somebody else manages)"
+
+
 def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
     """Return what keeps container jobs from running here: what, why and the remedy, one line each."""
     out = []
-    remedy = "run site.yml, which builds and installs Pyxis for this Slurm"
+    remedy = f"{_REMEDY}, which builds and installs Pyxis for this Slurm"
     if not slurm:
         return ["Slurm: not installed -> run site.yml"]
     if found["pyxis_error"]:
@@ -77,13 +80,13 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
     elif plugin == PLUGIN and found["plugstack"] != "pyxis":
         out.append(
             f"Pyxis: {spank.OWN_FILE} does not name it, so jobs that ask for a container fail here -> see"
-            f" /usr/lib/trainwright/plugstack with its message, or {remedy[:12]}"
+            f" /usr/lib/trainwright/plugstack with its message, or {_REMEDY}"
         )
     missing = found["missing_programs"]
     if missing:
         packages = sorted({facts.CONTAINER_PROGRAMS[name] for name in missing})
         out.append(
-            f"Enroot: {', '.join(missing)} not found -> install {', '.join(packages)}, or run site.yml"
+            f"Enroot: {', '.join(missing)} not found -> install {', '.join(packages)}, or {_REMEDY}"
         )
     for path, why in (
         ("/dev/fuse", "squashfuse cannot mount an image"),
@@ -93,7 +96,7 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
             out.append(f"{path}: missing, so {why} -> load or enable it in the kernel")
     if machine.read_int("/proc/sys/user/max_user_namespaces", 1) == 0:
         out.append(
-            "user.max_user_namespaces: is 0, so users cannot start containers -> run site.yml, or"
-            " sysctl user.max_user_namespaces=65536"
+            "user.max_user_namespaces: is 0, so users cannot start containers -> sysctl"
+            f" user.max_user_namespaces=65536, or {_REMEDY}"
         )
     return out

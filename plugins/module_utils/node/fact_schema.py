@@ -233,9 +233,13 @@ FACTS: dict[str, Judge] = {
             ),
             "mpi": list_of(_filled, 64),
             "plugstack": list_of(_tabbed),
+            # slurm.conf may name any place: only this host reads and writes there.
+            "plugstack_file": _path,
             "plugstack_dir": text(
-                rf"|(?:{CONFIG_PATTERN})/plugstack\.conf\.d", "a directory beside plugstack.conf"
+                rf"|/[^{CONTROL}]*/plugstack\.conf\.d", "a directory beside plugstack.conf"
             ),
+            "plugstack_own": flag,
+            "plugstack_fault": _line,
             "manager": text("|parallelcluster|pcs|hyperpod", "a manager of Slurm"),
             "prolog": list_of(_path, 64),
             "other_pyxis": list_of(_path, 64),

@@ -19,7 +19,18 @@ import shutil
 import subprocess
 import typing as t
 
-from . import deadline, file_systems, fstab, logins, reboots, scratch, slurm_places, spank, stack
+from . import (
+    deadline,
+    file_systems,
+    fstab,
+    logins,
+    plugstack_place,
+    reboots,
+    scratch,
+    slurm_places,
+    spank,
+    stack,
+)
 from .machine import (
     cgroup,
     cpu_layout,
@@ -409,14 +420,11 @@ def gather(
     }
     # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted.
     facts["packages_interrupted"] = bool(glob.glob("/var/lib/dpkg/updates/[0-9]*"))
-    plugstack = spank.lines(os.path.join(places["config_dir"], "plugstack.conf"))
     facts["slurm"] = {
         **slurm_version(commands, release["like"], places),
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
-        "plugstack": plugstack,
-        "plugstack_dir": spank.included_directory(plugstack, places["config_dir"]),
-        "other_pyxis": slurm_places.other_pyxis(places["config_dir"]),
+        **plugstack_place.facts(conf, places["config_dir"], root),
         "manager": slurm_places.manager(places["prefix"]),
         "prolog": slurm_places.scripts(conf, "Prolog"),
         "epilog": slurm_places.scripts(conf, "Epilog"),

@@ -34,7 +34,7 @@ _DAEMONS = ("slurmd", "slurmctld", "slurmdbd", "sackd")
 _PROGRAMS = ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "sbin/sackd", "bin/sinfo")
 _INCLUDES = 4
 #: Where slurmd and sackd keep what slurmctld sends them.
-_FETCHED = ("/run/slurm/conf/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf")
+FETCHED = ("/run/slurm/conf/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf")
 
 
 def _below(root: str, path: str) -> str:
@@ -172,31 +172,14 @@ def conf_text(path: str, root: str = "/", depth: int = _INCLUDES) -> str:
 
 def slurm_conf(config_dir: str, root: str = "/") -> str:
     """Return slurm.conf of this host with what it includes: its own, else the one that its daemon fetched."""
-    for path in (f"{config_dir}/slurm.conf", *_FETCHED):
+    for path in (f"{config_dir}/slurm.conf", *FETCHED):
         text = conf_text(path, root)
         if text:
             return text
     return ""
 
 
-def other_pyxis(config_dir: str, root: str = "/", depth: int = _INCLUDES) -> list[str]:
-    """Return the plugins called Pyxis that plugstack.conf loads, apart from this collection's."""
-    found = []
-    waiting = [f"{config_dir}/plugstack.conf"]
-    for _step in range(depth):
-        names = [name for name in waiting if not name.startswith("/etc/trainwright/")]
-        lines = [line.split() for name in names for line in read(_below(root, name)).splitlines()]
-        waiting = []
-        for words in filter(lambda words: len(words) > 1, lines):
-            if words[0] == "include":
-                pattern = _below(root, os.path.join(config_dir, words[1]))
-                waiting += sorted("/" + os.path.relpath(one, root) for one in glob.glob(pattern))
-            elif words[0] in ("required", "optional") and "spank_pyxis" in words[1]:
-                found.append(words[1])
-    return [path for path in dict.fromkeys(found) if not path.startswith("/usr/lib/trainwright/")]
-
-
 def scripts(conf: str, name: str) -> list[str]:
-    """Return the values of Prolog or Epilog in slurm.conf, which may have several."""
+    """Return the values of an option with a path in slurm.conf; Prolog and Epilog may have several."""
     pattern = rf"^[ \t]*{name}[ \t]*=[ \t]*([^\s#]+)"
     return re.findall(pattern, conf, re.IGNORECASE | re.MULTILINE)

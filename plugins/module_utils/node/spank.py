@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 
@@ -27,14 +28,15 @@ def own_part(path: str = OWN_FILE) -> str:
 def included_directory(conf: list[str], config_dir: str) -> str:
     """Return plugstack.conf.d beside plugstack.conf if that includes all files in it, "" if not.
 
-    conf: the lines of plugstack.conf.
+    conf: the lines of plugstack.conf. A directory that is not there is somebody else's to make, with the rights that
+    they want.
     """
     beside = "plugstack.conf.d"
     patterns = [
         f"{place}{beside}/{which}" for place in ("", f"{config_dir}/") for which in ("*", "*.conf")
     ]
     found = any(line.split() == ["include", pattern] for line in conf for pattern in patterns)
-    return f"{config_dir}/{beside}" if found else ""
+    return f"{config_dir}/{beside}" if found and os.path.isdir(f"{config_dir}/{beside}") else ""
 
 
 def lines(path: str) -> list[str]:

@@ -3,10 +3,11 @@
  *
  * A SPANK plugin after Pyxis in plugstack.conf: a task that asks for a container and is still in the mount namespace of
  * its node does not start. With the argument `alone`, on a node whose Pyxis does not fit, it takes Pyxis' two options
- * that ask for one. With `unless=FILE` it does so only on a node without FILE, and nothing on others: for a plugstack.conf
- * that nodes share, some of which have started since and do not have a part of their own yet. It also prints what our
- * importer has left for the user, as Pyxis shows an importer's words only where it fails. What it uses of Slurm is the
- * same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm compares only RELEASE, 0x160500 for 22.05.
+ * that ask for one. With `unless=FILE` it does so only on a node whose FILE is missing or requires no plugin, and nothing
+ * on others: for a plugstack.conf that nodes share, some of which have started since and do not have a part of their own
+ * yet. It also prints what our importer has left for the user, as Pyxis shows an importer's words only where it fails.
+ * What it uses of Slurm is the same from 22.05 to 26.05 (spank.h), so it needs no headers; Slurm compares only RELEASE,
+ * 0x160500 for 22.05.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -51,6 +52,21 @@ static struct spank_option options[] = {
 	{ "container-name", "NAME", "not on this node", 1, 0, on_option },
 };
 
+/* An empty file, of a full disk or by hand, loads neither Pyxis nor a guard. */
+static int requires_plugin(const char *path)
+{
+	char line[4096];
+	int found = 0;
+	FILE *file = fopen(path, "re");
+
+	if (file == NULL)
+		return 0;
+	while (!found && fgets(line, sizeof(line), file) != NULL)
+		found = strncmp(line, "required ", 9) == 0;
+	fclose(file);
+	return found;
+}
+
 int slurm_spank_init(void *spank, int count, char **words)
 {
 	if (spank_remote(spank) != 1)
@@ -59,7 +75,7 @@ int slurm_spank_init(void *spank, int count, char **words)
 		if (strcmp(words[i], "alone") == 0)
 			alone = 1;
 		else if (strncmp(words[i], "unless=", 7) == 0)
-			*(access(words[i] + 7, F_OK) == 0 ? &off : &alone) = 1;
+			*(requires_plugin(words[i] + 7) ? &off : &alone) = 1;
 		else if (strncmp(words[i], "runtime_path=", 13) == 0)
 			/* Without it Pyxis drains the node of a batch job. */
 			mkdir(runtime = words[i] + 13, 0755);

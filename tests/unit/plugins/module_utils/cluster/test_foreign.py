@@ -15,6 +15,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.r
 
 from tests.unit.cluster import inputs
 
+from .test_machines import P5, p5
+
 GROUPS = {
     "slurm_foreign": ["head", "n1", "n2"],
     "slurm_controller": ["head"],
@@ -65,15 +67,48 @@ def test_parts_of_a_fresh_parallelcluster() -> None:
     assert not [one for one in made.lines if one.startswith("Epilog")]
 
 
+def with_pyxis(plugstack: str = "pyxis", own: bool = True) -> dict[str, t.Any]:
+    """Facts of a host whose plugstack.conf includes its own part, unless told otherwise."""
+    return {**facts(plugstack_own=own), "containers": {"plugstack": plugstack}}
+
+
 def test_parts_that_are_there() -> None:
-    given = {host: facts() for host in GROUPS["slurm_foreign"]}
+    given = {"head": with_pyxis(), "n1": with_pyxis(), "n2": facts()}
     given["head"]["service_hosts"]["database"] = "db1"
-    given["n1"]["containers"]["plugstack"] = "pyxis"
     given["n2"]["slurm"]["other_pyxis"] = ["/usr/local/lib/slurm/spank_pyxis.so"]
     made = report(given)
     assert "containers: not needed: " in line(made, "containers: ")
     assert line(made, "accounts: ") == "accounts: available, slurmdbd is on db1"
     assert line(made, "container_image") == "container_image, container jobs: available"
+
+
+@pytest.mark.parametrize(
+    ("host", "changed", "said"),
+    [
+        # Somebody replaced plugstack.conf; the own part of each host is still there.
+        ("n1", with_pyxis(own=False), "n1: plugstack.conf does not name Pyxis"),
+        ("n2", with_pyxis(plugstack=""), "n2: /etc/trainwright/plugstack.conf does not name Pyxis"),
+        ("n2", with_pyxis(plugstack="guard"), "n2: Pyxis does not fit its Slurm, so these jobs are refused there"),
+        ("head", facts(), "head: plugstack.conf does not name Pyxis"),
+    ],
+)  # fmt: skip
+def test_container_jobs_need_both_parts_of_plugstack_conf(
+    host: str, changed: dict[str, t.Any], said: str
+) -> None:
+    given = {name: with_pyxis() for name in GROUPS["slurm_foreign"]}
+    assert line(report(given), "container_image").endswith(": available")
+    given[host] = changed
+    assert line(report(given), "container_image").endswith(
+        f": not available: {said} -> run containers.yml"
+    )
+
+
+def test_a_plugstack_conf_that_a_user_can_change_is_reported() -> None:
+    given = {name: facts() for name in GROUPS["slurm_foreign"]}
+    fault = "/opt/slurm/etc/plugstack.conf leads to what belongs to alice"
+    given["head"]["slurm"]["plugstack_fault"] = fault
+    said = line(report(given), "containers: ")
+    assert said.startswith(f"containers: not available: head: {fault} -> make it a file of root")
 
 
 def test_a_cluster_without_a_controller_of_ours_to_reach() -> None:
@@ -99,6 +134,24 @@ def test_problems(given: dict[str, t.Any], said: str) -> None:
     made = report(given)
     assert made.lines == []
     assert any(said in one and " -> " in one for one in made.problems), made.problems
+
+
+def test_machines_that_are_less_than_declared_are_reported_and_stay() -> None:
+    """Nothing of a Slurm that somebody else manages is defined or drained here."""
+    given = {host: {**p5(), **facts()} for host in GROUPS["slurm_foreign"]}
+    given["n2"].update(p5(7))
+    types = {host: {"ec2_instance_type": P5} for host in ("n1", "n2")}
+    made = foreign.parts(given, GROUPS, "head", {"slurm_hardware_tolerance": 5}, types)
+    found = [line for line in made.lines if line.startswith("machines: ") and "FAIL" in line]
+    assert found == [
+        f"machines: n2: FAIL: 7 of 8 GPUs (7 on the PCI bus), by machine type {P5} -> "
+        "power the machine off and on (EC2: stop and start), then replace it"
+    ]
+    assert "machines: nothing was drained -> drain.yml drains a node; AWS ParallelCluster" in str(
+        made.lines
+    )
+    wrong = foreign.parts(given, GROUPS, "head", {"slurm_machine_types": {"x": 1}}, types)
+    assert wrong.lines == [] and "slurm_machine_types['x']" in str(wrong.problems)
 
 
 # -- by cluster_model ----------------------------------------------------------------------------------------------

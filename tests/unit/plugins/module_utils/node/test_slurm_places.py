@@ -117,17 +117,6 @@ def test_includes_are_read_as_slurm_does(tmp_path: Path) -> None:
     assert slurm_places.scripts(text, "Epilog") == []
 
 
-def test_a_pyxis_of_somebody_else_is_found_behind_an_include(tmp_path: Path) -> None:
-    """As in the samples of ParallelCluster, once somebody has copied them."""
-    own = "required /usr/lib/trainwright/pyxis/spank_pyxis-0.24.0-slurm24.11.so\n"
-    put(tmp_path, "opt/slurm/etc/plugstack.conf", "include plugstack.conf.d/*\n" + own)
-    assert slurm_places.other_pyxis("/opt/slurm/etc", str(tmp_path)) == []
-    put(tmp_path, "opt/slurm/etc/plugstack.conf.d/pyxis.conf",
-        "# required /x/spank_pyxis.so\nrequired /usr/local/lib/slurm/spank_pyxis.so\n")  # fmt: skip
-    found = slurm_places.other_pyxis("/opt/slurm/etc", str(tmp_path))
-    assert found == ["/usr/local/lib/slurm/spank_pyxis.so"]
-
-
 def test_files_that_include_each_other_end(tmp_path: Path) -> None:
     put(tmp_path, "etc/slurm/slurm.conf", "include slurm.conf\nClusterName=x\n")
     assert slurm_places.slurm_conf("/etc/slurm", str(tmp_path)).count("ClusterName") == 5
@@ -141,12 +130,18 @@ def test_a_configless_node_has_what_its_daemon_fetched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("include /opt/slurm/etc/plugstack.conf.d/*", "/opt/slurm/etc/plugstack.conf.d"),
-        ("include plugstack.conf.d/*.conf", "/opt/slurm/etc/plugstack.conf.d"),
-        ("include /opt/slurm/etc/plugstack.conf.d/pyxis.conf", ""),
-        ("include /home/alice/plugstack.conf.d/*", ""),
-        ("required /opt/slurm/etc/plugstack.conf.d/*", ""),
+        ("include {etc}/plugstack.conf.d/*", True),
+        ("include plugstack.conf.d/*.conf", True),
+        ("include {etc}/plugstack.conf.d/pyxis.conf", False),
+        ("include /home/alice/plugstack.conf.d/*", False),
+        ("required {etc}/plugstack.conf.d/*", False),
     ],
 )
-def test_the_directory_of_which_plugstack_conf_includes_all_files(line: str, found: str) -> None:
-    assert spank.included_directory(["optional x.so", line], "/opt/slurm/etc") == found
+def test_the_directory_of_which_plugstack_conf_includes_all_files(
+    tmp_path: Path, line: str, found: bool
+) -> None:
+    """Only where it is there: nothing else would create it before a file is written to it."""
+    conf, directory = ["optional x.so", line.format(etc=tmp_path)], tmp_path / "plugstack.conf.d"
+    assert spank.included_directory(conf, str(tmp_path)) == ""
+    directory.mkdir()
+    assert spank.included_directory(conf, str(tmp_path)) == (str(directory) if found else "")
