@@ -33,8 +33,8 @@ options:
     default: ""
   fingerprint:
     description:
-      - Fingerprint of the key that signed O(src). The control node verifies the signature each time before it copies the
-        archive, with C(.sig) and C(.key) beside it, as M(trainwright.slurm.verified_file) leaves them.
+      - Fingerprint of the key that signed O(src). The control node verifies the signature each time before it copies
+        the archive, with C(.sig) and C(.key) beside it, as M(trainwright.slurm.verified_file) leaves them.
       - Either this or O(sha256) is needed for an installation.
     type: str
     default: ""
@@ -107,8 +107,9 @@ attributes:
     description: The versions before and after.
     support: full
 notes:
-  - "Errors: what is refused; an archive with another checksum, with a bad signature, or without either; the installer's exit code with its last lines; a
-    manifest that lacks the version afterwards; EFA devices that libfabric does not have."
+  - "Errors: what is refused; an archive with another checksum, with a bad signature, or without either; the
+    installer's exit code with its last lines; a manifest that lacks the version afterwards; EFA devices that libfabric
+    does not have."
 author:
   - The trainwright team (@trainwright)
 """
@@ -190,7 +191,7 @@ def leave_for_boot(params: dict, decided: efa.Decision, check: bool) -> dict:
     now, why = efa_order.waiting(), efa_order.reason(params["version"], decided)
     same_key = now.get("fingerprint") == params["fingerprint"] != ""
     if not params["sha256"] and now.get("version") == params["version"] and same_key:
-        # The signature of this key was verified when the order was written, with the checksum that the archive had then.
+        # Signed by this key: that was verified when the order was written, with the checksum that the archive had.
         params = {**params, "sha256": now["sha256"]}
     wanted = efa_order.order(params)
     there = efa_order.staged(params["sha256"])

@@ -11,8 +11,8 @@ short_description: Fetch a file, and verify its checksum and its signature
 version_added: "1.1.0"
 description:
   - Fetches a file into the cache of the control node. It gets its name there once it has been verified.
-  - A file that has the name is verified again and not fetched again. It is refused if it was changed since, or put there
-    by somebody else.
+  - A file that has the name is verified again and not fetched again. It is refused if it was changed since, or put
+    there by somebody else.
   - Verifies O(sha256), a detached signature of GnuPG, or both. Refuses without either of them.
   - Several calls for one file at the same time fetch it once.
 extends_documentation_fragment: [trainwright.slurm.internal]
@@ -58,8 +58,8 @@ attributes:
     support: none
 notes:
   - "Errors: neither a checksum nor a signature; a server that does not answer or does not have the file; another
-    checksum; a signature that is bad, or of another key. A file that was fetched does not exist then; one that was there
-    stays, for somebody to look at."
+    checksum; a signature that is bad, or of another key. A file that was fetched does not exist then; one that was
+    there stays, for somebody to look at."
 author:
   - The trainwright team (@trainwright)
 """
