@@ -12,6 +12,17 @@ from fnmatch import fnmatchcase
 FORM = "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n"
 
 
+def spellings(version: str) -> list[str]:
+    """Return the versions that apt is to take for one that somebody wrote, as patterns of apt and fnmatch.
+
+    One with a revision is whole. Another takes its revisions and what it is a part of, with a mark between: 550.1 takes
+    550.1-1 and 550.1.2-1, and not 550.10-1. apt reads a last * as any rest, so the pattern ends with a question mark.
+    """
+    if set(version) & set("-*?[/"):
+        return [version]
+    return [version, f"{version}[-+.]*?"]
+
+
 class Installed:
     """Installed packages, from the output of dpkg-query with FORM."""
 

@@ -305,12 +305,12 @@ PARTS = {
     "nvidia_driver": {
         "packages": ["linux-headers-6.8", "nvidia-open", "nvidia-fabricmanager"],
         "pins": [
-            {"packages": "nvidia-container-toolkit*", "version": "*"},
-            {"packages": "nvidia-*", "version": "595.91.07*"},
+            {"packages": "nvidia-container-toolkit*", "version": ""},
+            {"packages": "nvidia-*", "version": "595.91.07"},
         ],
         "units": [{"name": "nvidia-persistenced"}, {"name": "nvidia-imex", "when": False}],
     },
-    "nccl": {"packages": ["libnccl2"], "pins": [{"packages": "libnccl2", "version": "2.27*"}]},
+    "nccl": {"packages": ["libnccl2"], "pins": [{"packages": "libnccl2", "version": "2.27"}]},
 }
 HOST = {"roles": ["nvidia_driver", "nccl"]}
 VERSIONS = {"driver": "595.91.07"}
@@ -320,9 +320,9 @@ def test_a_fresh_host_installs_at_once() -> None:
     found = plan(PARTS, HOST, {}, VERSIONS)
     assert found["packages"] == [
         "linux-headers-6.8",
-        "nvidia-open=595.91.07*",
-        "nvidia-fabricmanager=595.91.07*",
-        "libnccl2=2.27*",
+        "nvidia-open=595.91.07[-+.]*?",
+        "nvidia-fabricmanager=595.91.07[-+.]*?",
+        "libnccl2=2.27[-+.]*?",
     ]
     assert found["units"] == [
         {"name": "boot", "enabled": True},
@@ -369,7 +369,7 @@ def test_nouveau_goes_with_the_next_boot() -> None:
 
 def test_one_part_alone() -> None:
     found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nccl")
-    assert found["packages"] == ["libnccl2=2.27*"]
+    assert found["packages"] == ["libnccl2=2.27[-+.]*?"]
     assert not found["waits"]
 
 
