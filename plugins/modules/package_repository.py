@@ -232,7 +232,9 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
         )
     else:
         listed.append({"path": pins, "state": "absent"})
-    listed.append({"path": source, "mode": "0644", "content": source_text(params, key)})
+    entry = {"path": source, "mode": "0644", "content": source_text(params, key)}
+    # A password of a site's mirror is no part of a log; /etc/apt/auth.conf.d is the better place for it.
+    listed.append({**entry, "secret": bool(urllib.parse.urlsplit(params["url"]).password)})
     # Versions before kept armored keys as they came.
     listed.append({"path": old_key, "state": "absent"})
     return own_files.plan([{"path": KEYS, "mode": "0755"}], listed, module.check_mode), wanted

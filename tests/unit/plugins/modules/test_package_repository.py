@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
+import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import openpgp
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import (
     Installed,
     spellings,
 )
+from ansible_collections.trainwright.slurm.plugins.modules import package_repository
 from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
 
 
@@ -106,3 +110,96 @@ def test_a_repository_is_refused_before_the_version_counts() -> None:
     assert pairs(pins_text([pin], "https://x.example:8443/y"))[0] == first
     assert pairs(pins_text([{**pin, "version": ""}], "https://x.example/y")) == [first]
     assert pairs(pins_text([pin], "file:///srv/packages"))[0] == ("nvidia-*", 'origin ""', "-1")
+
+
+# -- the files of a host ---------------------------------------------------------------------------
+class Module:
+    """A module with the options that plan() reads."""
+
+    check_mode = False
+
+    def __init__(self, **given: t.Any) -> None:
+        usual = {"name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
+                 "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3}  # fmt: skip
+        self.params = {**usual, **given}
+
+    def fail_json(self, msg: str) -> t.NoReturn:
+        raise SystemExit(msg)
+
+
+@pytest.fixture
+def apt_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    tmp_path.chmod(0o755)
+    for name in ("KEYS", "SOURCES", "PINS"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(package_repository, name, str(tmp_path / name))
+    monkeypatch.setattr(package_repository, "DELAYS", (0,))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """A fingerprint and the armored key of it."""
+    tool = ["gpg", "--homedir", str(tmp_path_factory.mktemp("gpg")), "--batch", "--quiet"]
+
+    def run(*words: str) -> bytes:
+        return subprocess.run([*tool, "--passphrase", "", *words], check=True, capture_output=True).stdout  # fmt: skip
+
+    run("--quick-gen-key", "packages@example.org", "rsa2048", "sign", "never")
+    listed = run("--with-colons", "--list-keys").decode().splitlines()
+    fingerprint = next(line.split(":")[9] for line in listed if line.startswith("fpr"))
+    return fingerprint, run("--armor", "--export")
+
+
+def served(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(package_repository, "open_url", lambda *_url, **_more: io.BytesIO(data))
+
+
+def test_only_the_packets_of_the_key_are_written(
+    apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text around the armor could hide a second key from us that apt finds."""
+    fingerprint, armored = key
+    served(monkeypatch, b"<html>\n" + armored + b"\nhidden-in-the-file\n")
+    module = Module(key_url="https://x.example/key", key_fingerprint=fingerprint)
+    todo, found = package_repository.plan(module)
+    assert found == fingerprint
+    written = {Path(change.path).relative_to(apt_directory).as_posix(): change for change in todo.changes}  # fmt: skip
+    assert set(written) == {"KEYS/trainwright-x.gpg", "SOURCES/trainwright-x.sources"}
+    data = written["KEYS/trainwright-x.gpg"].data
+    assert openpgp.fingerprints(data) == [fingerprint]
+    assert b"hidden" not in data and b"BEGIN PGP" not in data
+    entry = written["SOURCES/trainwright-x.sources"].after
+    assert f"Signed-By: {apt_directory}/KEYS/trainwright-x.gpg" in entry
+    assert written["KEYS/trainwright-x.gpg"].diff()["after"].startswith("[binary, ")
+
+
+@pytest.mark.parametrize("where", ["served", "on the host"])
+def test_a_key_that_another_one_hides_behind_is_refused_or_replaced(
+    apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    fingerprint, armored = key
+    module = Module(key_url="https://x.example/key", key_fingerprint=fingerprint)
+    if where == "served":
+        served(monkeypatch, armored + armored)
+        with pytest.raises(SystemExit, match=f"has the keys {fingerprint}, {fingerprint}, and not"):
+            package_repository.plan(module)
+        return
+    kept = apt_directory / "KEYS" / "trainwright-x.gpg"
+    kept.write_bytes(openpgp.binary(armored + armored))
+    served(monkeypatch, armored)
+    todo, _found = package_repository.plan(module)
+    assert todo.changes[0].path == str(kept)
+    assert openpgp.fingerprints(todo.changes[0].data) == [fingerprint]
+
+
+def test_a_password_in_the_address_is_not_in_a_diff(apt_directory: Path) -> None:
+    source = apt_directory / "SOURCES" / "trainwright-x.sources"
+    for url in ("https://site:first-secret@x.example/y", "https://site:second-secret@x.example/y"):
+        todo, _found = package_repository.plan(Module(url=url))
+        [change] = todo.changes
+        assert change.path == str(source) and url.encode() in change.data
+        assert "secret@" not in str(change.diff())
+        source.write_bytes(change.data)
+    [change] = package_repository.plan(Module(url="https://x.example/y"))[0].changes
+    assert "URIs: https://x.example/y" in change.diff()["after"]
