@@ -27,6 +27,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     INVENTORY_SETTINGS,
     INVENTORY_VARIABLES,
     SERVER_VARIABLES,
+    STACK_VARIABLES,
     Inputs,
     Problem,
 )
@@ -206,6 +207,8 @@ class ActionModule(ActionBase):
         self._templar, known = self._of_primary(primary, task_vars)
         settings = self._settings(arguments, needed, options["settings"], known)
         settings.update({name: plain(known[name]) for name in INVENTORY_SETTINGS if name in known})
+        nodes = {host for group in ("slurm_compute", "slurm_gpu") for host in groups.get(group, [])}
+        differing = self._differing(sorted(nodes & facts.keys()), primary, arguments, task_vars)
         # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
         return {
@@ -214,6 +217,7 @@ class ActionModule(ActionBase):
             "hosts_in_run": hosts_in_run,
             "facts": facts,
             "host_vars": host_vars,
+            "differing": differing,
             "record": self._record(task_vars) if answers else {},
             "remove": options["remove"],
             "supported_os": options["supported_os"],
@@ -222,6 +226,43 @@ class ActionModule(ActionBase):
             "command": command(),
             "arguments": arguments,
         }
+
+    def _differing(
+        self,
+        hosts: list[str],
+        primary: str,
+        arguments: dict[str, dict[str, t.Any]],
+        task_vars: dict[str, t.Any],
+    ) -> dict[str, dict[str, t.Any]]:
+        """Return by host the STACK_VARIABLES that are unlike those of the first controller.
+
+        Both by the inventory alone: what the play or the task sets is the same for all.
+        """
+        names = [name for name in STACK_VARIABLES if name in arguments]
+
+        def values(host: str) -> dict[str, t.Any]:
+            variables, found = task_vars["hostvars"][host], {}
+            for name in names:
+                value = arguments[name].get("default")
+                if name in variables:
+                    try:
+                        value = plain(variables[name])
+                    except AnsibleError as error:
+                        raise AnsibleActionFail(
+                            f"{host}: {name}: its template cannot be read -> correct it; it may only use variables that"
+                            " the host has before the run"
+                        ) from error
+                found[name] = as_declared(value, arguments[name])
+            return found
+
+        if not hosts or primary not in task_vars["hostvars"]:
+            return {}
+        first = values(primary)
+        unlike = {
+            host: {name: value for name, value in values(host).items() if value != first[name]}
+            for host in hosts
+        }
+        return {host: found for host, found in unlike.items() if found}
 
     def _ours(
         self,

@@ -5,12 +5,36 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa_installer
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa_installer, signature
 
 MODULE = "trainwright.slurm.efa_installer"
+
+
+def signed_sum(source: str, fingerprint: str) -> str:
+    """Return the checksum of an archive whose signature is good. Raises SignatureError.
+
+    Both are of one private copy: the archive lies where others may write.
+    """
+    if not fingerprint:
+        raise signature.SignatureError(
+            "nobody vouches for it. Remedy: give sha256 or fingerprint to the module efa_installer"
+        )
+    for path in (f"{source}.sig", f"{source}.key"):
+        if not os.path.isfile(path):
+            raise signature.SignatureError(
+                f"{path} is not there to verify it with. Remedy: put the signature and the key there, which are"
+                " beside the archive where it comes from"
+            )
+    with tempfile.TemporaryDirectory() as directory:
+        copy = os.path.join(directory, "archive")
+        shutil.copyfile(source, copy)
+        signature.verify(copy, f"{source}.sig", f"{source}.key", fingerprint)
+        return efa_installer.sha256(copy)
 
 
 class ActionModule(ActionBase):
@@ -36,7 +60,12 @@ class ActionModule(ActionBase):
                 " must not"
                 " leave its host out",
             }
-        given = arguments.get("sha256") or efa_installer.sha256(source)
+        try:
+            given = arguments.get("sha256") or signed_sum(
+                source, str(arguments.get("fingerprint") or "")
+            )
+        except signature.SignatureError as error:
+            return {**result, "failed": True, "msg": f"{source}: {error}"}
         directory = self._make_tmp_path()
         try:
             remote = self._transfer_file(

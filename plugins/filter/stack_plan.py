@@ -43,7 +43,7 @@ EXAMPLES = r"""
     msg: "{{ parts | trainwright.slurm.stack_plan({'roles': ['nccl']}, {}, {'nccl': '2.27.3'}) }}"
   vars:
     parts:
-      nccl: {packages: [libnccl2], pins: [{packages: libnccl2, version: "2.27.3*"}]}
+      nccl: {packages: [libnccl2], pins: [{packages: libnccl2, version: "2.27.3"}]}
 """
 
 RETURN = r"""

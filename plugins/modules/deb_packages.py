@@ -16,6 +16,7 @@ description:
   - Reads the list of installed packages from dpkg. M(ansible.builtin.apt) opens apt's cache for that, which costs more
     CPU time on each host than all else that a second run does there for packages.
   - Leaves the version of an installed package as it is.
+  - Never changes a package that somebody holds with C(apt-mark hold).
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   names:
@@ -56,7 +57,8 @@ attributes:
     description: The names of the packages that are installed.
     support: full
 notes:
-  - "Errors: apt-get refuses four times in a row, with its last lines; a package is still missing afterwards; a kernel
+  - "Errors: a package that is held would have to change, by its name; apt-get refuses four times in a row, with its
+    last lines; a package is still missing afterwards; a kernel
     module that dkms cannot build, with its log."
 author:
   - The trainwright team (@trainwright)
@@ -81,6 +83,7 @@ import tempfile
 import time
 import typing as t
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import dkms
@@ -100,6 +103,30 @@ def installed(module: AnsibleModule) -> Installed:
     """Return what dpkg has installed."""
     _rc, out, _err = module.run_command(["dpkg-query", "-W", "-f", FORM], check_rc=True)
     return Installed(out)
+
+
+def refuse_held(module: AnsibleModule, names: list[str]) -> None:
+    """Fail with the names of the packages that somebody holds and that this installation would change or remove."""
+    have = installed(module)
+    if not have.held:
+        return
+    command = ["apt-get", "--simulate", "--yes", "--no-install-recommends", "--allow-downgrades"]
+    command += ["--allow-change-held-packages", "install", *names]
+    rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+    if rc == 0:
+        rows = (line.split() for line in out.splitlines() if line.startswith(("Inst ", "Remv ")))
+        going = have.held & {row[1].partition(":")[0] for row in rows}
+    else:
+        # What is wrong is reported by the installation, but for those that are named.
+        patterns = [name.partition("=")[0] for name in names]
+        going = {name for name in have.held if any(fnmatchcase(name, one) for one in patterns)}
+    if going:
+        listed = ", ".join(f"{name} {have.versions[name]}" for name in sorted(going))
+        module.fail_json(
+            msg=f"{listed}: held by somebody (apt-mark hold), and {', '.join(names)} would change that; nothing was"
+            f" installed -> ask who holds it, apt-mark unhold {' '.join(sorted(going))} on the host and run this again,"
+            " or ask for the version that is there"
+        )
 
 
 def lists_age() -> float:
@@ -148,7 +175,7 @@ def install(module: AnsibleModule, names: list[str]) -> None:
     command = [*tool, "--no-install-recommends", "-oDpkg::Options::=--force-confdef"]
     command += ["-oDpkg::Options::=--force-confold"]
     if module.params["fetch_only"]:
-        command += ["--download-only", "--allow-downgrades", "--allow-change-held-packages"]
+        command += ["--download-only", "--allow-downgrades"]
     elif module.params["downgrade"]:
         command += ["--allow-downgrades"]
     command += ["install", *names]
@@ -166,6 +193,8 @@ def install(module: AnsibleModule, names: list[str]) -> None:
         if not_built:
             # Another attempt would compile for minutes, and fail again.
             module.fail_json(msg=not_built, rc=rc)
+        # Lists that are new may need another version of it.
+        refuse_held(module, names)
     lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
     remedy = dkms.no_headers(out + err) or "-> fix what the package manager says and run this again"
     module.fail_json(msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} {remedy}", rc=rc)
@@ -173,15 +202,8 @@ def install(module: AnsibleModule, names: list[str]) -> None:
 
 def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
     """Return the files that apt would have to fetch; names themselves if its lists do not have them."""
-    command = [
-        "apt-get",
-        "--yes",
-        "-qq",
-        "--print-uris",
-        "--no-install-recommends",
-        "--allow-downgrades",
-    ]
-    command += ["--allow-change-held-packages", "install", *names]
+    command = ["apt-get", "--yes", "-qq", "--print-uris", "--no-install-recommends"]
+    command += ["--allow-downgrades", "install", *names]
     rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
     if rc != 0:
         return names
@@ -222,6 +244,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     missing = installed(module).missing(module.params["names"])
+    if missing:
+        refuse_held(module, missing)
     if missing and module.params["fetch_only"]:
         fetch(module, missing)
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}

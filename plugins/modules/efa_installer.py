@@ -24,13 +24,21 @@ options:
     type: str
     required: true
   src:
-    description: Its archive on the control node, which has been verified there.
+    description: Its archive on the control node.
     type: path
     required: true
   sha256:
-    description: Checksum that the copy on the host must have; empty for the one that O(src) has.
+    description: Checksum that the copy on the host must have; empty where only O(fingerprint) vouches for it.
     type: str
     default: ""
+  fingerprint:
+    description:
+      - Fingerprint of the key that signed O(src). The control node verifies the signature each time before it copies
+        the archive, with C(.sig) and C(.key) beside it, as M(trainwright.slurm.verified_file) leaves them.
+      - Either this or O(sha256) is needed for an installation.
+    type: str
+    default: ""
+    version_added: "1.2.0"
   archive:
     description: The copy on the host. If it is empty, O(src) is copied when it is needed.
     type: path
@@ -99,8 +107,9 @@ attributes:
     description: The versions before and after.
     support: full
 notes:
-  - "Errors: what is refused; an archive with another checksum; the installer's exit code with its last lines; a
-    manifest that lacks the version afterwards; EFA devices that libfabric does not have."
+  - "Errors: what is refused; an archive with another checksum, with a bad signature, or without either; the
+    installer's exit code with its last lines; a manifest that lacks the version afterwards; EFA devices that libfabric
+    does not have."
 author:
   - The trainwright team (@trainwright)
 """
@@ -110,6 +119,7 @@ EXAMPLES = r"""
   trainwright.slurm.efa_installer:
     version: 1.47.0
     src: ~/.cache/trainwright/2df4201e0468-aws-efa-installer-1.47.0.tar.gz
+    sha256: 2df4201e046833c7dc8160907bee7f52b76ff80ed147376a2d0ed8a0dd66b2db
     family: debian
     conflicts: ["openmpi-*", "libopenmpi*"]
 """
@@ -179,8 +189,9 @@ def read_back(params: dict, output: str, ran: bool, check: bool) -> tuple[dict, 
 def leave_for_boot(params: dict, decided: efa.Decision, check: bool) -> dict:
     """Leave the installer for the next boot, and return the result. Raises EfaError."""
     now, why = efa_order.waiting(), efa_order.reason(params["version"], decided)
-    if not params["sha256"] and now.get("version") == params["version"]:
-        # Verified by its signature: the order has the checksum that the archive had then.
+    same_key = now.get("fingerprint") == params["fingerprint"] != ""
+    if not params["sha256"] and now.get("version") == params["version"] and same_key:
+        # Signed by this key: that was verified when the order was written, with the checksum that the archive had.
         params = {**params, "sha256": now["sha256"]}
     wanted = efa_order.order(params)
     there = efa_order.staged(params["sha256"])
@@ -211,6 +222,7 @@ def main() -> None:
             "version": {"type": "str", "required": True},
             "src": {"type": "path", "required": True},
             "sha256": {"type": "str", "default": ""},
+            "fingerprint": {"type": "str", "default": ""},
             "archive": {"type": "path"},
             "family": {"type": "str", "choices": ["debian", "rhel"], "required": True},
             "kernel_module": {"type": "bool", "default": True},

@@ -59,7 +59,10 @@ options:
         type: str
         required: true
       version:
-        description: Version, which may be a pattern. All others are refused. Empty leaves the version open.
+        description:
+          - Version, which may be a pattern. All others are refused. Empty leaves the version open.
+          - One without a revision takes each of its revisions, and what it is a part of. V(550.1) takes 550.1-1 and
+            550.1.2-1, and not 550.10-1.
         type: str
         required: true
       elsewhere:
@@ -90,7 +93,7 @@ EXAMPLES = r"""
     url: file:///srv/packages
     trusted: true
     pins:
-      - {packages: libnccl2 libnccl-dev, version: 2.27.3-1*}
+      - {packages: libnccl2 libnccl-dev, version: 2.27.3}
 
 - name: Forget it
   trainwright.slurm.package_repository:
@@ -117,6 +120,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     files,
     openpgp,
     own_files,
+    packages,
     safe_path,
 )
 
@@ -152,7 +156,8 @@ def pins_text(pins: list[dict[str, t.Any]], url: str) -> str:
         if pin.get("elsewhere"):
             lines.append((f'origin "{urllib.parse.urlsplit(url).hostname or ""}"', -1))
         if pin["version"]:
-            lines += [(f"version {pin['version']}", 1001), ("version *", -1)]
+            lines += [(f"version {text}", 1001) for text in packages.spellings(pin["version"])]
+            lines.append(("version *", -1))
         stanzas += [
             f"Package: {pin['packages']}\nPin: {what}\nPin-Priority: {priority}\n"
             for what, priority in lines
@@ -227,7 +232,9 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
         )
     else:
         listed.append({"path": pins, "state": "absent"})
-    listed.append({"path": source, "mode": "0644", "content": source_text(params, key)})
+    entry = {"path": source, "mode": "0644", "content": source_text(params, key)}
+    # A password of a site's mirror is no part of a log; /etc/apt/auth.conf.d is the better place for it.
+    listed.append({**entry, "secret": bool(urllib.parse.urlsplit(params["url"]).password)})
     # Versions before kept armored keys as they came.
     listed.append({"path": old_key, "state": "absent"})
     return own_files.plan([{"path": KEYS, "mode": "0755"}], listed, module.check_mode), wanted

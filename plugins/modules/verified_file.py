@@ -10,8 +10,9 @@ module: verified_file
 short_description: Fetch a file, and verify its checksum and its signature
 version_added: "1.1.0"
 description:
-  - Fetches a file into the cache of the control node. It gets its name there once it has been verified, so a file that
-    has the name is not fetched again.
+  - Fetches a file into the cache of the control node. It gets its name there once it has been verified.
+  - A file that has the name is verified again and not fetched again. It is refused if it was changed since, or put
+    there by somebody else.
   - Verifies O(sha256), a detached signature of GnuPG, or both. Refuses without either of them.
   - Several calls for one file at the same time fetch it once.
 extends_documentation_fragment: [trainwright.slurm.internal]
@@ -21,7 +22,7 @@ options:
     type: str
     required: true
   dest:
-    description: Path of the file.
+    description: Path of the file. The signature and the key that verified it lie beside it, as C(.sig) and C(.key).
     type: path
     required: true
   sha256:
@@ -57,7 +58,8 @@ attributes:
     support: none
 notes:
   - "Errors: neither a checksum nor a signature; a server that does not answer or does not have the file; another
-    checksum; a signature that is bad, or of another key. The file does not exist then."
+    checksum; a signature that is bad, or of another key. A file that was fetched does not exist then; one that was
+    there stays, for somebody to look at."
 author:
   - The trainwright team (@trainwright)
 """
@@ -79,7 +81,7 @@ sha256:
   type: str
   returned: success, except in check mode
 verified:
-  description: What was verified now, C(checksum), C(signature); empty where the file was there.
+  description: What was verified, C(checksum), C(signature); empty in check mode.
   type: list
   elements: str
   returned: success
@@ -123,29 +125,57 @@ def fetch(url: str, path: str, timeout: int, attempts: int) -> None:
         time.sleep(DELAY * 2**attempt)
 
 
-def verified(params: dict, directory: str) -> tuple[str, str, list[str]]:
-    """Fetch and verify; return the path below the directory, the checksum, and what was verified."""
-    path = os.path.join(directory, "file")
-    fetch(params["url"], path, params["timeout"], params["attempts"])
-    found, done = sha256(path), []
+def brought(params: dict, directory: str, dest: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the paths of the file, its signature and its key, and which of them were fetched into the directory.
+
+    Those that lie in the cache are not fetched again; whoever calls this verifies them as if they had been.
+    """
+    urls = {"": params["url"]}
+    if params["signature_url"]:
+        urls |= {".sig": params["signature_url"], ".key": params["key_url"]}
+    paths, fetched = {}, {}
+    for suffix, url in urls.items():
+        paths[suffix] = dest + suffix
+        # The signature of a file that is fetched anew may be another one.
+        if "" in fetched or not os.path.isfile(dest + suffix):
+            paths[suffix] = fetched[suffix] = os.path.join(directory, f"file{suffix}")
+            fetch(url, paths[suffix], params["timeout"], params["attempts"])
+    return paths, fetched
+
+
+def verify(params: dict, paths: dict[str, str], where: str, remedy: str) -> tuple[str, list[str]]:
+    """Return the file's checksum and how it was verified. Raises FetchError, with where and the remedy."""
+    found, done = sha256(paths[""]), []
     if params["sha256"]:
         if found != params["sha256"].lower():
             raise FetchError(
-                f"{params['url']}: has the SHA-256 {found}, and {params['sha256']} is the right one. Remedy:"
-                " the file was"
-                " changed or cut off on its way; look at the mirror, and at the checksum"
+                f"{where}: has the SHA-256 {found}, and {params['sha256']} is the right one. Remedy: {remedy}"
             )
         done.append("checksum")
     if params["signature_url"]:
-        signed, key = os.path.join(directory, "signature"), os.path.join(directory, "key")
-        fetch(params["signature_url"], signed, params["timeout"], params["attempts"])
-        fetch(params["key_url"], key, params["timeout"], params["attempts"])
         try:
-            signature.verify(path, signed, key, params["fingerprint"])
+            signature.verify(paths[""], paths[".sig"], paths[".key"], params["fingerprint"])
         except signature.SignatureError as error:
-            raise FetchError(f"{params['url']}: {error}") from error
+            raise FetchError(f"{where}: {error}") from error
         done.append("signature")
-    return path, found, done
+    return found, done
+
+
+def keep(params: dict, work: str, dest: str) -> dict:
+    """Verify what is in the cache, or fetch and verify it; return the result. Raises FetchError."""
+    paths, fetched = brought(params, work, dest)
+    where = params["url"]
+    remedy = "the file was changed or cut off on its way; look at the mirror, and at the checksum"
+    if "" not in fetched:
+        where = dest
+        remedy = "somebody changed it or put it there; find out who, remove it, and run this again"
+    found, done = verify(params, paths, where, remedy)
+    # The file last: its name says that all of it is there.
+    for suffix, path in reversed(fetched.items()):
+        os.chmod(path, 0o644)
+        os.rename(path, dest + suffix)
+    # A cache on the control node is not part of the cluster's state.
+    return {"changed": False, "sha256": found, "verified": done}
 
 
 def main() -> None:
@@ -177,18 +207,13 @@ def main() -> None:
     handle = os.open(f"{dest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.path.isfile(dest):
-            module.exit_json(changed=False, sha256=sha256(dest), verified=[])
-        path, found, done = verified(params, work)
-        os.chmod(path, 0o644)
-        os.rename(path, dest)
+        result = keep(params, work, dest)
     except (FetchError, OSError) as error:
         module.fail_json(msg=str(error))
     finally:
         os.close(handle)
         shutil.rmtree(work, ignore_errors=True)
-    # A cache on the control node is not part of the cluster's state.
-    module.exit_json(changed=False, sha256=found, verified=done)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,23 @@ def test_neither_checksum_nor_signature_is_refused(host: Host) -> None:
     host.refused("does not have a SHA-256", "efa_sha256", efa_signature="never")
 
 
+def test_an_archive_that_somebody_put_into_the_cache_is_refused(host: Host) -> None:
+    """Under the name of one that has been verified, by its signature or by its checksum."""
+    archive = f"aws-efa-installer-{OLD}.tar.gz"
+    checksum = efa_archive.sha256(host.mirror / archive)
+    cache = host.mirror / "cache"
+    cache.mkdir(exist_ok=True)
+    for name, extra in (
+        (f"key{host.fingerprint[-8:]}-signed-{archive}", {}),
+        (f"{checksum[:12]}-{archive}", {"efa_sha256": checksum}),
+    ):
+        placed = cache / name
+        shutil.copy(host.mirror / f"aws-efa-installer-{NEW}.tar.gz", placed)
+        why = "somebody changed it or put it there" if extra else "and not a good one of"
+        host.refused(f"{placed}: ", why, **extra)
+        placed.unlink()
+
+
 # -- a host that it would fail on ------------------------------------------------------------------
 def test_a_host_on_which_it_would_fail_is_refused(host: Host) -> None:
     """Secure Boot, a kernel without headers, and the distribution's Open MPI, all in one answer."""

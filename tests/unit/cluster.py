@@ -110,6 +110,7 @@ def inputs(compute: int = 2, *, node: dict[str, t.Any] | None = None, **settings
         "hosts_in_run": hosts,
         "facts": facts,
         "host_vars": {host: {} for host in hosts},
+        "differing": {},
         "record": {},
         "remove": [],
         "supported_os": SUPPORTED_OS,

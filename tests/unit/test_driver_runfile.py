@@ -100,8 +100,8 @@ def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
         name: next(one for one in stanzas if f"{name}*" in one.split("\n")[0])
         for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-")
     }
-    assert "Pin: version 595.91.07*\nPin-Priority: 1001" in first["nvidia-fabricmanager"]
-    assert "Pin: version 1.20.1*\nPin-Priority: 1001" in first["nvidia-container-toolkit"]
+    assert "Pin: version 595.91.07\nPin-Priority: 1001" in first["nvidia-fabricmanager"]
+    assert "Pin: version 1.20.1\nPin-Priority: 1001" in first["nvidia-container-toolkit"]
     assert "Pin: version no-version-of-a-package\n" in first["libnvidia-"]
     assert "Pin: version *\nPin-Priority: -1" in stanzas[-1] and "libcuda1" in stanzas[-1]
 

@@ -36,6 +36,20 @@ SERVICE_GROUPS = (
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
+# Settings of the GPU and EFA software. A run reads those of the first controller, and roles the host's own, so
+# preflight compares them.
+STACK_VARIABLES = (
+    "efa_version",
+    "gpu_stack_nccl_tests",
+    "gpu_stack_release",
+    "gpu_stack_releases",
+    "gpu_stack_repository",
+    "gpu_stack_versions",
+    "nvidia_driver_runfile_options",
+    "nvidia_driver_runfile_sha256",
+    "nvidia_driver_runfile_url",
+    "nvidia_driver_source",
+)
 # Those that no role declares: Ansible's own, and what the AWS inventory knows of the machine.
 INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces")
 # The types that the AWS inventory read from EC2, of the whole inventory.
@@ -116,6 +130,9 @@ class Inputs(t.TypedDict):
     hosts_in_run: list[str]  # hosts of this play, reachable or not
     facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
     host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, INVENTORY_VARIABLES of hosts
+    differing: dict[
+        str, dict[str, t.Any]
+    ]  # STACK_VARIABLES of hosts, unlike the first controller's
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm

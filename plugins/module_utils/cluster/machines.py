@@ -83,9 +83,11 @@ def findings(inputs: Inputs) -> Findings:
         if failed:
             made.less[host] = {result.check for result in failed}
             what = "; ".join(result.what for result in failed)
-            said = f"{what} -> {failed[0].remedy}"
+            # Each fault needs its own: the first remedy alone would leave the host out again.
+            remedy = "; ".join(dict.fromkeys(one.remedy for one in failed if one.remedy))
+            said = f"{what} -> {remedy}"
             source = f", by {failed[0].provenance}" if failed[0].provenance else ""
-            message = f"{what}{source} -> {failed[0].remedy}"
+            message = f"{what}{source} -> {remedy}"
             made.kept[host] = Kept(host, f"tw:{OWNER}:{CHECK}: {said}", message)
         elif declared is not None and declared.kind is not None and facts:
             made.whole.add(host)

@@ -24,6 +24,9 @@ GROUP, WORD = "slurm_gpu", "gpu_stack"
 PRESENT, MANAGED, NONE = "present", "managed", "none"
 SOURCE, DISTRIBUTION, RUNFILE = "nvidia_driver_source", "distribution", "runfile"
 CHECK = "stack"
+REPOSITORY = "gpu_stack_repository"
+#: Settings by which a stack that is present is compared; the others are for hosts that are managed.
+COMPARED = ("gpu_stack_release", "gpu_stack_releases", "gpu_stack_versions")
 #: GPUs that reach each other through NVSwitches only with Fabric Manager, by model and at least so many of them.
 #: NVIDIA Fabric Manager User Guide, Supported Platforms.
 _SWITCHED = {"A100": 8, "H100": 8, "H200": 8, "B200": 8, "B300": 8}
@@ -39,6 +42,14 @@ NOT_OF_REPOSITORY = frozenset(("nvidia_driver", "rdma_core", "efa", "aws_ofi_ncc
 def word(inputs: Inputs, host: str) -> str:
     """Return present, managed or none for a host."""
     return str((inputs["host_vars"].get(host) or {}).get(WORD) or PRESENT)
+
+
+def repository(inputs: Inputs, host: str) -> Json:
+    """Return the repository that a host names, else that of the cluster; {} for NVIDIA's own."""
+    own = inputs["differing"].get(host, {})
+    found = (own if REPOSITORY in own else inputs["settings"]).get(REPOSITORY)
+    # Another type has a check of its own.
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def _kinds(inputs: Inputs) -> t.Mapping[str, Declared]:

@@ -8,6 +8,7 @@ import typing as t
 from fnmatch import fnmatchcase
 
 from ..hardware.stack import same
+from ..node.packages import spellings
 from ..node.reboots import DIRECTORY, plain
 
 Json = dict[str, t.Any]
@@ -50,7 +51,8 @@ def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
         if pin["version"] and any(
             fnmatchcase(name, pattern) for pattern in pin["packages"].split()
         ):
-            return f"{name}={pin['version']}"
+            # apt-get takes one; packages of these repositories have revisions.
+            return f"{name}={spellings(pin['version'])[-1]}"
     return name
 
 
@@ -73,7 +75,7 @@ def plan(
         chosen = (parts[role] for role in among if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
-    pins = [pin for pin in of("pins", every) if pin["version"].strip("*") or pin.get("elsewhere")]
+    pins = [pin for pin in of("pins", every) if pin["version"] or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     waiting = bool(reason) and waits(host, facts, versions)

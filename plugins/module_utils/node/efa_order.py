@@ -26,7 +26,7 @@ Json = dict[str, t.Any]
 ORDER = f"{DIRECTORY}/efa.json"
 ARCHIVE = f"{DIRECTORY}/efa.tar.gz"
 #: The options of module efa_installer that an order has.
-KEYS = ("version", "sha256", "family", "kernel_module", "container", "options", "downgrade", "conflicts",
+KEYS = ("version", "sha256", "fingerprint", "family", "kernel_module", "container", "options", "downgrade", "conflicts",
         "remove_conflicts", "timeout", "lock_timeout")  # fmt: skip
 
 
@@ -74,16 +74,24 @@ def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.De
     return decided, in_the_way
 
 
+def refuse_unverified(archive: str, checksum: str) -> None:
+    """Return if root may run the archive. Raises EfaError where it has another checksum, or nobody names one."""
+    if not checksum:
+        raise efa.EfaError(
+            f"{archive}: nobody has verified it. Remedy: give sha256 or fingerprint to the module efa_installer"
+        )
+    if efa_installer.sha256(archive) != checksum.lower():
+        raise efa.EfaError(
+            f"{archive}: does not have the SHA-256 {checksum}. Remedy: remove the archive from artifact_cache on the"
+            " control node, and run this again"
+        )
+
+
 def install(
     params: t.Mapping[str, t.Any], archive: str, in_the_way: list[str], lock: int
 ) -> tuple[list[str], str]:
     """Run the installer; return the packages that were removed, and its output. Raises EfaError."""
-    wanted = params["sha256"]
-    if wanted and efa_installer.sha256(archive) != wanted.lower():
-        raise efa.EfaError(
-            f"{archive}: does not have the SHA-256 {wanted}. Remedy: remove the archive from artifact_cache on the"
-            " control node, and run this again"
-        )
+    refuse_unverified(archive, params["sha256"])
     removed: list[str] = []
     options = efa.arguments(params["kernel_module"], params["container"], params["options"])
     with efa_installer.private_directory() as directory:
@@ -149,11 +157,7 @@ def staged(checksum: str, path: str = ARCHIVE) -> bool:
 
 def stage(archive: str, checksum: str, path: str = ARCHIVE) -> None:
     """Keep an archive that was copied to the host, once it has been verified. Raises EfaError."""
-    if efa_installer.sha256(archive) != checksum.lower():
-        raise efa.EfaError(
-            f"{archive}: does not have the SHA-256 {checksum}. Remedy: remove the archive from artifact_cache on the"
-            " control node, and run this again"
-        )
+    refuse_unverified(archive, checksum)
     with (
         open(archive, "rb") as source,
         safe_path.replacing(path, 0o600, make=0o755) as target,

@@ -9,7 +9,20 @@ import typing as t
 from fnmatch import fnmatchcase
 
 #: Format of dpkg-query for Installed.
-FORM = "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n"
+FORM = (
+    "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\t${db:Status-Want}\n"
+)
+
+
+def spellings(version: str) -> list[str]:
+    """Return the versions that apt is to take for one that somebody wrote, as patterns of apt and fnmatch.
+
+    One with a revision is whole. Another takes its revisions and what it is a part of, with a mark between: 550.1 takes
+    550.1-1 and 550.1.2-1, and not 550.10-1. apt reads a last * as any rest, so the pattern ends with a question mark.
+    """
+    if set(version) & set("-*?[/"):
+        return [version]
+    return [version, f"{version}[-+.]*?"]
 
 
 class Installed:
@@ -18,11 +31,17 @@ class Installed:
     def __init__(self, output: str) -> None:
         self.versions: dict[str, str] = {}  # by name, and by name:architecture
         self.provided: set[str] = set()
+        self.held: set[str] = (
+            set()
+        )  # by apt-mark hold; this collection pins versions and holds no package
         for line in output.splitlines():
-            status, name, architecture, version, provides = (line.split("\t") + [""] * 5)[:5]
+            fields = (line.split("\t") + [""] * 6)[:6]
+            status, name, architecture, version, provides, want = fields
             if status != "installed":
                 continue
             self.versions[name] = self.versions[f"{name}:{architecture}"] = version
+            if want == "hold":
+                self.held.add(name)
             # "libpmix2 (= 5.0.7-1), mpi-default"
             self.provided.update(re.findall(r"(?:^|, )([^\s,]+)", provides))
 

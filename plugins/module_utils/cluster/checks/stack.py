@@ -13,6 +13,7 @@ from ...hardware.stack_data import INSTALLER_FILE, INSTALLER_OPEN
 from ...node.nvidia_runfile import bad_options
 from .. import stack
 from ..inputs import CLUSTER, Problem
+from .shape import faults
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,30 +43,61 @@ def releases(inputs: Inputs) -> Iterator[Problem]:
 
 
 def repository(inputs: Inputs) -> Iterator[Problem]:
-    """The repository can be reached by a URL, and its key is one that somebody vouches for."""
-    given = inputs["settings"].get("gpu_stack_repository") or {}
-    where = "gpu_stack_repository"
-    if not given:
-        return
+    """The repository can be reached by a URL, and its key is one that somebody vouches for; so is a host's own."""
+    own = [
+        (host, stack.repository(inputs, host))
+        for host in stack.gpu_hosts(inputs)
+        if stack.REPOSITORY in inputs["differing"].get(host, {})
+        and stack.word(inputs, host) == stack.MANAGED
+    ]
+    for host, given in [(CLUSTER, stack.repository(inputs, CLUSTER)), *own]:
+        if given:
+            yield from _repository(host, given)
+
+
+def _repository(host: str, given: t.Mapping[str, t.Any]) -> Iterator[Problem]:
+    where = stack.REPOSITORY
     if not re.fullmatch(r"(https?|file)://\S+|file:/\S+", str(given.get("url") or "")):
-        yield Problem(CLUSTER, f"{where}.url", "is not a URL", "write https://HOST/PATH")
+        yield Problem(host, f"{where}.url", "is not a URL", "write https://HOST/PATH")
         return
     if given.get("trusted"):
         return
     if not given.get("key_url"):
         yield Problem(
-            CLUSTER,
+            host,
             f"{where}.key_url",
             "is missing, and root would install packages that nobody has signed",
             "name the repository's key and its key_fingerprint",
         )
     elif not _FINGERPRINT.fullmatch(str(given.get("key_fingerprint") or "").strip()):
         yield Problem(
-            CLUSTER,
+            host,
             f"{where}.key_fingerprint",
             "is not the 40 hexadecimal digits of a key",
             "write the fingerprint that the publisher prints elsewhere than beside the key",
         )
+
+
+def of_one_host(inputs: Inputs) -> Iterator[Problem]:
+    """A host does not have other settings than those that are checked, and by which all hosts are installed."""
+    arguments = inputs["arguments"]
+    for host in stack.gpu_hosts(inputs):
+        word = stack.word(inputs, host)
+        for name, value in inputs["differing"].get(host, {}).items():
+            if word == stack.NONE or (word != stack.MANAGED and name not in stack.COMPARED):
+                continue
+            found = list(faults(host, name, value, arguments.get(name) or {"type": "raw"}))
+            yield from found
+            # Systems have repositories of their own; the check above reads each.
+            if not found and name != stack.REPOSITORY:
+                yield Problem(
+                    host,
+                    name,
+                    f"is another one than the first controller has, and only that one counts: this run would not heed"
+                    f" the {word} host's own",
+                    "write it once, into group_vars/all.yml or group_vars/slurm_cluster.yml, and not for a host or a"
+                    " smaller group",
+                )
 
 
 def _managed(inputs: Inputs) -> dict[str, t.Any]:
@@ -106,7 +138,7 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
         part = hosts.get(host) or {}
         if (
             part.get("repository", True)
-            and not settings.get("gpu_stack_repository")
+            and not stack.repository(inputs, host)
             and name not in REPOSITORIES
         ):
             yield Problem(
@@ -243,6 +275,7 @@ def driver_from(inputs: Inputs) -> Iterator[Problem]:
 CHECKS: tuple[Check, ...] = (
     releases,
     repository,
+    of_one_host,
     managed,
     prepared,
     driver_source,

@@ -109,6 +109,44 @@ def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) 
     assert memory == pytest.approx(facts()["c1"]["memory_mb"] * 0.44, rel=0.01)
 
 
+STACKS: dict[str, tuple[dict[str, dict[str, t.Any]], list[str]]] = {
+    "same": ({"c1": {"gpu_stack_release": "dlami-2026-04"}, "c2": {"gpu_stack_release": "dlami-2026-04"},
+              "ctl1": {"gpu_stack_release": "{{ 'dlami-2026-04' }}"}}, []),
+    "one-host": ({"c1": {"gpu_stack_versions": {"driver": "595.112.07"}}}, ["c1: gpu_stack_versions: "]),
+    "controller": ({"ctl1": {"gpu_stack_release": "dlami-2026-04"}},
+                   ["c[1-2]: gpu_stack_release: "]),
+    "template": ({"ctl1": {"gpu_stack_release": "{{ mine }}", "mine": "dlami-2026-04"},
+                  "c1": {"gpu_stack_release": "{{ mine }}", "mine": "dlami-2025-12"},
+                  "c2": {"gpu_stack_release": "dlami-2026-04"}}, ["c1: gpu_stack_release: "]),
+    "unsigned": ({"c2": {"gpu_stack_repository": {"url": "https://x.example/y"}}},
+                 ["c2: gpu_stack_repository.key_url: "]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(STACKS))
+def test_a_host_with_other_settings_of_its_stack_is_refused(
+    process: Process, tmp_path: Path, name: str
+) -> None:
+    written, refused = STACKS[name]
+    repository = {"url": "file:///srv/packages", "trusted": True}
+    hosts: dict[str, dict[str, t.Any]] = {host: {} for host in ("ctl1", "c1", "c2")}
+    for host, own in hosts.items():
+        own |= {"gpu_stack": "managed", "gpu_stack_repository": repository, **written.get(host, {})}
+
+    def with_efa(known: dict[str, t.Any]) -> None:
+        for host in ("c1", "c2"):
+            known[host]["on_bus"] = {"efa": 1}
+
+    done = play(
+        process, Case("own", "", "", "", "", facts=with_efa, host_variables=hosts), tmp_path
+    )
+    assert done["failed"] == bool(refused), done.get("msg")
+    lines = done["msg"].splitlines()[1:] if refused else []
+    assert len(lines) == len(refused) and all(
+        line.startswith(start) for line, start in zip(lines, refused)
+    ), done["msg"]
+
+
 @pytest.mark.parametrize("host", ["ctl1", "c1"])
 @pytest.mark.parametrize(
     ("written", "right"),

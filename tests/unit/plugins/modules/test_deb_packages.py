@@ -13,10 +13,12 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.trainwright.slurm.plugins.modules import deb_packages
 
+ROOT = Path(__file__).resolve().parents[4]
 APT = """#!/bin/sh
 policy=none; [ ! -x {state}/policy-rc.d ] || {{ {state}/policy-rc.d; policy=$?; }}
 case "$*" in
     *update*) echo "update $policy" >>{state}/log; touch {state}/fetched; exit 0 ;;
+    *simulate*) cat {state}/simulated; exit ;;
 esac
 echo "install ${{*#* install }} $policy" >>{state}/log
 [ ! -e {state}/unbuilt ] || {{ cat {state}/unbuilt >&2; exit 100; }}
@@ -135,6 +137,52 @@ def test_the_policy_of_a_run_that_was_killed_does_not_stay(host: Path) -> None:
     saved.write_text("#!/bin/sh\nexit 0\n")
     run()
     assert policy.read_text() == "#!/bin/sh\nexit 0\n" and not saved.exists()
+
+
+# -- packages on hold --------------------------------------------------------------------------------
+SIMULATED = """Reading package lists...
+Inst nvidia-open [580.95.05-1] (595.91.07-1 x [all]) []
+Remv libold:i386 [1-1]
+Inst jq (1.7 x [amd64])
+Conf jq (1.7 x [amd64])
+"""
+
+
+def hold(host: Path, *packages: str) -> None:
+    lines = (f"installed\t{name}\tall\t580.95.05-1\t\thold\n" for name in packages)
+    (host / "status").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("given", [{}, {"fetch_only": True}, {"check": True}])
+def test_a_package_that_somebody_holds_is_not_changed(host: Path, given: dict[str, t.Any]) -> None:
+    """Also one that only a dependency would change, and one that would be removed."""
+    hold(host, "nvidia-open", "libold", "bash")
+    (host / "simulated").write_text(SIMULATED)
+    result = run(names=["jq"], **given)
+    assert result["failed"] and not asked(host)
+    assert result["msg"].startswith("libold 580.95.05-1, nvidia-open 580.95.05-1: held by somebody")
+    assert "apt-mark unhold libold nvidia-open on the host" in result["msg"]
+
+
+def test_a_held_package_that_nothing_changes_is_in_nobodys_way(host: Path) -> None:
+    hold(host, "bash")
+    (host / "simulated").write_text(SIMULATED)
+    assert run(names=["jq"])["changed"] and asked(host) == ["install jq 101"]
+    hold(host, "jq")
+    (host / "simulated").unlink()
+    assert not run(names=["jq"])["changed"], "it is there"
+    result = run(names=["jq=1.8"])
+    assert result["failed"] and "jq 580.95.05-1: held" in result["msg"], "apt does not know"
+
+
+@pytest.mark.parametrize("fetch_only", [True, False])
+def test_apt_is_never_told_to_override_a_hold(host: Path, fetch_only: bool) -> None:
+    apt = host / "bin" / "apt-get"
+    apt.write_text(apt.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$*" >>{host}/words\n'))
+    run(fetch_only=fetch_only)
+    assert "held" not in (host / "words").read_text()
+    boot = (ROOT / "roles" / "gpu_stack" / "templates" / "gpu-stack.j2").read_text()
+    assert "apt-get --yes" in boot and "change-held" not in boot
 
 
 # -- kernel modules ----------------------------------------------------------------------------------

@@ -12,10 +12,16 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action.efa_installer import ActionModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa, efa_order
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    efa,
+    efa_order,
+    signature,
+)
 from ansible_collections.trainwright.slurm.plugins.modules import efa_info, efa_installer
 
 WANTED = "1.47.0"
+SUM = efa_order.efa_installer.sha256
+KEY = "4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 MANIFEST = f"# EFA installer version: {WANTED}\nlibfabric1-aws_2.4.0_amd64\n"
 
 
@@ -86,8 +92,12 @@ class Host:
         return "EFA installation complete."
 
     def run(self, check: bool = False, archive: bool = True, **given: t.Any) -> dict[str, t.Any]:
+        path = self.root / "archive"
+        if archive and not path.exists():
+            path.write_bytes(b"the archive")
         options: dict[str, t.Any] = {
             "version": WANTED,
+            "sha256": SUM(str(path)) if archive else "",
             "src": str(self.root / "src"),
             "family": "debian",
             "conflicts": ["openmpi-*"],
@@ -217,7 +227,6 @@ def test_a_loaded_module_that_differs_waits_for_a_reboot(host: Host) -> None:
 
 # -- at the next boot --------------------------------------------------------------------------------
 OLDER = MANIFEST.replace(WANTED, "1.46.0")
-SUM = efa_order.efa_installer.sha256
 
 
 def upgraded(host: Host, **given: t.Any) -> dict[str, t.Any]:
@@ -225,7 +234,7 @@ def upgraded(host: Host, **given: t.Any) -> dict[str, t.Any]:
     host.packages["libfabric1-aws"] = "2.3.0"
     host.manifest = OLDER
     (host.root / "archive").write_bytes(b"the archive")
-    return host.run(at_boot=True, sha256=SUM(str(host.root / "archive")), **given)
+    return host.run(at_boot=True, fingerprint=KEY, **given)
 
 
 def test_a_version_that_jobs_may_use_is_replaced_at_the_next_boot(host: Host) -> None:
@@ -271,6 +280,28 @@ def test_another_archive_is_not_kept_for_a_boot(host: Host) -> None:
     assert not host.calls
 
 
+def test_an_archive_that_nobody_verified_is_not_run(host: Host) -> None:
+    for at_boot in (False, True):
+        host.manifest = OLDER if at_boot else ""
+        result = host.run(sha256="", at_boot=at_boot)
+        assert result["failed"] and "nobody has verified it" in result["msg"]
+    upgraded(host)
+    order = efa_order.waiting()
+    efa_order.write({**order, "sha256": ""})
+    with pytest.raises(efa.EfaError, match="nobody has verified it"):
+        efa_order.carry_out()
+    assert not host.calls
+
+
+def test_an_order_counts_for_the_key_that_it_was_verified_by(host: Host) -> None:
+    upgraded(host)
+    assert not upgraded(host, archive=False)["needed"]
+    looked = host.run(at_boot=True, archive=False, fingerprint=KEY.replace("4E", "00"))
+    assert looked["needed"], "the archive is verified again, and copied"
+    efa_order.write({**efa_order.waiting(), "fingerprint": ""})
+    assert host.run(at_boot=True, archive=False)["needed"], "nobody names a checksum or a key"
+
+
 def test_an_order_that_nobody_wants_any_more_is_withdrawn(host: Host) -> None:
     upgraded(host)
     back = host.run(at_boot=True, version="1.46.0")
@@ -314,13 +345,17 @@ def test_a_place_of_the_sites_comes_first(host: Host) -> None:
 class Task:
     """A task with its arguments."""
 
-    def __init__(self, source: Path, check: bool) -> None:
-        self.args = {"src": str(source), "version": WANTED}
+    def __init__(self, source: Path, check: bool, given: dict[str, t.Any]) -> None:
+        self.args = {"src": str(source), "version": WANTED, **given}
         self.check_mode = check
 
 
 def act(
-    source: Path, answers: list[dict[str, t.Any]], patch: pytest.MonkeyPatch, check: bool = False
+    source: Path,
+    answers: list[dict[str, t.Any]],
+    patch: pytest.MonkeyPatch,
+    check: bool = False,
+    **given: t.Any,
 ) -> tuple[list[dict[str, t.Any]], dict[str, t.Any], list[str]]:
     """The calls of the module, the action's result, and the files that were copied."""
     calls: list[dict[str, t.Any]] = []
@@ -347,7 +382,7 @@ def act(
     patch.setattr(ActionBase, "_fixup_perms2", lambda *_args: None)
     patch.setattr(ActionBase, "_remove_tmp_path", lambda *_args: None)
     action = object.__new__(ActionModule)
-    action._task, action._connection = Task(source, check), Connection()
+    action._task, action._connection = Task(source, check, given), Connection()
     return calls, action.run(None, {}), copied
 
 
@@ -362,9 +397,37 @@ def test_the_archive_goes_to_hosts_that_need_it(
         assert len(calls) == 1 and not copied and result == answer
     calls, result, copied = act(source, [needed], monkeypatch, check=True)
     assert len(calls) == 1 and not copied and result["changed"]
-    calls, result, copied = act(source, [needed, {"changed": True}], monkeypatch)
+    given = SUM(str(source))
+    answers = [needed, {"changed": True}]
+    calls, result, copied = act(source, answers, monkeypatch, sha256=given)
     assert copied == [str(source)] and calls[1]["archive"] == "/tmp/x/archive.tar.gz"
-    assert len(calls[1]["sha256"]) == 64, "what arrives is what was verified"
+    assert calls[1]["sha256"] == given, "what arrives is what was verified"
+
+
+def test_the_signature_is_verified_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verify(path: str, signed: str, key: str, fingerprint: str) -> None:
+        beside = [str(source.with_suffix(source.suffix + end)) for end in (".sig", ".key")]
+        assert [signed, key] == beside and fingerprint == KEY
+        if Path(path).read_bytes() != b"archive":
+            raise signature.SignatureError("it does not have the content that was signed")
+
+    monkeypatch.setattr(signature, "verify", verify)
+    source = tmp_path / "archive.tar.gz"
+    source.write_bytes(b"archive")
+    needed = {"changed": True, "needed": True}
+    for given, said in (({}, "nobody vouches"), ({"fingerprint": KEY}, ".sig is not there")):
+        calls, result, copied = act(source, [needed], monkeypatch, **given)
+        assert result["failed"] and said in result["msg"] and len(calls) == 1 and not copied
+    for end in (".sig", ".key"):
+        (tmp_path / f"archive.tar.gz{end}").write_bytes(b"x")
+    answers = [needed, {"changed": True}]
+    calls, _result, copied = act(source, answers, monkeypatch, fingerprint=KEY)
+    assert calls[1]["sha256"] == SUM(str(source)) and copied == [str(source)]
+    source.write_bytes(b"changed since")
+    calls, result, copied = act(source, [needed], monkeypatch, fingerprint=KEY)
+    assert result["failed"] and "does not have the content" in result["msg"] and not copied
 
 
 def test_an_archive_that_nobody_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,19 @@
 
 from __future__ import annotations
 
+import io
+import shutil
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import openpgp
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import (
+    Installed,
+    spellings,
+)
+from ansible_collections.trainwright.slurm.plugins.modules import package_repository
 from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
 
 
@@ -14,9 +27,81 @@ def pairs(text: str) -> list[tuple[str, str, str]]:
     return [(packages, pin, priority) for packages, pin, priority in found]
 
 
+class Apt:
+    """apt with a repository of its own, which has a package of each version."""
+
+    def __init__(self, root: Path, versions: tuple[str, ...]) -> None:
+        self.names = {f"p{number}": text for number, text in enumerate(versions)}
+        for name in ("etc/preferences.d", "state/lists/partial", "cache/archives/partial", "repo"):
+            (root / name).mkdir(parents=True)
+        (root / "status").touch()
+        fields = "Architecture: all\nMaintainer: x\nFilename: ./x.deb\nSize: 1\nDescription: x"
+        rows = (
+            f"Package: {name}\nVersion: {text}\n{fields}\nSHA256: {'0' * 64}\n"
+            for name, text in self.names.items()
+        )
+        (root / "repo" / "Packages").write_text("\n".join(rows))
+        (root / "etc" / "sources.list").write_text(f"deb [trusted=yes] file:{root}/repo ./\n")
+        places = {
+            "Dir::Etc": root / "etc",
+            "Dir::State": root / "state",
+            "Dir::State::status": root / "status",
+            "Dir::Cache": root / "cache",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "APT::Sandbox::User": "root",
+        }
+        self.options = [f"-o{name}={value}" for name, value in places.items()]
+        assert self.call("apt-get", "update").returncode == 0
+
+    def call(self, tool: str, *words: str) -> subprocess.CompletedProcess[str]:
+        argv = [tool, *self.options, *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    def candidates(self) -> set[str]:
+        """Return the versions that would be installed where none is named."""
+        said = self.call("apt-cache", "policy", *self.names).stdout
+        return {line.split()[1] for line in said.splitlines() if "Candidate:" in line} - {"(none)"}
+
+    def installs(self, version: str, wanted: str) -> bool:
+        """Tell whether apt-get takes the package of a version for one that is wanted."""
+        name = next(name for name, text in self.names.items() if text == version)
+        return self.call("apt-get", "--simulate", "install", f"{name}={wanted}").returncode == 0
+
+
 def test_a_version_is_held_against_all_others() -> None:
-    text = pins_text([{"packages": "libnccl2", "version": "2.27*"}], "https://x.example/y")
-    assert pairs(text) == [("libnccl2", "version 2.27*", "1001"), ("libnccl2", "version *", "-1")]
+    text = pins_text([{"packages": "libnccl2", "version": "2.27-1"}], "https://x.example/y")
+    assert pairs(text) == [("libnccl2", "version 2.27-1", "1001"), ("libnccl2", "version *", "-1")]
+
+
+VERSIONS = ("550.1", "550.1-1", "550.1-1ubuntu1", "550.1+x", "550.1.2-1", "550.10-1", "550.1~rc1-1", "1:550.1-1",
+            "550.1a-1")  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [
+        ("550.1", ("550.1", "550.1-1", "550.1-1ubuntu1", "550.1+x", "550.1.2-1")),
+        ("550.1-1", ("550.1-1",)),
+        ("1:550.1", ("1:550.1-1",)),
+        ("550", tuple(text for text in VERSIONS if not text.startswith("1:"))),
+    ],
+)
+def test_apt_takes_the_version_and_none_that_only_begins_like_it(
+    tmp_path: Path, wanted: str, taken: tuple[str, ...]
+) -> None:
+    """By apt itself: for a pin, for a name with a version, and for what is installed."""
+    apt = Apt(tmp_path, VERSIONS)
+    pins = pins_text([{"packages": "p*", "version": wanted}], "https://x.example/y")
+    (tmp_path / "etc" / "preferences.d" / "pins").write_text(pins)
+    assert apt.candidates() == set(taken)
+    (tmp_path / "etc" / "preferences.d" / "pins").unlink()
+    asked = [text for text in VERSIONS if apt.installs(text, spellings(wanted)[-1])]
+    # A name with a version is for packages with revisions.
+    assert asked == [text for text in taken if text != wanted or "-" in text]
+    listed = "".join(f"installed\tp\tall\t{text}\t\n" for text in asked)
+    for line, text in zip(listed.splitlines(), asked):
+        assert Installed(line).has(f"p={spellings(wanted)[-1]}"), text
 
 
 def test_a_repository_is_refused_before_the_version_counts() -> None:
@@ -25,3 +110,96 @@ def test_a_repository_is_refused_before_the_version_counts() -> None:
     assert pairs(pins_text([pin], "https://x.example:8443/y"))[0] == first
     assert pairs(pins_text([{**pin, "version": ""}], "https://x.example/y")) == [first]
     assert pairs(pins_text([pin], "file:///srv/packages"))[0] == ("nvidia-*", 'origin ""', "-1")
+
+
+# -- the files of a host ---------------------------------------------------------------------------
+class Module:
+    """A module with the options that plan() reads."""
+
+    check_mode = False
+
+    def __init__(self, **given: t.Any) -> None:
+        usual = {"name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
+                 "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3}  # fmt: skip
+        self.params = {**usual, **given}
+
+    def fail_json(self, msg: str) -> t.NoReturn:
+        raise SystemExit(msg)
+
+
+@pytest.fixture
+def apt_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    tmp_path.chmod(0o755)
+    for name in ("KEYS", "SOURCES", "PINS"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(package_repository, name, str(tmp_path / name))
+    monkeypatch.setattr(package_repository, "DELAYS", (0,))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """A fingerprint and the armored key of it."""
+    tool = ["gpg", "--homedir", str(tmp_path_factory.mktemp("gpg")), "--batch", "--quiet"]
+
+    def run(*words: str) -> bytes:
+        return subprocess.run([*tool, "--passphrase", "", *words], check=True, capture_output=True).stdout  # fmt: skip
+
+    run("--quick-gen-key", "packages@example.org", "rsa2048", "sign", "never")
+    listed = run("--with-colons", "--list-keys").decode().splitlines()
+    fingerprint = next(line.split(":")[9] for line in listed if line.startswith("fpr"))
+    return fingerprint, run("--armor", "--export")
+
+
+def served(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(package_repository, "open_url", lambda *_url, **_more: io.BytesIO(data))
+
+
+def test_only_the_packets_of_the_key_are_written(
+    apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text around the armor could hide a second key from us that apt finds."""
+    fingerprint, armored = key
+    served(monkeypatch, b"<html>\n" + armored + b"\nhidden-in-the-file\n")
+    module = Module(key_url="https://x.example/key", key_fingerprint=fingerprint)
+    todo, found = package_repository.plan(module)
+    assert found == fingerprint
+    written = {Path(change.path).relative_to(apt_directory).as_posix(): change for change in todo.changes}  # fmt: skip
+    assert set(written) == {"KEYS/trainwright-x.gpg", "SOURCES/trainwright-x.sources"}
+    data = written["KEYS/trainwright-x.gpg"].data
+    assert openpgp.fingerprints(data) == [fingerprint]
+    assert b"hidden" not in data and b"BEGIN PGP" not in data
+    entry = written["SOURCES/trainwright-x.sources"].after
+    assert f"Signed-By: {apt_directory}/KEYS/trainwright-x.gpg" in entry
+    assert written["KEYS/trainwright-x.gpg"].diff()["after"].startswith("[binary, ")
+
+
+@pytest.mark.parametrize("where", ["served", "on the host"])
+def test_a_key_that_another_one_hides_behind_is_refused_or_replaced(
+    apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    fingerprint, armored = key
+    module = Module(key_url="https://x.example/key", key_fingerprint=fingerprint)
+    if where == "served":
+        served(monkeypatch, armored + armored)
+        with pytest.raises(SystemExit, match=f"has the keys {fingerprint}, {fingerprint}, and not"):
+            package_repository.plan(module)
+        return
+    kept = apt_directory / "KEYS" / "trainwright-x.gpg"
+    kept.write_bytes(openpgp.binary(armored + armored))
+    served(monkeypatch, armored)
+    todo, _found = package_repository.plan(module)
+    assert todo.changes[0].path == str(kept)
+    assert openpgp.fingerprints(todo.changes[0].data) == [fingerprint]
+
+
+def test_a_password_in_the_address_is_not_in_a_diff(apt_directory: Path) -> None:
+    source = apt_directory / "SOURCES" / "trainwright-x.sources"
+    for url in ("https://site:first-secret@x.example/y", "https://site:second-secret@x.example/y"):
+        todo, _found = package_repository.plan(Module(url=url))
+        [change] = todo.changes
+        assert change.path == str(source) and url.encode() in change.data
+        assert "secret@" not in str(change.diff())
+        source.write_bytes(change.data)
+    [change] = package_repository.plan(Module(url="https://x.example/y"))[0].changes
+    assert "URIs: https://x.example/y" in change.diff()["after"]

@@ -84,14 +84,56 @@ def test_by_its_checksum(cache: Cache, verified: list[str]) -> None:
     assert result == {"changed": False, "sha256": SUM, "verified": ["checksum"]}
     assert cache.dest.read_bytes() == CONTENT and cache.left() == ["named"] and not verified
     (cache.place / "file").unlink()
-    assert cache.run(sha256=SUM)["verified"] == [], "it is not fetched again"
+    assert cache.run(sha256=SUM)["verified"] == ["checksum"], "it is not fetched again"
 
 
 def test_by_its_signature_and_by_both(cache: Cache, verified: list[str]) -> None:
     assert cache.run(**cache.signed())["verified"] == ["signature"]
+    assert cache.left() == ["named", "named.key", "named.sig"]
     cache.dest.unlink()
     assert cache.run(sha256=SUM, **cache.signed())["verified"] == ["checksum", "signature"]
     assert verified == [KEY, KEY]
+
+
+def test_a_file_that_somebody_put_there_is_refused(cache: Cache) -> None:
+    cache.dest.parent.mkdir()
+    cache.dest.write_bytes(b"of somebody else")
+    result = cache.run(sha256=SUM)
+    assert result["failed"] and result["msg"].startswith(f"{cache.dest}: has the SHA-256")
+    assert "somebody changed it or put it there" in result["msg"]
+    assert cache.dest.read_bytes() == b"of somebody else", "it stays for a person to look at"
+
+
+def test_a_signed_file_that_was_changed_is_refused(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verify(path: str, signed: str, key: str, _fingerprint: str) -> None:
+        pair = Path(signed).read_bytes(), Path(key).read_bytes()
+        if Path(path).read_bytes() != CONTENT or pair != (b"signature", b"key"):
+            raise verified_file.signature.SignatureError("it does not have the content")
+
+    monkeypatch.setattr(verified_file.signature, "verify", verify)
+    assert cache.run(**cache.signed())["verified"] == ["signature"]
+    for path in cache.place.iterdir():
+        path.unlink()
+    assert cache.run(**cache.signed())["verified"] == ["signature"], "without the network"
+    for suffix in ("", ".sig", ".key"):
+        changed = Path(f"{cache.dest}{suffix}")
+        before = changed.read_bytes()
+        changed.write_bytes(b"changed since")
+        result = cache.run(**cache.signed())
+        assert result["failed"] and result["msg"].startswith(f"{cache.dest}: it does not have")
+        changed.write_bytes(before)
+
+
+def test_a_signature_that_is_not_beside_an_old_file_is_fetched(
+    cache: Cache, verified: list[str]
+) -> None:
+    cache.dest.parent.mkdir()
+    cache.dest.write_bytes(CONTENT)
+    (cache.place / "file").unlink()
+    assert cache.run(**cache.signed())["verified"] == ["signature"] and verified == [KEY]
+    assert cache.left() == ["named", "named.key", "named.sig"]
 
 
 def test_another_checksum_leaves_nothing(cache: Cache) -> None:

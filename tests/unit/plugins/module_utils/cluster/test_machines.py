@@ -141,6 +141,19 @@ def test_a_machine_that_is_less_is_kept_out_and_never_redefined_smaller(
         assert mine["memory_mb"] >= 0.9 * shape(whole, "c2")["memory_mb"]
 
 
+def test_each_fault_of_a_machine_has_its_remedy() -> None:
+    """The first one alone, once it is followed, would leave the machine out for the second."""
+    model = model_of(fleet(p5(efa=0, on_bus={"gpus": 8, "efa": 32}, memory_mb=1031000)))
+    (kept,), (drain,) = model["kept_out"], model["drains"]
+    for text in (kept["message"], drain["reason"]):
+        what, _arrow, remedy = text.partition(" -> ")
+        assert "0 of 32 EFA interfaces" in what and "1031000 of 2097152 MiB" in what
+        assert remedy.startswith("load the driver efa there") and "; replace the memory" in remedy
+    model = model_of(fleet(p5(arch="aarch64", cpus=96, cores_per_socket=24)))
+    remedy = model["kept_out"][0]["message"].partition(" -> ")[2]
+    assert remedy.count("correct slurm_node.machine_type") == 1, "each once"
+
+
 def test_all_differences_of_the_fleet_are_reported_at_once() -> None:
     given = fleet(p5(7, efa=31))
     given["facts"]["c3"].update(p5(7, efa=31))

@@ -198,6 +198,46 @@ def test_what_preflight_refuses(
     assert remedy in problem.remedy
 
 
+OTHERS: dict[str, t.Any] = {
+    "efa_version": "1.51.0",
+    "gpu_stack_nccl_tests": True,
+    "gpu_stack_release": "dlami-2026-04",
+    "gpu_stack_releases": {"a": {"driver": "1", "source": "x"}},
+    "gpu_stack_versions": {"driver": "580.95.05"},
+    "nvidia_driver_runfile_options": ["--x"],
+    "nvidia_driver_runfile_sha256": {"x": "0" * 64},
+    "nvidia_driver_runfile_url": "https://x/y.run",
+    "nvidia_driver_source": "distribution",
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_a_setting_of_one_host_is_not_ignored(name: str) -> None:
+    given = managed()
+    given["differing"] = {"c2": {name: OTHERS[name]}}
+    [problem] = problems(given)
+    assert (problem.host, problem.variable) == ("c2", name)
+    assert "only that one counts" in problem.what and "slurm_cluster.yml" in problem.remedy
+    given["host_vars"]["c2"]["gpu_stack"] = "none"
+    assert not problems(given)
+    given["host_vars"]["c2"]["gpu_stack"] = "present"
+    compared = ("gpu_stack_release", "gpu_stack_releases", "gpu_stack_versions")
+    assert bool(problems(given)) == (name in compared)
+
+
+def test_a_repository_of_one_host_is_checked_as_that_of_all() -> None:
+    """Hosts with another system have another one."""
+    given = managed()
+    given["settings"]["gpu_stack_repository"] = {}
+    for host in ("c1", "c3"):
+        given["differing"][host] = {"gpu_stack_repository": REPOSITORY}
+    given["differing"]["c2"] = {"gpu_stack_repository": {"url": "https://x/y"}}
+    [problem] = problems(given)
+    assert (problem.host, problem.variable) == ("c2", "gpu_stack_repository.key_url")
+    given["differing"]["c2"] = {"gpu_stack_repository": "https://x/y"}
+    assert {one.host for one in problems(given)} == {"c2"}, "of another type"
+
+
 def managed(**facts: t.Any) -> t.Any:
     given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
     given["facts"]["c2"].update(facts)
@@ -265,12 +305,12 @@ PARTS = {
     "nvidia_driver": {
         "packages": ["linux-headers-6.8", "nvidia-open", "nvidia-fabricmanager"],
         "pins": [
-            {"packages": "nvidia-container-toolkit*", "version": "*"},
-            {"packages": "nvidia-*", "version": "595.91.07*"},
+            {"packages": "nvidia-container-toolkit*", "version": ""},
+            {"packages": "nvidia-*", "version": "595.91.07"},
         ],
         "units": [{"name": "nvidia-persistenced"}, {"name": "nvidia-imex", "when": False}],
     },
-    "nccl": {"packages": ["libnccl2"], "pins": [{"packages": "libnccl2", "version": "2.27*"}]},
+    "nccl": {"packages": ["libnccl2"], "pins": [{"packages": "libnccl2", "version": "2.27"}]},
 }
 HOST = {"roles": ["nvidia_driver", "nccl"]}
 VERSIONS = {"driver": "595.91.07"}
@@ -280,9 +320,9 @@ def test_a_fresh_host_installs_at_once() -> None:
     found = plan(PARTS, HOST, {}, VERSIONS)
     assert found["packages"] == [
         "linux-headers-6.8",
-        "nvidia-open=595.91.07*",
-        "nvidia-fabricmanager=595.91.07*",
-        "libnccl2=2.27*",
+        "nvidia-open=595.91.07[-+.]*?",
+        "nvidia-fabricmanager=595.91.07[-+.]*?",
+        "libnccl2=2.27[-+.]*?",
     ]
     assert found["units"] == [
         {"name": "boot", "enabled": True},
@@ -329,7 +369,7 @@ def test_nouveau_goes_with_the_next_boot() -> None:
 
 def test_one_part_alone() -> None:
     found = plan(PARTS, HOST, {"stack": {"driver": "580.95.05"}}, VERSIONS, only="nccl")
-    assert found["packages"] == ["libnccl2=2.27*"]
+    assert found["packages"] == ["libnccl2=2.27[-+.]*?"]
     assert not found["waits"]
 
 
