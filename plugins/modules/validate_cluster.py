@@ -155,8 +155,8 @@ options:
     type: bool
     default: false
   cap:
-    description: Percent of a partition that may be drained at once, as O(ignore:node_health_cap_percent). Left out, that
-      of the health agent.
+    description: Percent of a partition that may be drained at once, as O(ignore:node_health_cap_percent). Left out,
+      that of the health agent.
     type: float
   cluster:
     description: Name of the cluster for the report.

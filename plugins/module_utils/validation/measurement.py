@@ -178,8 +178,8 @@ class Outcome:
     nodes, links, switches: those that are bad. suspects: nodes with a failed pair that could not be settled, and why;
     they are not condemned. not_tested: nodes without a complete measurement, and why. not_judged: nodes that were
     measured, and of which nothing says what they should reach, with the best that they reached. references: by scope.
-    notes: lines for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used. most_rounds:
-    the bound for this number of nodes and of bad nodes. finished: nothing is left to test.
+    notes: lines for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used.
+    most_rounds: the bound for this number of nodes and of bad nodes. finished: nothing is left to test.
     """
 
     nodes: tuple[Finding, ...]
