@@ -94,7 +94,9 @@ CLUSTER = (
 )
 
 
-@pytest.mark.parametrize("playbook", ["health.yml", "drift.yml", "drain.yml", "resume.yml", "validate.yml"])
+@pytest.mark.parametrize(
+    "playbook", ["health.yml", "drift.yml", "drain.yml", "resume.yml", "validate.yml"]
+)
 def test_a_limit_that_leaves_out_the_host_of_the_play_fails(tmp_path: Path, playbook: str) -> None:
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory" / "hosts.yml").write_text(CLUSTER, encoding="utf-8")

@@ -41,8 +41,8 @@ class Diagnosis:
     bad_switches: switch to "across" (only its pairs across are slow), "within" or "all". condemned: node to the
     partners whose pairs prove it. bad_links: pairs; open_links: pairs that failed and could not be tested again.
     wanted: suspects to the scopes in which they failed; suspects: those of them for whom no test is left, and
-    not_tested: nodes without a complete test, both with the reason. unproved: suspects among few nodes, before the tests
-    that prove it. tests: pairs to test next.
+    not_tested: nodes without a complete test, both with the reason. unproved: suspects among few nodes, before the
+    tests that prove it. tests: pairs to test next.
     """
 
     def __init__(

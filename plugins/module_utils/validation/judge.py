@@ -173,9 +173,7 @@ def pairs_by_baseline(
 _ONE_PARTNER = "slower with the only good partner that the baseline has, so it may be their link"
 
 
-def _of_share(
-    host: str, check: str, share: float, baseline: Baseline, remedy: str
-) -> Result:
+def _of_share(host: str, check: str, share: float, baseline: Baseline, remedy: str) -> Result:
     verdict = _verdict(share)
     return Result(
         host,
@@ -317,7 +315,9 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
 
 def _not_judged(node: str, best: float, count: int, settings: Settings) -> Result:
     sample = Sample(node, "pairs", best, settings.unit)
-    why = f"measured, not judged: {count} nodes, no threshold; set validate_thresholds or a baseline"
+    why = (
+        f"measured, not judged: {count} nodes, no threshold; set validate_thresholds or a baseline"
+    )
     if not best:
         return _of_zero(sample, "see the logs of the pairs")
     return _result(sample, Verdict.NOT_APPLICABLE, detail=why)

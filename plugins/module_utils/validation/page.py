@@ -92,7 +92,11 @@ def _lead(document: Document) -> str:
     nothing = worst(document.results) is Verdict.NOT_APPLICABLE
     if unjudged := len(not_judged(document.results)):
         return (
-            ("Nothing was judged." if nothing else f"All {count} nodes passed every check that judges.")
+            (
+                "Nothing was judged."
+                if nothing
+                else f"All {count} nodes passed every check that judges."
+            )
             + f" {unjudged:,} {'value was' if unjudged == 1 else 'values were'} measured, not judged, for lack of a"
             " threshold: set validate_thresholds or a baseline."
         )

@@ -70,9 +70,7 @@ class References:
                 made += judge.by_baseline(plain, self.baseline, check.remedy)
         return [_milder(check, one) for one in made], gates
 
-    def pairs(
-        self, check: Check, measurements: t.Iterable[document.Measurement]
-    ) -> list[Result]:
+    def pairs(self, check: Check, measurements: t.Iterable[document.Measurement]) -> list[Result]:
         """Return what the baseline says of the pairs of a check: of their bandwidths, and of their latencies."""
         if not self.baseline:
             return []

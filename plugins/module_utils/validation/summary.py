@@ -26,6 +26,7 @@ _ARGUMENTS = (
     *("image", "directory"),
 )
 
+
 def needs_somebody(one: Result) -> bool:
     """Whether somebody should look at a result."""
     return one.verdict in (Verdict.FAIL, Verdict.INCOMPLETE, Verdict.WARN)

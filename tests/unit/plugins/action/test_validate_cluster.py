@@ -221,7 +221,9 @@ def test_pairs_are_compared_with_those_of_the_baseline(slurm: Slurm) -> None:
     slurm.forget()
     result = slurm(stages=["pairwise"], again=True, baseline=kept)
     assert result["verdict"] == "PASS" and not result["failing"], result["summary"]
-    assert [one["host"] for one in result["document"]["results"] if one["check"] == "pair_mpi.baseline"] == NODES
+    assert [
+        one["host"] for one in result["document"]["results"] if one["check"] == "pair_mpi.baseline"
+    ] == NODES
     # Not so slow that the other nodes alone would condemn it.
     slurm.forget()
     slurm.fault = slow(0.6, "c2")

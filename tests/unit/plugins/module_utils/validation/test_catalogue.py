@@ -90,11 +90,17 @@ def test_a_site_adds_changes_and_removes() -> None:
         ({"expect": {"is": 1, "least": 2}}, ".expect: is"),
         ({"expect": {"least": "2"}}, ".expect.least: is '2'"),
         ({"expect": {"matches": "("}}, "is not a regular expression"),
-        ({"expect": {"matches": ""}}, ".expect.matches: '' is found in every text, so every output"),
+        (
+            {"expect": {"matches": ""}},
+            ".expect.matches: '' is found in every text, so every output",
+        ),
         ({"expect": {"matches": "^"}}, ".expect.matches: '^' is found in every text"),
         ({"expect": {"matches": "x*"}}, ".expect.matches: 'x*' is found in every text"),
         ({"expect": {"matches": "ok|"}}, ".expect.matches: 'ok|' is found in every text"),
-        ({"expect": {"lacks": ""}}, ".expect.lacks: '' is found in every text, so no output passes"),
+        (
+            {"expect": {"lacks": ""}},
+            ".expect.lacks: '' is found in every text, so no output passes",
+        ),
         ({"expect": {"most": math.inf}}, ".expect.most: is inf, with which every value or none"),
         ({"expect": {"least": -math.inf}}, ".expect.least: is -inf"),
         ({"expect": {"most": math.nan}}, ".expect.most: is nan"),
@@ -122,7 +128,9 @@ def test_an_expectation_that_something_can_miss_is_accepted(expect: t.Any) -> No
 
 @pytest.mark.parametrize("none", [[], "", ", "])
 def test_no_stage_is_not_all_stages(none: t.Any) -> None:
-    with pytest.raises(catalogue.CheckError, match=r"validate_stages: no stage is left -> .*static"):
+    with pytest.raises(
+        catalogue.CheckError, match=r"validate_stages: no stage is left -> .*static"
+    ):
         catalogue.stages(none)
 
 

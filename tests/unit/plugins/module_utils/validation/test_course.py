@@ -93,7 +93,9 @@ def test_nodes_that_differ_one_to_one_are_not_blamed_and_not_drained() -> None:
         return ("2.1", 0) if check.name == "bios" and names == ("c2",) else None
 
     bios = {"stage": "static", "title": "one", "command": "cat bios", "expect": "same"}
-    what = asked(["c1", "c2"], ["static", "pairwise"], {"c2": {"version": "25.05.1"}}, {"bios": bios})
+    what = asked(
+        ["c1", "c2"], ["static", "pairwise"], {"c2": {"version": "25.05.1"}}, {"bios": bios}
+    )
     course, works = drive(what, fault)
     assert not of(course, Verdict.FAIL)
     found = {(one.host, one.check): one for one in of(course, Verdict.INCOMPLETE)}

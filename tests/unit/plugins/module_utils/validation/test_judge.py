@@ -228,7 +228,9 @@ def test_pairs_are_compared_with_the_baseline(
     for unit in ("GB/s", "us"):
         samples = {
             pair: dataclasses.replace(
-                one, unit=unit, value=one.value if unit == "GB/s" or not one.value else FULL**2 / one.value
+                one,
+                unit=unit,
+                value=one.value if unit == "GB/s" or not one.value else FULL**2 / one.value,
             )
             for pair, one in pairs(shares).items()
         }
@@ -243,7 +245,9 @@ def test_pairs_are_compared_with_the_baseline(
 def test_pairs_that_the_baseline_lacks_are_left_out() -> None:
     given = pairs({"12": 0.1})
     assert not pairs_by_baseline(given, Baseline("r1", {}), "")
-    assert not pairs_by_baseline(given, Baseline("r1", dict.fromkeys([one.key for one in given.values()], 0.0)), "")
+    assert not pairs_by_baseline(
+        given, Baseline("r1", dict.fromkeys([one.key for one in given.values()], 0.0)), ""
+    )
 
 
 # -- the network -----------------------------------------------------------------------------------
