@@ -150,7 +150,7 @@ options:
     type: bool
     default: false
   cap:
-    description: Percent of a partition that may be drained at once (C(node_health_cap_percent)). Left out, 5, as the agent's.
+    description: Percent of a partition that may be drained at once, as of the health agent, whose default is 5.
     type: float
   cluster:
     description: Name of the cluster for the report.
