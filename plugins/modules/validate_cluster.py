@@ -155,8 +155,7 @@ options:
     type: bool
     default: false
   cap:
-    description: Percent of a partition that may be drained at once, as O(ignore:node_health_cap_percent). Left out,
-      that of the health agent.
+    description: Percent of a partition that may be drained at once, as of the health agent, whose default is 5.
     type: float
   cluster:
     description: Name of the cluster for the report.

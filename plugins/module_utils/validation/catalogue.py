@@ -314,7 +314,8 @@ def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
             return
         if all(pattern.search(text) for text in _ANYTHING):
             passes = "every" if form == "matches" else "no"
-            yield f"{where}.{form}: {value!r} is found in every text, so {passes} output passes -> name a word of it"
+            what = f"{value!r} is found in every text, so {passes} output passes"
+            yield f"{where}.{form}: {what} -> name what to look for"
 
 
 def _of_nodes(keys: t.Mapping[str, t.Any], where: str) -> t.Iterator[str]:

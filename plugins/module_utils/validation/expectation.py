@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Judges what a check found against what it expects: a value, the node's declaration, or the other nodes. Pure.
 
-`same`: as on most nodes; where no value is on most of them, nobody is named. {declared: efa}: the number that the
+`same`: as on more than half of the nodes; without such a value, nobody is named. {declared: efa}: the number that the
 node declares. {is: x}, {least: n}, {most: n}. {matches: regex}, {lacks: regex}: of the text.
 """
 

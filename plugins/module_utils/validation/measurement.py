@@ -143,9 +143,9 @@ class Reference:
 
     value: in the unit of Settings, None: too few peers, so these pairs are not judged. floor: a pair below it fails.
     median: of the pairs that reach what healthy nodes reach, with too few peers of all pairs; None without any. source:
-    the table's row, or `median of 12 nodes`. few: the floor is that of peers.few_level, which no pair passes by; it
-    only finds those that are far slower than the others. latency_us, latency_ceiling_us, latency_source: the same for
-    latencies, in microseconds.
+    the table's row, or `median of 12 nodes`. few: the floor is that of peers.few_level, which finds only those far
+    slower than the others, so that a pair above it is not judged. latency_us, latency_ceiling_us, latency_source: the
+    same for latencies, in microseconds.
     """
 
     scope: str
@@ -177,7 +177,7 @@ class Outcome:
 
     nodes, links, switches: those that are bad. suspects: nodes with a failed pair that could not be settled, and why;
     they are not condemned. not_tested: nodes without a complete measurement, and why. not_judged: nodes that were
-    measured, and of which nothing says what they should reach, with the best that they reached. references: by scope.
+    measured without a threshold for what they should reach, with the best that they reached. references: by scope.
     notes: lines for people about all pairs, such as `all 12 pairs across switches are slow alike`. rounds: used.
     most_rounds: the bound for this number of nodes and of bad nodes. finished: nothing is left to test.
     """
