@@ -356,6 +356,7 @@ class _Jobs:
         begin, pause = time.monotonic(), _FIRST_PAUSE
         said = _Said(self.action._say)
         ended: dict[str, float] = {}
+        whole_since: dict[str, float] = {}
         while open_ones := [name for name in ids if name not in done]:
             seen = self.action._look(
                 jobs=[ids[name] for name in open_ones], read=[paths[name] for name in open_ones]
@@ -364,7 +365,10 @@ class _Jobs:
             for name in open_ones:
                 view = views[name]
                 log = seen["texts"].get(paths[name], "")
-                whole = bool(works[name].text) or collect.complete(log, self.asked.frame.run, name)
+                through = collect.complete(log, self.asked.frame.run, name)
+                whole = through or bool(works[name].text)
+                if through:
+                    whole_since.setdefault(name, time.monotonic())
                 if view["ended"]:
                     since = ended.setdefault(name, time.monotonic())
                     if (
@@ -373,11 +377,18 @@ class _Jobs:
                         and time.monotonic() - since < _LATE
                     ):
                         continue  # the log of a job that came to its end is whole, here a little later
-                    why = "" if view["state"] == "COMPLETED" else job_messages.failure(view)
+                    good = through or view["state"] == "COMPLETED"
+                    why = "" if good else job_messages.failure(view)
                     if view["state"] == "COMPLETED" and not whole:
                         why = f"{paths[name]} is not whole on this host -> is validate_directory on shared storage?"
                     done[name] = self._of(
                         whole_works[name], log, why, id=ids[name], seconds=float(view["elapsed"])
+                    )
+                elif through and time.monotonic() - whole_since[name] > _LATE:
+                    # A slurmctld that was killed may not hear of the end of a job until its time limit.
+                    self.action._module("slurm_job", state="cancelled", id=ids[name])
+                    done[name] = self._of(
+                        whole_works[name], log, id=ids[name], seconds=float(view["elapsed"])
                     )
                 elif self._waits_too_long(view, time.monotonic() - begin):
                     self.action._module("slurm_job", state="cancelled", id=ids[name])

@@ -53,7 +53,9 @@ class Output:
             return ""
         if self.refused:
             return f"did not start: {self.refused} -> see validate_srun_options, and srun_options of the check"
-        last = next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        # srun's own words follow those of the task that failed.
+        last = ([line for line in lines if not line.startswith("srun: ")] or lines or [""])[-1]
         said = f": {last[:200]}" if last else ""
         if self.code is None:
             return f"its end is missing in the log{said}"

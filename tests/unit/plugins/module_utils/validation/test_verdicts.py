@@ -147,6 +147,10 @@ MEASURE = check(parser="transfer", figures=("busbw", "latency_us"))
         (Output("x", 124), "deadline"),
         (Output("bash: fio: not found", 127), "missing or cannot run: bash: fio"),
         (Output("MPI has one rank", 1), "ended with 1: MPI has one rank"),
+        (
+            Output("/x: somebody else has put it there\nsrun: Terminating StepId=38.1", 1),
+            "ended with 1: /x: somebody else",
+        ),
         (Output("", 0), "no output"),
         (Output(transfer(1.0)[:-9], 0), ""),
     ],
