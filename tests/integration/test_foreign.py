@@ -281,7 +281,7 @@ def use_all_of_pcs(pc: ParallelCluster, inventory: Path) -> None:
         ("results", 2, "no directory is known to be exported", {}),
         ("drain", 0, "(changed)", {"nodes": STATIC, "reason": "a new switch"}),
         ("resume", 0, "(changed)", {"nodes": STATIC}),
-        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory / "bundle")}),
+        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory.parent / "bundle")}),
         ("accounts", 2, "AccountingStorageType", {"accounting": {"accounts": [{"name": "research"}]}}),
         ("containers", 2, "slurm_controller need a host each", {}),
         ("remove_nodes", 2, "managed by AWS PCS", {"nodes": STATIC, "confirm": "yes"}),
