@@ -110,8 +110,8 @@ def test_the_guide_begins_with_what_can_be_used(pc: ParallelCluster, guide: dict
         "containers: available",
         "site, remove_nodes, image, reboot: not available",
         "Prolog: /opt/slurm/etc/scripts/prolog.d/*; it is left as it is",
-        # The instances of the stand-in are p5.48xlarge for EC2.
-        "FAIL: 0 of 8 GPUs (0 on the PCI bus), by machine type p5.48xlarge -> ",
+        # For EC2 they are p5.48xlarge, and the containers show two GPUs.
+        "FAIL: 2 of 8 GPUs, by machine type p5.48xlarge -> ",
         "machines: nothing was drained -> drain.yml drains a node; AWS ParallelCluster terminates it then",
     ):
         assert line in made.output, made.output
@@ -281,7 +281,7 @@ def use_all_of_pcs(pc: ParallelCluster, inventory: Path) -> None:
         ("results", 2, "no directory is known to be exported", {}),
         ("drain", 0, "(changed)", {"nodes": STATIC, "reason": "a new switch"}),
         ("resume", 0, "(changed)", {"nodes": STATIC}),
-        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory / "bundle")}),
+        ("support_bundle", 0, ".tar.gz", {"support_bundle_directory": str(inventory.parent / "bundle")}),
         ("accounts", 2, "AccountingStorageType", {"accounting": {"accounts": [{"name": "research"}]}}),
         ("containers", 2, "slurm_controller need a host each", {}),
         ("remove_nodes", 2, "managed by AWS PCS", {"nodes": STATIC, "confirm": "yes"}),
