@@ -23,7 +23,10 @@ def test_a_file_that_somebody_put_into_the_cache_is_replaced(tmp_path: Path) -> 
     kept.write_bytes(b"of somebody else")
     item = {"url": source.as_uri(), "cached": kept.name, "sha256": checksum, "source": "a test"}
     task = {
-        "ansible.builtin.import_role": {"name": "trainwright.slurm.artifact", "tasks_from": "fetch"},
+        "ansible.builtin.import_role": {
+            "name": "trainwright.slurm.artifact",
+            "tasks_from": "fetch",
+        },
         "vars": {"artifact_files": [item], "artifact_cache": str(cache)},
     }
     host = {"ansible_connection": "local"}
