@@ -111,7 +111,8 @@ def refuse_held(module: AnsibleModule, names: list[str]) -> None:
     if not have.held:
         return
     command = ["apt-get", "--simulate", "--yes", "--no-install-recommends", "--allow-downgrades"]
-    command += ["--allow-change-held-packages", "install", *names]
+    # Without the first, apt would rather find no solution than touch a dependency that is held.
+    command += ["--ignore-hold", "--allow-change-held-packages", "install", *names]
     rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
     if rc == 0:
         rows = (line.split() for line in out.splitlines() if line.startswith(("Inst ", "Remv ")))

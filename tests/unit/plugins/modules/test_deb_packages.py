@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import typing as t
 from pathlib import Path
@@ -173,6 +174,40 @@ def test_a_held_package_that_nothing_changes_is_in_nobodys_way(host: Path) -> No
     assert not run(names=["jq"])["changed"], "it is there"
     result = run(names=["jq=1.8"])
     assert result["failed"] and "jq 580.95.05-1: held" in result["msg"], "apt does not know"
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+@pytest.mark.parametrize("held", ["libdriver", "driver", ""])
+def test_real_apt_names_a_held_package(host: Path, held: str) -> None:
+    """By itself it would say that it cannot correct problems, after four attempts."""
+    for name in ("etc/preferences.d", "state/lists/partial", "cache/archives/partial", "repo"):
+        (host / name).mkdir(parents=True)
+
+    def listed(version: str, status: str = "") -> str:
+        fields = "Architecture: all\nMaintainer: x\nDescription: x\n"
+        depends = {"driver": f"Depends: libdriver (= {version})\n"}
+        return "\n".join(
+            f"Package: {name}\nVersion: {version}\n{depends.get(name, '')}{fields}"
+            + (status.format("hold" if name == held else "install") if status else
+               f"Filename: ./{name}.deb\nSize: 1\nSHA256: {'0' * 64}\n")
+            for name in ("driver", "libdriver")
+        )  # fmt: skip
+
+    (host / "repo" / "Packages").write_text(listed("595.91.07-1"))
+    (host / "status").write_text(listed("580.95.05-1", "Status: {} ok installed\n"))
+    (host / "etc" / "sources.list").write_text(f"deb [trusted=yes] file:{host}/repo ./\n")
+    options = f"-oDir::Etc={host}/etc -oDir::State={host}/state -oDir::State::status={host}/status"
+    options += (
+        f" -oDir::Cache={host}/cache -oDir::Etc::sourceparts=/dev/null -oAPT::Sandbox::User=root"
+    )
+    (host / "bin" / "apt-get").write_text(f'#!/bin/sh\nexec /usr/bin/apt-get {options} "$@"\n')
+    query = f'#!/bin/sh\nexec /usr/bin/dpkg-query --admindir={host} "$@"\n'
+    (host / "bin" / "dpkg-query").write_text(query)
+    result = run(names=["driver=595.91.07[-+.]*?"], fetch_only=True, lists_age=0)
+    assert result["failed"]
+    named = f"{held} 580.95.05-1: held by somebody" in result["msg"]
+    # Without a hold it is the package's file that is missing.
+    assert named == bool(held) and ("driver.deb" in result["msg"]) == (not held), result["msg"]
 
 
 @pytest.mark.parametrize("fetch_only", [True, False])
