@@ -59,7 +59,9 @@ def between(first: Script, second: Script) -> list[str]:
 def _own(launch: Launch) -> set[tuple[str, str]]:
     left_out = PYXIS | {"export"}
     return {
-        (one.name, shell.plain(one.value or "")) for one in launch.options if one.name not in left_out
+        (one.name, shell.plain(one.value or ""))
+        for one in launch.options
+        if one.name not in left_out
     }
 
 
@@ -99,8 +101,8 @@ def lost(
     """Return the commands and values of a script that its description does not have, or has otherwise.
 
     launch: the one training that the description expresses, or None where it keeps the commands. gone: (line, name) of
-    the variables that were left out or moved. cut: places of the commands that were left out. said: what the corrections
-    name. Commands are compared with quotes and redirections, in their order.
+    the variables that were left out or moved. cut: places of the commands that were left out. said: names that the
+    corrections have. Commands are compared with quotes and redirections, in their order.
     """
     hooks = job.get("hooks", {})
     texts = [hooks.get("pre", ""), hooks.get("always", "")] if launch else [job["command"]]
@@ -124,7 +126,8 @@ def lost(
         found.append("lines of a here-document")
     environment = job.get("environment", {})
     for one in script.variables:
-        if (one.line, one.name) not in gone and one.where not in ("srun", "mpirun"):
+        moves = launch is not None and one.where in ("srun", "mpirun")
+        if (one.line, one.name) not in gone and not moves:
             continue
         expected = one.name in said or one.name in ("MASTER_ADDR", "MASTER_PORT")
         if not expected and (one.live or environment.get(one.name) != one.value):
@@ -169,5 +172,3 @@ def expands_quotes(script: Script, launch: Launch) -> bool:
         for word in launch.command.words
         if (match := re.fullmatch(r"\$\{?(\w+)\}?", word.text))
     )
-
-

@@ -47,7 +47,9 @@ def excerpt(
         inside = number in protected or number - 1 in protected
         if (inside and not touched) or _says(text):
             kept.append(text)
-    return re.sub(r"\A[\s;]+(?=\n|\S)", "", "\n".join(kept)) if start else "\n".join(kept).strip("\n")
+    return (
+        re.sub(r"\A[\s;]+(?=\n|\S)", "", "\n".join(kept)) if start else "\n".join(kept).strip("\n")
+    )
 
 
 def _apart(edits: t.Iterable[Cut]) -> list[Cut]:
@@ -77,7 +79,7 @@ def _line(line: str, place: int, edits: t.Sequence[Cut]) -> tuple[str, bool]:
 
 
 def _says(line: str) -> bool:
-    return bool(line.strip(" \t;")) and not line.lstrip().startswith("#")
+    return line.strip() not in ("", ";") and not line.lstrip().startswith("#")
 
 
 def variables(script: Script, gone: t.Collection[tuple[int, str]]) -> t.Iterator[Cut]:
@@ -169,7 +171,9 @@ def _ends(script: Script, place: int) -> t.Iterator[Cut]:
     for command, following in zip(after[1:], [*after[2:], None]):
         text = script.text[command.start : command.end]
         if command.name in ("kill", "wait") and used.search(text):
-            spares = command.after == "||" and following is not None and following.name in ("true", ":")
+            spares = (
+                command.after == "||" and following is not None and following.name in ("true", ":")
+            )
             end = following.end if spares and following else command.end
             yield without(command)._replace(end=end)
         elif command.name == "trap" and re.fullmatch(

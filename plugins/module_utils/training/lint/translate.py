@@ -9,33 +9,31 @@ as they are (launcher batch). Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import typing as t
 
 from ...slurm.batch import shell
 from ...slurm.batch.options import PYXIS
-from ...slurm.batch.request import PROCESSES, RENDEZVOUS, gpus_a_node, gpus_of, nodes_of, processes_of
+from ...slurm.batch.request import (
+    PROCESSES,
+    RENDEZVOUS,
+    gpus_a_node,
+    nodes_of,
+    processes_of,
+)
 from ...slurm.batch.script import Launch, Script, Variable, parse
 from ..job import environment, render, schema, yaml_text
-from ..job.schema import FIELDS, PER_NODE, JobError
+from ..job.schema import PER_NODE, JobError
 from . import comparison
 from .environment_rules import is_secret
 from .excerpt import Cut, excerpt, monitors, without
+from .fields import Correction, Fields
 from .rule import OWN_RANK
 
 differences = comparison.differences
 to_yaml = yaml_text.to_yaml
 
 Json = dict[str, t.Any]
-
-
-class Correction(t.NamedTuple):
-    """Something of the script that the description does not have, or has otherwise. line: in the script."""
-
-    line: int
-    what: str
-    why: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +71,7 @@ def translate(
         )
     if not SHELL.match(script.lines[0]):
         raise JobError(
-            f"line 1: {script.lines[0][:40]!r} does not name bash or sh, and a description is for a script of the shell "
+            f"line 1: {script.lines[0][:40]!r} does not name bash or sh, whose scripts alone can be described "
             "-> name the program that is to run as the command of a description"
         )
     refused = syntax(script.text) if syntax else ()
@@ -82,7 +80,12 @@ def translate(
         raise JobError(f"line {line}: {why} -> correct the script, then translate it")
     first = _Translator(script, name, interfaces, workdir)
     made = first.run()
-    faults = first.faults(made, syntax)
+    try:
+        faults = first.faults(made, syntax)
+    except JobError as error:
+        if not first.launch:
+            raise
+        faults = [str(error).partition("\n")[0]]
     if faults and first.launch:
         second = _Translator(script, name, interfaces, workdir, why=faults[0])
         made = second.run()
@@ -99,7 +102,7 @@ def translate(
 SHELL = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba)?sh(?:\s|$)")
 
 
-class _Translator:
+class _Translator(Fields):
     def __init__(
         self,
         script: Script,
@@ -109,31 +112,32 @@ class _Translator:
         why: str = "",
     ) -> None:
         """why: the reason for which it keeps the commands as they are, where it could do otherwise."""
-        self.script = script
+        super().__init__(script, name, workdir)
         self.interfaces = interfaces
-        self.workdir = workdir
         self.why = why
         self.launch: Launch | None = None
         self.gone: set[tuple[int, str]] = set()
         self.cuts: list[Cut] = []
         self.monitors = monitors(script)
-        self.job: Json = {"name": name}
-        self.corrections: list[Correction] = []
-        self.container: Json = {}
         self.mpi = any(
             one.starter == "mpirun" or one.option("mpi") for one in script.launches
         ) and not any(one.launcher for one in script.launches)
 
     def run(self) -> Translation:
         self._shell()
-        self._directives()
+        self.directives()
         self.launch = None if self.why else self._only_launch()
         if self.launch is None:
             if self.why:
-                self._correct(self.script.body, "launcher: batch", f"as one training it would differ: {self.why}")
+                self.correct(
+                    self.script.body,
+                    "launcher: batch",
+                    f"as one training it would differ: {self.why}",
+                )
             self._whole()
         else:
             self._one(self.launch)
+        self.name()
         order = {key: n for n, key in enumerate(_ORDER)}
         made = {
             key: _number(key, self.job[key])
@@ -147,7 +151,12 @@ class _Translator:
     ) -> list[str]:
         """Return in what the description asks for other resources or runs other commands than the script."""
         rendered = render.render(schema.check(made.job))
-        found = comparison.between(self.script, parse(rendered))
+        said = [re.split(r"[=\s]", one.what)[0] for one in made.corrections]
+        found = [
+            fault
+            for fault in comparison.between(self.script, parse(rendered))
+            if fault.partition(":")[0] not in said
+        ]
         found += comparison.lost(
             self.script,
             made.job,
@@ -158,7 +167,7 @@ class _Translator:
                 for command in self.script.commands
                 if any(cut.start <= command.start < cut.end for cut in self.cuts)
             ],
-            [re.split(r"[=\s]", one.what)[0] for one in made.corrections],
+            said,
         )
         return found + [why for _line, why in (syntax(rendered) if syntax else ())]
 
@@ -166,82 +175,20 @@ class _Translator:
         """Report what the shell is told apart from the script: its options, and the script's own arguments."""
         options = SHELL.sub("", self.script.lines[0]).strip()
         if options:
-            self._correct(1, options, "is an option of the shell, which starts without it")
+            self.correct(1, options, "is an option of the shell, which starts without it")
         for number, line in enumerate(self.script.lines, 1):
             match = re.search(r"\$\{?[1-9@*]|\$#", shell.live(line))
-            functions = any(one.function and one.line <= number <= one.end_line for one in self.script.commands)
-            if match and number >= self.script.body and not functions and not line.lstrip().startswith("#"):
-                self._correct(number, match[0], "is empty: train.yml gives a script no arguments")
+            functions = any(
+                one.function and one.line <= number <= one.end_line for one in self.script.commands
+            )
+            if (
+                match
+                and number >= self.script.body
+                and not functions
+                and not line.lstrip().startswith("#")
+            ):
+                self.correct(number, match[0], "is empty: train.yml gives a script no arguments")
                 return
-
-    def _correct(self, line: int, what: str, why: str) -> None:
-        self.corrections.append(Correction(line, what, why))
-
-    # -- what is asked for -------------------------------------------------------------------------
-    def _directives(self) -> None:
-        for one in self.script.directives:
-            if one.name in PYXIS:
-                self._contain(one.name, one.value)
-                self._correct(
-                    one.line, f"--{one.name}", "is given to the training, not to the batch script"
-                )
-            else:
-                self._ask(one.name, one.value)
-
-    def _ask(self, name: str, value: str | None) -> None:
-        if name == "gres":
-            gpus = gpus_of(value or "")
-            rest = [item for item in (value or "").split(",") if gpus_of(item) is None]
-            if gpus:
-                self.job["gpus_per_node"] = gpus
-            if rest:
-                self.job.setdefault("sbatch_options", {})["gres"] = ",".join(rest)
-        elif name == "exclusive" and not value:
-            self.job["exclusive"] = True
-        elif name == "dependency" and value == "singleton":
-            self.job["singleton"] = True
-        elif name in ("output", "error") and re.search(r"\$|^~", value or ""):
-            directive = self.script.directive(name)
-            line = directive.line if directive else 1
-            self._correct(
-                line, f"--{name}={value}", "is not a path, since no shell expands it there"
-            )
-        elif name == "chdir" and not os.path.isabs(value or ""):
-            self._relative(value or "")
-        elif name in FIELDS and name != "exclusive":
-            self.job[FIELDS[name]] = value
-            directory = os.path.dirname(value or "") if name == "output" else ""
-            if os.path.isabs(directory) and "%" not in directory and directory != "/dev":
-                self.job["logs"] = directory
-        else:
-            self.job.setdefault("sbatch_options", {})[name] = True if value is None else value
-        if name == "requeue" and self.script.value("open-mode") is None:
-            self.job["sbatch_options"]["open-mode"] = "append"
-
-    def _relative(self, path: str) -> None:
-        """Take a directory that is relative to the one in which sbatch is run."""
-        directive = self.script.directive("chdir")
-        if self.workdir:
-            self.job["workdir"] = os.path.normpath(os.path.join(self.workdir, path))
-        else:
-            self._correct(
-                directive.line if directive else 1,
-                f"--chdir={path}",
-                "is relative to the directory in which sbatch is run: give it as workdir",
-            )
-
-    def _contain(self, name: str, value: str | None) -> None:
-        short = name.replace("no-", "", 1).replace("container-", "", 1).replace("-", "_")
-        if name == "container-mounts":
-            self.container["mounts"] = (value or "").split(",")
-        elif name in ("container-image", "container-workdir", "container-name"):
-            self.container[short] = value
-        elif name in ("container-writable", "container-readonly"):
-            self.container["writable"] = name == "container-writable"
-        elif short in ("mount_home", "remap_root", "entrypoint"):
-            self.container[short] = not name.startswith("no-")
-        else:
-            self.job.setdefault("srun_options", {})[name] = True if value is None else value
 
     # -- which training ----------------------------------------------------------------------------
     def _only_launch(self) -> Launch | None:
@@ -251,8 +198,8 @@ class _Translator:
             return None
         launch = launches[0]
         command = launch.command
-        odd = command.function or command.depth or command.groups or command.redirects
-        odd = odd or command.assignments or self._holds()
+        odd = bool(command.function or command.depth or command.groups or command.redirects)
+        odd = odd or bool(command.assignments) or self._holds()
         joined = command.after in ("|", "&&", "&") or command.before in ("|", "&&", "||")
         prefixed = command.words and command.words[0].start != launch.start
         if odd or joined or prefixed or (not launch.starter and not launch.launcher):
@@ -305,20 +252,24 @@ class _Translator:
         for one in self.script.variables:
             row = environment.unwanted(one.name, one.value, self.mpi)
             rank = OWN_RANK.search(shell.live(one.text)) if one.where == "batch" else None
+            # What a step or a task gets stays in the words of the command.
+            stays = one.where == "task" or (not self.launch and one.where in ("srun", "mpirun"))
+            if stays and (row or is_secret(one)):
+                why = f"{row.why}: {row.remedy}" if row else "is a secret"
+                self.correct(one.line, one.name, f"stays in the command: {why}")
+                continue
             if row:
-                self._correct(one.line, f"{one.name}={one.value}", f"{row.why}: {row.remedy}")
+                self.correct(one.line, f"{one.name}={one.value}", f"{row.why}: {row.remedy}")
             elif is_secret(one):
-                self._correct(
+                self.correct(
                     one.line,
                     one.name,
                     "is a secret: write it into a file and name that under secrets",
                 )
             elif self._no_interface(one):
-                self._correct(
-                    one.line, f"{one.name}={one.value}", "names no interface of the nodes"
-                )
+                self.correct(one.line, f"{one.name}={one.value}", "names no interface of the nodes")
             elif rank and (one.exported or "RANK" in one.name):
-                self._correct(
+                self.correct(
                     one.line,
                     f"{one.name}={one.value}",
                     "is 0 for every task: each gets its own rank",
@@ -344,7 +295,8 @@ class _Translator:
         if self.container:
             self.job["container"] = self.container
         per_node = self.job["launcher"] in PER_NODE
-        if per_node and self.job.get("tasks_per_node") not in (None, "1", 1):
+        numbered = "ntasks" in self.job.get("sbatch_options", {})
+        if per_node and (numbered or self.job.get("tasks_per_node") not in (None, "1", 1)):
             # More than one launcher a node was requested: its own options define it.
             self.job.update(launcher="srun", launcher_options=[])
             command = self._raw(launch)
@@ -363,16 +315,16 @@ class _Translator:
         for one in launch.options:
             value = None if one.value is None else shell.plain(one.value)
             if one.name in PYXIS:
-                self._contain(one.name, one.value)
+                self.contain(one.name, one.value)
             elif one.name == "export":
                 if not re.match(r"[\"']?ALL\b", one.value or ""):
-                    self._correct(
+                    self.correct(
                         launch.line,
                         f"--export={one.value}",
                         "without ALL it takes everything else from the tasks, PATH as well",
                     )
             elif bare and one.name in comparison.ASKS | {"job-name"}:
-                self._ask(one.name, value)
+                self.ask(one.name, value)
             else:
                 self.job.setdefault("srun_options", {})[one.name] = True if value is None else value
 
@@ -401,7 +353,7 @@ class _Translator:
             kept.insert(0, f"--{_PROCESSES[launch.launcher]}={count}")
         self.job["launcher_options"] = kept
         if launch.launcher_option("rdzv-endpoint", "master-addr", "main-process-ip") is not None:
-            self._correct(
+            self.correct(
                 launch.line, "rendezvous", "is told by the job: first node, port by its number"
             )
         return " ".join(launch.program)
@@ -450,7 +402,7 @@ class _Translator:
                 return False
             if rendered and one.name in ("MASTER_ADDR", "MASTER_PORT"):
                 if one.value.isdigit():
-                    self._correct(
+                    self.correct(
                         one.line,
                         f"{one.name}={one.value}",
                         "a port by the job's number takes its place",
@@ -495,8 +447,22 @@ class _Translator:
             always = f"{keeper}=$TRAIN_EXIT_CODE\n{always}"
         elif keeper:
             self.cuts.append(without(kept))
-        pre = _without_unused(pre, self.job["command"] + always)
+        self.cuts += self._unused(before, pre, self.job["command"] + always)
+        pre = excerpt(script, 0, at, self.gone, self.cuts)
         self.job["hooks"] = {key: text for key, text in (("pre", pre), ("always", always)) if text}
+
+    def _unused(self, before: t.Iterable[shell.Command], pre: str, others: str) -> list[Cut]:
+        """Return the cuts of arrays that held options and that nothing names any more."""
+        found = []
+        for command in reversed(list(before)):
+            words = command.assignments if not command.words else command.words[1:]
+            names = [m[1] for w in words if (m := shell.ASSIGNMENT.match(w.text))]
+            is_array = any(re.match(r"\w+=\(", w.text) for w in words)
+            rest = pre.replace(_source(self.script, command), "") + others
+            if is_array and not any(re.search(rf"\b{name}\b", rest) for name in names):
+                found.append(without(command))
+                pre = rest[: len(rest) - len(others)]
+        return found
 
     def _cut_monitors(self) -> None:
         """Take out the script's own GPU monitors where the job samples the GPUs."""
@@ -504,15 +470,15 @@ class _Translator:
             return
         for line, cuts in self.monitors:
             self.cuts += cuts
-            self._correct(line, "the GPU monitor", "is left out: the job samples the GPUs of each node")
+            self.correct(
+                line, "the GPU monitor", "is left out: the job samples the GPUs of each node"
+            )
 
     def _is_set(self, command: shell.Command) -> bool:
         if command.name != "set" or command.depth or command.function:
             return False
         if re.search(r"\s-\w*e|errexit", _source(self.script, command)):
-            self._correct(
-                command.line, _source(self.script, command), "the exit code would be lost"
-            )
+            self.correct(command.line, _source(self.script, command), "the exit code would be lost")
         return True
 
 
@@ -541,16 +507,3 @@ def _words(texts: t.Iterable[str]) -> list[str]:
 
 def _source(script: Script, command: shell.Command) -> str:
     return script.text[command.start : command.end]
-
-
-def _without_unused(pre: str, others: str) -> str:
-    """Leave out arrays that held options and that nothing names any more."""
-    parsed = shell.parse(pre)
-    for command in reversed(parsed.commands):
-        words = command.assignments if not command.words else command.words[1:]
-        names = [m[1] for w in words if (m := shell.ASSIGNMENT.match(w.text))]
-        is_array = any(re.match(r"\w+=\(", w.text) for w in words)
-        rest = pre[: command.start] + pre[command.end :] + others
-        if is_array and not any(re.search(rf"\b{name}\b", rest) for name in names):
-            pre = pre[: command.start] + pre[command.end :]
-    return "\n".join(line for line in pre.split("\n") if line.strip())
