@@ -12,7 +12,7 @@ from ...slurm.batch.script import Script, program
 
 #: Commands that export or declare the variables among their words.
 SETTERS = frozenset("export declare typeset readonly".split())
-_JOINED = frozenset(("&&", "||", "|", "|&", "&"))
+_JOINED = frozenset(("&&", "||", "|", "|&"))
 
 
 class Cut(t.NamedTuple):
@@ -103,9 +103,12 @@ def variables(script: Script, gone: t.Collection[tuple[int, str]]) -> t.Iterator
 
 def without(command: shell.Command) -> Cut:
     """Return the cut that takes out a command; inside others, `:` takes its place."""
-    held = command.depth or command.function or command.groups
-    joined = {command.before, command.after} & _JOINED
-    return Cut(command.start, command.end, ":" if held or joined else "")
+    joined = command.before in _JOINED or command.after in (*_JOINED, "&")
+    return Cut(command.start, command.end, ":" if joined or _held(command) else "")
+
+
+def _held(command: shell.Command) -> bool:
+    return bool(command.depth or command.function or command.groups)
 
 
 def _goes(word: shell.Word, gone: t.Collection[tuple[int, str]]) -> bool:
@@ -171,11 +174,10 @@ def _ends(script: Script, place: int) -> t.Iterator[Cut]:
     for command, following in zip(after[1:], [*after[2:], None]):
         text = script.text[command.start : command.end]
         if command.name in ("kill", "wait") and used.search(text):
-            spares = (
-                command.after == "||" and following is not None and following.name in ("true", ":")
-            )
-            end = following.end if spares and following else command.end
-            yield without(command)._replace(end=end)
+            if command.after == "||" and following and following.name in ("true", ":"):
+                yield Cut(command.start, following.end, ":" if _held(command) else "")
+            else:
+                yield without(command)
         elif command.name == "trap" and re.fullmatch(
             rf"""trap\s+["']kill [^;&|]*{used.pattern}[^;&|]*["']\s+[\w ]+""", text
         ):

@@ -9,6 +9,7 @@ as they are (launcher batch). Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import typing as t
 
@@ -28,7 +29,7 @@ from . import comparison
 from .environment_rules import is_secret
 from .excerpt import Cut, excerpt, monitors, without
 from .fields import Correction, Fields
-from .rule import OWN_RANK
+from .rule import OWN_RANK, SHELL
 
 differences = comparison.differences
 to_yaml = yaml_text.to_yaml
@@ -98,10 +99,6 @@ def translate(
     return made
 
 
-#: The first line of a script that bash can run.
-SHELL = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba)?sh(?:\s|$)")
-
-
 class _Translator(Fields):
     def __init__(
         self,
@@ -152,6 +149,9 @@ class _Translator(Fields):
         """Return in what the description asks for other resources or runs other commands than the script."""
         rendered = render.render(schema.check(made.job))
         said = [re.split(r"[=\s]", one.what)[0] for one in made.corrections]
+        directory = self.script.value("chdir")
+        if directory and not os.path.isabs(directory) and self.workdir:
+            said.append("--chdir")
         found = [
             fault
             for fault in comparison.between(self.script, parse(rendered))
