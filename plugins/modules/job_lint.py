@@ -31,6 +31,8 @@ options:
     description:
       - Return the job's description and the script that it renders to as well. A script in which a comment
         or an open quote cuts off a command is not translated; its findings report this.
+      - The description is compared with the script. If it would ask for other resources or run other commands, it keeps
+        the commands as they are (C(launcher=batch)), and RV(corrections) has the difference.
     type: bool
     default: false
   workdir:
@@ -158,6 +160,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint im
     linter,
     translate,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint.rule import Cluster
 
 SPEC: dict[str, t.Any] = {
     "path": {"type": "path"},
@@ -174,10 +177,12 @@ SPEC: dict[str, t.Any] = {
 _REMEDY = "run the task as a user who may read it (become_user, in lint_job.yml lint_job_user)"
 
 
-def translation(text: str, name: str, interfaces: t.Collection[str] | None) -> dict[str, t.Any]:
+def translation(text: str, name: str, cluster: Cluster) -> dict[str, t.Any]:
     """Return what O(translate) adds to the result."""
     try:
-        made = translate.translate(text, name, interfaces)
+        made = translate.translate(
+            text, name, cluster.interfaces, workdir=cluster.workdir, syntax=cluster.syntax
+        )
         rendered = render.render(schema.check(made.job))
     except schema.JobError as error:
         empty = {"job": {}, "job_yaml": "", "corrections": [], "rendered": ""}
@@ -225,7 +230,7 @@ def main() -> None:
     }
     name = os.path.splitext(os.path.basename(params["path"] or ""))[0] or "job"
     if params["translate"]:
-        result.update(translation(text, name, cluster.interfaces))
+        result.update(translation(text, name, cluster))
     count = result["errors"] + (result["warnings_found"] if params["fail_on"] == "warning" else 0)
     if params["fail_on"] != "never" and count:
         lines = "\n".join(result["messages"])

@@ -49,11 +49,13 @@ def run(command: Path, *words: str | Path, **more: str) -> subprocess.CompletedP
 
 def test_findings_and_exit_codes(command: Path) -> None:
     wrong = JOBS / "mistakes" / "rank-in-batch.sh"
-    done = run(command, JOBS / "clean" / "mpi-srun-pmix.sh", wrong)
+    done = run(command, JOBS / "clean" / "mpi-srun-pmix.sh", wrong, cwd=str(JOBS / "site"))
     assert done.returncode == 1 and not done.stderr
     first, second = done.stdout.splitlines()
     assert first.endswith("mpi-srun-pmix.sh: nothing to complain about")
     assert re.fullmatch(rf"{wrong}: line 11: error: .+ -> .+ \[rank-in-batch\]", second)
+    # Where the script is run, there is no train.py.
+    assert "[program-missing]" in run(command, wrong).stdout
     warned = JOBS / "mistakes" / "no-memory.sh"
     assert run(command, warned).returncode == 0 and run(command, "--strict", warned).returncode == 1
     assert run(command, "--planned=2-0", JOBS / "clean" / "mpi-srun-pmix.sh").returncode == 1
@@ -80,6 +82,24 @@ def test_translation(command: Path) -> None:
     assert yaml.safe_load(done.stdout)["launcher"] == "torchrun"
     done = run(command, "--render", "-", input=path.read_text(encoding="utf-8"))
     assert done.stdout.startswith("#!/bin/bash\n# Job train, ") and "FI_PROVIDER" not in done.stdout
+
+
+def test_common_warnings_share_a_line(command: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    path.write_text("#!/bin/bash\n#SBATCH -N1\nsrun ./a\n", encoding="utf-8")
+    said = run(command, path).stdout.splitlines()
+    assert (
+        len(said) == 1
+        and "also, as in many scripts: memory-missing (line 2), time-missing" in said[0]
+    )
+    assert len(run(command, "--all", path).stdout.splitlines()) == 2
+
+
+def test_what_the_shell_refuses(command: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH -N1 -t 1 --mem=1G\nsrun ./a\nfi\n"
+    done = run(command, "-", input=text)
+    assert done.returncode == 1 and "line 4: error: syntax error" in done.stdout
+    assert run(command, "--translate", "-", input=text).returncode == 2
 
 
 def test_rules_are_listed(command: Path) -> None:

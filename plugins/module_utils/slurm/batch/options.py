@@ -182,8 +182,13 @@ def read(words: t.Sequence[str], table: Table) -> Given:
     return Given(tuple(found), place, "")
 
 
+#: Names that sbatch and srun have always taken as well.
+_OLD = {"tasks-per-node": "ntasks-per-node"}
+
+
 def _whole_name(name: str, table: Table) -> str:
-    """Resolve an abbreviation, which getopt accepts where only one option begins so."""
+    """Resolve an old name, and an abbreviation, which getopt accepts where only one option begins so."""
+    name = _OLD.get(name, name)
     if name in table.known:
         return name
     fits = [known for known in table.known if known.startswith(name)]

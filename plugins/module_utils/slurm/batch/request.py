@@ -105,3 +105,95 @@ def run_by(launch: Launch) -> tuple[t.Any, ...]:
 
 #: Options for the number of processes on a node, or in all (accelerate).
 PROCESSES = ("nproc-per-node", "num-gpus", "num-processes")
+
+
+def gpus_a_node(script: Script) -> int | None:
+    """Return how many GPUs the job asks for on each node; None where that is not known."""
+    each = gpus_of(script.value("gres") or "")
+    found = [
+        count_of(script.value("gpus-per-node")),
+        count_of(each),
+        _product(script.value("gpus-per-task"), script.value("ntasks-per-node")),
+    ]
+    total, nodes = count_of(script.value("gpus")), nodes_of(script) or 1
+    if total and not total % nodes:
+        found.append(total // nodes)
+    return next((count for count in found if count), None)
+
+
+def _product(*texts: str | None) -> int | None:
+    result = 1
+    for text in texts:
+        count = count_of(text)
+        if count is None:
+            return None
+        result *= count
+    return result
+
+
+#: Variables of Slurm with the number of GPUs on a node, and of nodes.
+_GPUS = frozenset(("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"))
+_NODES = frozenset(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"))
+
+
+def value_of(script: Script, text: str, depth: int = 3) -> str:
+    """Return a text with the variables that the script sets once in their places; the rest stays as it is."""
+
+    def put(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name in _GPUS:
+            count = gpus_a_node(script)
+            return str(count) if count else "gpus"
+        if name in _NODES:
+            count = nodes_of(script)
+            return str(count) if count else match[0]
+        mine = [one for one in script.variables if one.name == name and one.where == "batch"]
+        return mine[0].value if len(mine) == 1 else match[0]
+
+    for _ in range(depth):
+        replaced = re.sub(r"\$(?:(\w+)|\{(\w+)(?::?-[\w.]+)?\})", put, text)
+        if replaced == text:
+            break
+        text = replaced
+    return text
+
+
+def number_of(script: Script, text: str) -> int | None:
+    """Return the number that a text gives, with the variables of the script and products in $(( )); None for others."""
+    text = value_of(script, shell.plain(text))
+    match = re.fullmatch(r"\$\(\((.*)\)\)", text.strip())
+    inside = re.sub(r"\$\{?(\w+)\}?|\b([A-Za-z_]\w*)\b", r"$\1\2", match[1]) if match else text
+    factors = [one.strip() for one in value_of(script, inside).split("*")]
+    if not all(factor.isdigit() for factor in factors) or (len(factors) > 1 and not match):
+        return None
+    result = 1
+    for factor in factors:
+        result *= int(factor)
+    return result
+
+
+def processes_of(script: Script, launch: Launch) -> str:
+    """Return how many processes a launcher starts on each node: a number, "gpus" for one a GPU, or the words for it."""
+    if not launch.launcher:
+        return ""
+    given = launch.launcher_option(*PROCESSES)
+    gpus = gpus_a_node(script)
+    each = str(gpus) if gpus else "gpus"
+    if given is None:
+        own = launch.launcher_option("config-file", "include")
+        if launch.launcher == "torchrun":
+            return "1"
+        return f"as {own} says" if own else each
+    words = value_of(script, shell.plain(given)).strip()
+    if words in ("gpu", "auto", "gpus"):
+        return each
+    count = number_of(script, given)
+    if launch.launcher != "accelerate":
+        return words if count is None else str(count)
+    # Accelerate is given the processes of all nodes.
+    nodes = nodes_of(script) or 1
+    if count is not None and not count % nodes:
+        return str(count // nodes)
+    if gpus is None and re.fullmatch(r"\$\(\(\s*(\$?\w+|\d+)\s*\*\s*gpus\s*\)\)|gpus", words):
+        return "gpus"
+    return words

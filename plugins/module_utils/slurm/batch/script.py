@@ -175,7 +175,11 @@ def _assigned(word: shell.Word, exported: bool, where: str) -> list[Variable]:
         return []
     text = word.text[match.end() :]
     alive = shell.live(text)
-    is_live = bool(re.search(r"[$`]", alive)) or alive.startswith("(") or bool(match[2] or match[3])
+    is_live = (
+        bool(re.search(r"[$`]", alive))
+        or alive.startswith(("(", "~"))
+        or bool(match[2] or match[3])
+    )
     end = word.line + word.text.count("\n")
     return [Variable(match[1], text, shell.plain(text), word.line, exported, is_live, where, end)]
 

@@ -44,7 +44,8 @@ class Command:
 
     words: without the assignments before it and without redirections. line, end_line: first and last.
     start, end: its place in the text. before, after: the operators on both sides, "" for a line's
-    end. function: name of the function that contains it. depth: of if, for, while and case around it.
+    end. function: name of the function that contains it. depth: of if, for, while and case around it. groups: of
+    ( ) and { } around it.
     """
 
     words: tuple[Word, ...]
@@ -58,6 +59,7 @@ class Command:
     after: str
     function: str = ""
     depth: int = 0
+    groups: int = 0
 
     @property
     def name(self) -> str:
@@ -328,6 +330,7 @@ class _Reader:
         self.functions: list[str] = []  # "" for a plain { }
         self.named = ""
         self.depth = 0
+        self.subshells = 0
         self.before = ""
         self.closed = False  # whether a compound command was closed, and nothing has come since
         self._clear()
@@ -400,7 +403,7 @@ class _Reader:
             return
         if sign == ")" and self.named and not self.words:
             return
-        if sign == ")" and self.depth and len(self.words) == 1:
+        if sign == ")" and self.depth and len(self.words) == 1 and not self.subshells:
             self._clear()  # a pattern of case
             return
         if self.words and self.words[0].text == "function" and len(self.words) > 1:
@@ -408,6 +411,10 @@ class _Reader:
             self._clear()
             return
         self.end("" if sign in ("\n", ";") else sign)
+        if sign == "(":
+            self.subshells += 1
+        elif sign == ")":
+            self.subshells = max(0, self.subshells - 1)
 
     def end(self, sign: str) -> None:
         """Close the command that was being read."""
@@ -426,6 +433,7 @@ class _Reader:
                     after=sign,
                     function=next((name for name in reversed(self.functions) if name), ""),
                     depth=self.depth,
+                    groups=self.subshells + self.functions.count(""),
                 )
             )
             self.closed = sign == ")"

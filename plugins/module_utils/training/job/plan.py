@@ -121,9 +121,25 @@ def faults(
             rest = sum(left[name] == whole[name] for name in candidates)
             found.append(
                 f"job {job.name}: wants {least_nodes(job)} nodes{others}; {rest} of the {len(candidates)} that could"
-                " take it are left -> plan fewer nodes, or let the jobs wait for each other (train_together=false)"
+                f" take it are left{_sum(planned)}{_down(job, nodes, partitions)} -> plan fewer nodes, or let the jobs"
+                " wait for each other (train_together=false)"
             )
     return found
+
+
+def _sum(planned: t.Sequence[Job]) -> str:
+    """Return how many nodes the jobs want together, as `11 + 11 + 14 = 36 nodes in all`."""
+    counts = [least_nodes(job) for job in planned]
+    return (
+        f" ({' + '.join(map(str, counts))} = {sum(counts)} nodes in all)" if len(counts) > 1 else ""
+    )
+
+
+def _down(job: Job, nodes: t.Sequence[Node], partitions: t.Iterable[Partition]) -> str:
+    """Return the nodes of a job's partitions that do not accept jobs, with their states."""
+    names = {one.name for one in _partitions(job, partitions)}
+    closed = [node for node in nodes if _closed(node) and set(node.partitions) & names]
+    return _why(closed, {})
 
 
 def least_nodes(job: Job) -> int:

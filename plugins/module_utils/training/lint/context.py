@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import typing as t
 
 from ...containers import image_fit, image_stack
 from ...containers.image_errors import ImageError
 from ...node.terminal import printable
 from ...slurm import values
+from ...slurm.errors import SlurmError
 from .rule import Cluster
 
 #: Written on login nodes by the role slurm_login.
@@ -27,6 +30,7 @@ def cluster(
     planned: str = "",
     workdir: str = "",
     config: str = CONFIG,
+    job_known: t.Callable[[int], bool] | None = None,
 ) -> Cluster:
     """Return the known values: those given, else those in the host's file, else none.
 
@@ -59,7 +63,62 @@ def cluster(
         image_faults=_image_faults(image_fit.of(found), workdir),
         workdir=workdir,
         planned=seconds,
+        syntax=syntax,
+        file_exists=os.path.exists,
+        pyxis=found.get("pyxis"),
+        job_known=job_known,
     )
+
+
+#: Seconds for the shell to read a script.
+_PATIENCE = 5.0
+_SAID = re.compile(r"[^:]*: line (\d+): (.*)")
+
+
+def syntax(text: str) -> list[tuple[int, str]]:
+    """Return what bash refuses in a script: each line and the reason; [] where there is no bash, or no answer in time.
+
+    With -n bash reads commands and runs none. It gets the script on its standard input and an empty environment, in
+    which no BASH_ENV names a file to run first.
+    """
+    try:
+        done = subprocess.run(
+            ["/bin/bash", "--norc", "--noprofile", "-n"],
+            input=text,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env={"LC_ALL": "C"},
+            cwd="/",
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = [match for line in done.stderr.split("\n") if (match := _SAID.fullmatch(line))]
+    # The line after an error shows its text; a warning is of a here-document that does not end.
+    wrong = [
+        one
+        for one in found
+        if one[2].startswith(("syntax error", "unexpected EOF", "warning: here-document"))
+    ]
+    return [(int(one[1]), printable(one[2].replace("warning: ", "")).rstrip()) for one in wrong[:1]]
+
+
+def known_job(transport: t.Any) -> t.Callable[[int], bool]:
+    """Return whether Slurm knows a job, by its number: as one in the queue, or as one that has ended.
+
+    transport: of the Slurm client. A transport that does not answer knows every job.
+    """
+
+    def known(number: int) -> bool:
+        try:
+            return bool(transport.jobs(number) or transport.ended_jobs(number))
+        except SlurmError:
+            return True
+
+    return known
 
 
 def _image_faults(

@@ -8,7 +8,7 @@ import re
 
 from ...slurm.batch import shell
 from ...slurm.batch.request import nodes_of
-from ...slurm.batch.script import Script
+from ...slurm.batch.script import Launch, Script
 from .rule import Cluster, Found, fails_fast, pipefail, rule, top_level, working_launches
 
 
@@ -72,14 +72,61 @@ def _monitor(script: Script, cluster: Cluster) -> Found:
 
 @rule("background-not-awaited", "error", "steps in the background that nobody waits for")
 def _awaited(script: Script, cluster: Cluster) -> Found:
-    waits = [command.line for command in script.commands if command.name == "wait"]
+    waits = [command.line for command in script.commands if command.name in _WAITING]
     last = max(waits, default=0)
     for launch in working_launches(script):
-        if launch.command.after == "&" and launch.starter and last < launch.command.end_line:
+        if launch.command.after != "&" or not launch.starter or last >= launch.command.end_line:
+            continue
+        if launch.command.function or _serves(script, launch):
+            continue
+        yield (
+            launch.line,
+            "the script ends while this runs in the background, and Slurm then kills it",
+            "add `wait` at the end",
+        )
+        return
+
+
+#: Commands that wait for others, or for a time.
+_WAITING = frozenset("wait fg tail inotifywait read".split())
+#: Commands in the foreground that do no work of their own.
+_BRIEF = frozenset(
+    "echo printf export set cd sleep date exit return true : test [ mkdir kill trap wait".split()
+)
+
+
+def _serves(script: Script, launch: Launch) -> bool:
+    """Whether a step in the background serves work that comes after it in the foreground."""
+    return any(
+        command.after != "&"
+        and command.start > launch.command.end
+        and not command.function
+        and command.words
+        and (
+            command.name not in _BRIEF or (command.depth and command.name in ("sleep", "test", "["))
+        )
+        for command in script.commands
+    )
+
+
+@rule(
+    "steps-exit-lost",
+    "warning",
+    "a failed step does not count, since others follow or run beside it",
+)
+def _steps(script: Script, cluster: Cluster) -> Found:
+    steps = [one for one in working_launches(script) if one.starter and not one.command.function]
+    beside = [one for one in steps if one.command.after == "&"]
+    if not beside or any(fault.kind in ("comment", "space") for fault in script.faults):
+        return
+    for command in script.commands:
+        if command.name != "wait" or command.line < beside[0].line or command.function:
+            continue
+        if len(command.words) == 1 and not _serves(script, beside[-1]):
             yield (
-                launch.line,
-                "the script ends while this runs in the background, and Slurm then kills it",
-                "add `wait` at the end",
+                command.line,
+                f"`wait` without a process returns 0, so a step that fails (line {beside[0].line}) counts as COMPLETED",
+                'keep each $! in an array, `for p in "${pids[@]}"; do wait "$p" || code=$?; done`, and exit with $code',
             )
             return
 

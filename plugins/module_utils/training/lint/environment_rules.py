@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 
+from ...slurm.batch import shell
 from ...slurm.batch.script import Script, Variable
 from ..job import environment
-from .rule import Cluster, Found, is_mpi, rule
+from .rule import Cluster, Found, is_mpi, placeholder, rule
 
 _COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
 
@@ -75,7 +76,7 @@ _OLD_NAMES = {
 }
 
 
-@rule("old-name", "warning", "a variable of Slurm by its old name")
+@rule("old-name", "warning", "a variable of Slurm by its old name", common=True)
 def _old(script: Script, cluster: Cluster) -> Found:
     for number, line in enumerate(script.lines, 1):
         if number < script.body or line.lstrip().startswith("#"):
@@ -91,13 +92,14 @@ def _old(script: Script, cluster: Cluster) -> Found:
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|SECRET_ACCESS_KEY)$")
 _LOOKS_SECRET = re.compile(
-    r"hf_\w{20,}|AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}|glpat-\S{15,}|nvapi-\S{20,}"
+    r"hf_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-\S{15,}|nvapi-\S{20,}"
 )
 
 
 def is_secret(one: Variable) -> bool:
     """Whether a variable seems to have a secret for its value."""
     literal = not one.live and len(one.value) >= 8 and not one.value.startswith(("/", "~"))
+    literal = literal and not placeholder(one.value)
     return literal and bool(_SECRET.search(one.name) or _LOOKS_SECRET.search(one.value))
 
 
@@ -111,3 +113,57 @@ def _secret(script: Script, cluster: Cluster) -> Found:
                 "put it into a file that only you can read (mode 0600), and read it here: "
                 f'{one.name}=$(cat "$HOME/.secrets/{one.name.lower()}")',
             )
+
+
+#: Options and commands whose value is a secret.
+_SECRET_OPTION = re.compile(
+    r"--?(?:[\w-]*[_-])?(?:token|password|passwd|secret|api[_-]?key|wandb[_-]?key)$", re.I
+)
+_LOGIN = re.compile(r"wandb|huggingface-cli|hf|docker|ngc|comet|clearml")
+_NO_SECRET = re.compile(
+    r"(?:true|false|none|null|yes|no|auto|eos|pad|bos|cls|sep|mask|unk|\d{1,9}|.{0,7})$", re.I
+)
+_IN_ADDRESS = re.compile(r"://[^\s/:@]*:([^\s/@]+)@|[Bb]earer\s+([^\s\"']+)")
+
+
+@rule("secret-argument", "error", "a secret among the arguments of a command")
+def _argument(script: Script, cluster: Cluster) -> Found:
+    for command in script.commands:
+        words = [shell.plain(word.text) for word in command.words]
+        for place, word in enumerate(words):
+            if shell.ASSIGNMENT.match(word):
+                continue  # of the rule above
+            option, equals, value = word.partition("=")
+            named = bool(_SECRET_OPTION.match(option))
+            if not equals:
+                value = words[place + 1] if named and place + 1 < len(words) else ""
+                named = named and not value.startswith("-")
+            if (
+                not named
+                and words[1:2] == ["login"]
+                and _LOGIN.fullmatch(command.name)
+                and place > 1
+            ):
+                named, value = not word.startswith("-"), word
+            found = _IN_ADDRESS.search(word)
+            if found and not named:
+                named, value = True, found[1] or found[2]
+            if not named:
+                match = _LOOKS_SECRET.search(word)
+                named, value = bool(match), match[0] if match else ""
+            if (
+                named
+                and not _NO_SECRET.match(value)
+                and not placeholder(value)
+                and not value.startswith(("/", "$("))
+            ):
+                variable = re.fullmatch(r"\$\{?(\w+)\}?", value)
+                if variable and not _SECRET.search(variable[1]):
+                    continue
+                yield (
+                    command.words[place].line,
+                    f"{option if _SECRET_OPTION.match(option) else command.name}: a secret is among the arguments, "
+                    "which every user of the node sees in ps, and Slurm keeps those of srun",
+                    "export it from a file that only you can read, and let the program take it from the environment",
+                )
+                break

@@ -12,7 +12,7 @@ from ...slurm import values
 from ...slurm.batch import shell
 from ...slurm.batch.options import SBATCH, SRUN
 from ...slurm.batch.script import Script
-from .rule import Cluster, Found, rule
+from .rule import SHELL, Cluster, Found, placeholder, rule
 
 
 # -- the file --------------------------------------------------------------------------------------
@@ -74,6 +74,32 @@ def _quote(script: Script, cluster: Cluster) -> Found:
             return
 
 
+@rule("syntax", "error", "the shell refuses the script")
+def _syntax(script: Script, cluster: Cluster) -> Found:
+    if cluster.syntax is None or not SHELL.match(script.lines[0]):
+        return
+    if any(fault.kind == "quote" for fault in script.faults):
+        return
+    for line, why in cluster.syntax(script.text):
+        line = min(line, len(script.lines))
+        left = placeholder(script.lines[line - 1])
+        remedy = (
+            f"write your own in place of {left}"
+            if left
+            else "correct it; bash -n FILE shows what is left"
+        )
+        yield line, f"{why}: the job ends there with exit code 2, after all commands above", remedy
+        return
+
+
+@rule("placeholder", "warning", "a value that a template left to fill in")
+def _placeholder(script: Script, cluster: Cluster) -> Found:
+    for one in script.directives:
+        found = placeholder(one.value)
+        if found:
+            yield one.line, f"--{one.name}: {found} is a placeholder", "write your own"
+
+
 # -- directives ------------------------------------------------------------------------------------
 @rule("directive-ignored", "error", "an #SBATCH line that sbatch does not read")
 def _ignored(script: Script, cluster: Cluster) -> Found:
@@ -120,7 +146,7 @@ def _wrong(script: Script, cluster: Cluster) -> Found:
             )
     for directive in script.directives:
         fault = _bad_value(directive.name, directive.value)
-        if fault:
+        if fault and not placeholder(directive.value):
             yield (
                 directive.line,
                 f"--{directive.name}={directive.value}: {fault}",
@@ -180,13 +206,13 @@ def _variable(script: Script, cluster: Cluster) -> Found:
 
 @rule("output-directory", "error", "the directory of the job's output is not there")
 def _output(script: Script, cluster: Cluster) -> Found:
-    chdir = script.value("chdir") or cluster.workdir
+    chdir = os.path.join(cluster.workdir, script.value("chdir") or "")
     for one in script.directives:
         if one.name not in ("output", "error") or "$" in (one.value or ""):
             continue
         directory = os.path.dirname(one.value or "")
         path = os.path.normpath(os.path.join(chdir, directory)) if directory else ""
-        if not path or path == "/dev":
+        if not path or path == "/dev" or placeholder(one.value):
             continue
         made = next(
             (

@@ -51,6 +51,26 @@ def lint(text: str, cluster: Cluster | None = None) -> list[Finding]:
     return sorted(one for one in found if not _ignored(script.lines, one))
 
 
+def lines(found: t.Iterable[Finding]) -> list[str]:
+    """Return the findings as lines of text: those that many scripts have come together in the last one."""
+    found = list(found)
+    own = [str(one) for one in found if not RULES[one.rule].common]
+    common: dict[str, list[int]] = {}
+    for one in found:
+        if RULES[one.rule].common:
+            common.setdefault(one.rule, []).append(one.line)
+    if len(common) < 2:
+        return [str(one) for one in found]
+    named = ", ".join(
+        f"{name} ({'lines' if len(at) > 1 else 'line'} {', '.join(map(str, at))})"
+        for name, at in common.items()
+    )
+    return [
+        *own,
+        f"also, as in many scripts: {named} -> job-lint --all shows the reasons and remedies",
+    ]
+
+
 def _ignored(lines: t.Sequence[str], finding: Finding) -> bool:
     for number in (finding.line, finding.line - 1):
         match = _IGNORE.search(lines[number - 1]) if 0 < number <= len(lines) else None

@@ -8,12 +8,12 @@ import re
 
 from ...slurm import values
 from ...slurm.batch import shell
-from ...slurm.batch.request import count_of, gpus_of
+from ...slurm.batch.request import count_of, gpus_of, nodes_of
 from ...slurm.batch.script import Script
-from .rule import Cluster, Found, rule, seconds_of
+from .rule import Cluster, Found, placeholder, rule, seconds_of
 
 
-@rule("time-missing", "warning", "no time limit")
+@rule("time-missing", "warning", "no time limit", common=True)
 def _time(script: Script, cluster: Cluster) -> Found:
     if script.directives and script.value("time") is None:
         yield (
@@ -106,7 +106,9 @@ def _truncates(script: Script, cluster: Cluster) -> Found:
         )
 
 
-@rule("memory-missing", "warning", "no memory asked for on nodes that others may share")
+@rule(
+    "memory-missing", "warning", "no memory asked for on nodes that others may share", common=True
+)
 def _memory(script: Script, cluster: Cluster) -> Found:
     if not script.directives or cluster.default_memory:
         return
@@ -132,19 +134,25 @@ def _memory_twice(script: Script, cluster: Cluster) -> Found:
         )
 
 
-@rule("gpus-twice", "error", "GPUs asked for by two options")
+@rule("gpus-twice", "error", "two options ask for different numbers of GPUs")
 def _gpus_twice(script: Script, cluster: Cluster) -> Found:
     gres = script.directive("gres")
-    by_gres = gpus_of(gres.value or "") if gres else None
+    by_gres = count_of(gpus_of(gres.value or "")) if gres else None
     if gres is None or by_gres is None:
         return
-    for name in ("gpus-per-node", "gpus", "gpus-per-task"):
+    tasks, nodes = count_of(script.value("ntasks-per-node")), nodes_of(script)
+    factors = {"gpus-per-node": 1, "gpus-per-task": tasks, "gpus": nodes}
+    for name, factor in factors.items():
         other = script.directive(name)
-        if other:
+        count = count_of(other.value) if other else None
+        if other is None or count is None or factor is None:
+            continue
+        same = count == by_gres * factor if name == "gpus" else count * factor == by_gres
+        if not same:
             yield (
                 max(gres.line, other.line),
-                f"--gres={gres.value} and --{name}={other.value} both ask for GPUs, and Slurm may grant either or "
-                "refuse both",
+                f"--gres={gres.value} and --{name}={other.value} ask for different numbers of GPUs, and Slurm may "
+                "grant either or refuse both",
                 "keep --gpus-per-node alone",
             )
 
@@ -170,6 +178,41 @@ def _partition(script: Script, cluster: Cluster) -> Found:
     if directive is None or cluster.partitions is None:
         return
     for name in (directive.value or "").split(","):
-        if name not in cluster.partitions:
+        if name not in cluster.partitions and not placeholder(name):
             have = ", ".join(sorted(cluster.partitions))
             yield directive.line, f"the cluster has no partition {name}", f"write one of {have}"
+
+
+@rule("output-overwritten", "warning", "jobs of the same script write one output file")
+def _output(script: Script, cluster: Cluster) -> Found:
+    if (script.value("open-mode") or "").startswith("a"):
+        return
+    one = script.directive("output")
+    if one is None or not one.value or one.value.startswith("/dev/") or "$" in one.value:
+        return
+    if not re.search(r"%\d*[jJA]", one.value):
+        yield (
+            one.line,
+            f"--output={one.value} has no job number: the next job of this script overwrites the log of this one",
+            "write %j into the name (%A_%a in an array)",
+        )
+
+
+@rule("job-unknown", "error", "a dependency on a job that Slurm does not know")
+def _unknown(script: Script, cluster: Cluster) -> Found:
+    directive = script.directive("dependency")
+    if directive is None or cluster.job_known is None:
+        return
+    for number in dependencies(directive.value or ""):
+        if not cluster.job_known(number):
+            yield (
+                directive.line,
+                f"--dependency={directive.value}: Slurm has no job {number}, so the job may never start",
+                "give the number that sbatch printed for the job to wait for (sacct -X lists yours)",
+            )
+
+
+def dependencies(value: str) -> list[int]:
+    """Return the numbers of the jobs that a --dependency waits for."""
+    waits = re.findall(r"(?:after\w*|expand):([\d:+_]+)", value)
+    return [int(number) for wait in waits for number in re.findall(r"(?:^|:)(\d+)", wait)]

@@ -28,8 +28,9 @@ class Cluster:
     default_memory: whether slurm.conf gives jobs without --mem a part of a node's memory.
     image_faults: finds what in an image does not fit the nodes: by the value of --container-image, the partition and
     the list of nodes; returns the fault, the remedy, and whether the job cannot work.
-    directory_exists: tests an absolute path. workdir: where sbatch will be run. planned: seconds
-    that the work takes.
+    directory_exists, file_exists: test an absolute path. workdir: where sbatch will be run. planned: seconds
+    that the work takes. syntax: finds what the shell refuses in a script, by line. pyxis: whether srun can start
+    containers. job_known: tests whether Slurm knows a job's number.
     """
 
     interfaces: frozenset[str] | None = None
@@ -40,26 +41,50 @@ class Cluster:
     image_faults: t.Callable[[str, str, str], t.Sequence[tuple[str, str, bool]]] | None = None
     workdir: str = ""
     planned: int | None = None
+    syntax: t.Callable[[str], t.Sequence[tuple[int, str]]] | None = None
+    file_exists: t.Callable[[str], bool] | None = None
+    pyxis: bool | None = None
+    job_known: t.Callable[[int], bool] | None = None
 
 
 class Rule(t.NamedTuple):
-    """A rule. severity: error where the job fails, does other work than is meant, or loses it; else warning."""
+    """A rule. severity: error where the job fails, does other work than is meant, or loses it; else warning.
+
+    common: whether so many scripts have it that it is shown in one line with others of its kind.
+    """
 
     name: str
     severity: str
     summary: str
     find: t.Callable[[Script, Cluster], Found]
+    common: bool = False
 
 
 def rule(
-    name: str, severity: str, summary: str
+    name: str, severity: str, summary: str, common: bool = False
 ) -> t.Callable[[t.Callable[[Script, Cluster], Found]], Rule]:
     """Make a rule of the function that finds its lines; rules.py collects them in the order of their definition."""
 
     def make(find: t.Callable[[Script, Cluster], Found]) -> Rule:
-        return Rule(name, severity, summary, find)
+        return Rule(name, severity, summary, find, common)
 
     return make
+
+
+#: The first line of a script that bash can run.
+SHELL = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba)?sh(?:\s|$)")
+#: What a template has where its user is to write something: <your_account>, {{ account }}, xxx, CHANGE_ME, /path/to.
+_PLACEHOLDER = re.compile(
+    r"<[\w .:/-]+>|\{\{.*?\}\}|\bx{3,}\b|\b(change|fill|replace|insert)[ _-]?(me|this|in|here)\b"
+    r"|\byour[_-]\w+|\bmy[_-](account|project|partition|token)\b|/path/to\b|/your/|^\.\.\.$|\btodo\b",
+    re.I,
+)
+
+
+def placeholder(text: str | None) -> str:
+    """Return the part of a text that a template left for its user to fill in; "" without one."""
+    match = _PLACEHOLDER.search(text or "")
+    return match[0] if match else ""
 
 
 # -- what several rules ask ------------------------------------------------------------------------

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import typing as t
 
+from ...slurm.batch import shell
 from ...slurm.batch.script import Script
-from .rule import Cluster, Found, rule
+from .rule import Cluster, Found, placeholder, rule
 
 # An absolute path: not the end of a relative one, of an address, or of a variable's value, and not a path inside a
 # container (SOURCE:TARGET).
@@ -66,3 +68,50 @@ def _missing(script: Script, cluster: Cluster) -> Found:
                 f"{path}, or have it on their own disks",
                 "use one of these mounts, or have an administrator add it to cluster_mounts",
             )
+
+
+_CONTAINER = re.compile(
+    r"container-image|\b(singularity|apptainer|docker|podman|enroot|ch-run|shifter)\b"
+)
+_RUNS = re.compile(r"(?:python[\d.]*|bash|sh)$")
+#: Commands after which a relative path is somewhere else, or a file may be there that is not yet.
+_MOVES = frozenset("cd pushd git wget curl tar unzip cp rsync aws gsutil mv ln".split())
+
+
+@rule("program-missing", "warning", "a script that does not exist on this host")
+def _program(script: Script, cluster: Cluster) -> Found:
+    if cluster.file_exists is None or _CONTAINER.search(script.text):
+        return
+    base = os.path.join(cluster.workdir, script.value("chdir") or "")
+    moved = any(command.name in _MOVES for command in script.commands)
+    made = {
+        target for command in script.commands for sign, target in command.redirects if ">" in sign
+    }
+    for command in script.commands:
+        path = (
+            ""
+            if command.function
+            else _script_of([shell.plain(word.text) for word in command.words])
+        )
+        if not path or path in made or placeholder(path) or (moved and not os.path.isabs(path)):
+            continue
+        whole = os.path.normpath(os.path.join(base, path))
+        if os.path.isabs(whole) and not cluster.file_exists(whole):
+            yield (
+                command.line,
+                f"{whole} does not exist here",
+                "correct the path, or run sbatch in its directory",
+            )
+            return
+
+
+def _script_of(words: t.Sequence[str]) -> str:
+    """Return the file that a command has Python or a shell run; "" where the text does not say."""
+    for place, word in enumerate(words[:-1]):
+        if _RUNS.fullmatch(word.rpartition("/")[2]):
+            rest = words[place + 1 :]
+            while rest and re.fullmatch(r"-[uBEOsSIxel]+", rest[0]):
+                rest = rest[1:]
+            path = rest[0] if rest else ""
+            return path if re.fullmatch(r"[\w./@+-]+\.(py|sh)", path) else ""
+    return ""

@@ -9,30 +9,32 @@ as they are (launcher batch). Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import typing as t
 
 from ...slurm.batch import shell
-from ...slurm.batch.directives import Directive
 from ...slurm.batch.options import PYXIS
-from ...slurm.batch.request import PROCESSES, RENDEZVOUS, asked, gpus_of, nodes_of, run_by
+from ...slurm.batch.request import (
+    PROCESSES,
+    RENDEZVOUS,
+    gpus_a_node,
+    nodes_of,
+    processes_of,
+)
 from ...slurm.batch.script import Launch, Script, Variable, parse
-from ..job import environment
-from ..job.schema import FIELDS, PER_NODE, JobError
+from ..job import environment, render, schema, yaml_text
+from ..job.schema import PER_NODE, JobError
+from . import comparison
 from .environment_rules import is_secret
-from .rule import OWN_RANK
+from .excerpt import Cut, excerpt, monitors, without
+from .fields import Correction, Fields
+from .rule import OWN_RANK, SHELL
+
+differences = comparison.differences
+to_yaml = yaml_text.to_yaml
 
 Json = dict[str, t.Any]
-
-
-class Correction(t.NamedTuple):
-    """Something of the script that the description does not have, or has otherwise. line: in the script."""
-
-    line: int
-    what: str
-    why: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +46,19 @@ class Translation:
 
 
 def translate(
-    text: str, name: str = "job", interfaces: t.Collection[str] | None = None
+    text: str,
+    name: str = "job",
+    interfaces: t.Collection[str] | None = None,
+    *,
+    workdir: str = "",
+    syntax: t.Callable[[str], t.Sequence[tuple[int, str]]] | None = None,
 ) -> Translation:
     """Return the description of the job that a batch script submits.
 
     name: for a script that does not name its job. interfaces: those of the compute nodes, if they are
-    known. Raises JobError where the shell reads the script otherwise than it is meant.
+    known. workdir: where sbatch is run, if that is known. syntax: returns what the shell refuses in a script, by line.
+    A description that does not ask for the same and run the same keeps the commands (launcher batch) and says why.
+    Raises JobError where the shell reads the script otherwise than it is meant, and where even that would not do.
     """
     script = parse(text)
     if script.faults:
@@ -61,77 +70,71 @@ def translate(
                 for one in script.faults
             )
         )
-    return _Translator(script, name, interfaces).run()
-
-
-def differences(before: str, after: str) -> list[str]:
-    """Return in what two batch scripts ask for other resources, or run other commands; [] for nothing."""
-    first, second = parse(before), parse(after)
-    found = []
-    one, two = _requested(first), _requested(second)
-    for key in sorted(set(one) | set(two)):
-        if one.get(key) != two.get(key):
-            found.append(f"--{key}: {one.get(key, 'none')} and {two.get(key, 'none')}")
-    ran = [[(run_by(launch), _contained(script, launch)) for launch in script.launches
-            if not _only_looks(launch)] for script in (first, second)]  # fmt: skip
-    if ran[0] != ran[1]:
-        found.append(f"commands: {ran[0]} and {ran[1]}")
-    return found
-
-
-def _only_looks(launch: Launch) -> bool:
-    """Whether it is a step beside the work that samples the GPUs."""
-    beside = any(option.name == "overlap" for option in launch.options)
-    return beside and any("nvidia-smi --query-gpu" in word for word in run_by(launch)[-1])
-
-
-def _requested(script: Script) -> dict[str, str]:
-    found = asked(script)
-    if not script.directives and len(script.launches) == 1:
-        # Without directives, srun itself asks.
-        options = script.launches[0].options
-        own = Script(
-            **{
-                **{f.name: getattr(script, f.name) for f in dataclasses.fields(script)},
-                "directives": tuple(
-                    Directive(1, o.name, o.value) for o in options if o.name in _ASKS
-                ),
-            }
+    if not SHELL.match(script.lines[0]):
+        raise JobError(
+            f"line 1: {script.lines[0][:40]!r} does not name bash or sh, whose scripts alone can be described "
+            "-> name the program that is to run as the command of a description"
         )
-        found = asked(own)
-    return found
+    refused = syntax(script.text) if syntax else ()
+    if refused:
+        line, why = refused[0]
+        raise JobError(f"line {line}: {why} -> correct the script, then translate it")
+    first = _Translator(script, name, interfaces, workdir)
+    made = first.run()
+    try:
+        faults = first.faults(made, syntax)
+    except JobError as error:
+        if not first.launch:
+            raise
+        faults = [str(error).partition("\n")[0]]
+    if faults and first.launch:
+        second = _Translator(script, name, interfaces, workdir, why=faults[0])
+        made = second.run()
+        faults = second.faults(made, syntax)
+    if faults:
+        raise JobError(
+            "\n".join(f"the description would differ from the script: {one}" for one in faults)
+            + " -> write the description by hand (docs/training_jobs.md)"
+        )
+    return made
 
 
-#: Options of srun that ask for resources.
-_ASKS = frozenset(FIELDS) - {"chdir", "error", "output", "job-name"} | {"gres", "ntasks"}
-
-
-def _contained(script: Script, launch: Launch) -> tuple[tuple[str, str], ...]:
-    options = {one.name: one.value or "" for one in launch.options if one.name in PYXIS}
-    for one in script.directives:
-        if one.name in PYXIS and launch.starter == "srun":
-            options.setdefault(one.name, one.value or "")
-    return tuple(sorted((name, shell.plain(value)) for name, value in options.items()))
-
-
-class _Translator:
-    def __init__(self, script: Script, name: str, interfaces: t.Collection[str] | None) -> None:
-        self.script = script
+class _Translator(Fields):
+    def __init__(
+        self,
+        script: Script,
+        name: str,
+        interfaces: t.Collection[str] | None,
+        workdir: str,
+        why: str = "",
+    ) -> None:
+        """why: the reason for which it keeps the commands as they are, where it could do otherwise."""
+        super().__init__(script, name, workdir)
         self.interfaces = interfaces
-        self.job: Json = {"name": name}
-        self.corrections: list[Correction] = []
-        self.container: Json = {}
+        self.why = why
+        self.launch: Launch | None = None
+        self.gone: set[tuple[int, str]] = set()
+        self.cuts: list[Cut] = []
+        self.monitors = monitors(script)
         self.mpi = any(
             one.starter == "mpirun" or one.option("mpi") for one in script.launches
         ) and not any(one.launcher for one in script.launches)
 
     def run(self) -> Translation:
-        self._directives()
-        launch = self._only_launch()
-        if launch is None:
+        self._shell()
+        self.directives()
+        self.launch = None if self.why else self._only_launch()
+        if self.launch is None:
+            if self.why:
+                self.correct(
+                    self.script.body,
+                    "launcher: batch",
+                    f"as one training it would differ: {self.why}",
+                )
             self._whole()
         else:
-            self._one(launch)
+            self._one(self.launch)
+        self.name()
         order = {key: n for n, key in enumerate(_ORDER)}
         made = {
             key: _number(key, self.job[key])
@@ -140,60 +143,52 @@ class _Translator:
         }
         return Translation(made, tuple(sorted(dict.fromkeys(self.corrections))))
 
-    def _correct(self, line: int, what: str, why: str) -> None:
-        self.corrections.append(Correction(line, what, why))
+    def faults(
+        self, made: Translation, syntax: t.Callable[[str], t.Sequence[tuple[int, str]]] | None
+    ) -> list[str]:
+        """Return in what the description asks for other resources or runs other commands than the script."""
+        rendered = render.render(schema.check(made.job))
+        said = [re.split(r"[=\s]", one.what)[0] for one in made.corrections]
+        directory = self.script.value("chdir")
+        if directory and not os.path.isabs(directory) and self.workdir:
+            said.append("--chdir")
+        found = [
+            fault
+            for fault in comparison.between(self.script, parse(rendered))
+            if fault.partition(":")[0] not in said
+        ]
+        found += comparison.lost(
+            self.script,
+            made.job,
+            self.launch,
+            self.gone,
+            [
+                command.start
+                for command in self.script.commands
+                if any(cut.start <= command.start < cut.end for cut in self.cuts)
+            ],
+            said,
+        )
+        return found + [why for _line, why in (syntax(rendered) if syntax else ())]
 
-    # -- what is asked for -------------------------------------------------------------------------
-    def _directives(self) -> None:
-        for one in self.script.directives:
-            if one.name in PYXIS:
-                self._contain(one.name, one.value)
-                self._correct(
-                    one.line, f"--{one.name}", "is given to the training, not to the batch script"
-                )
-            else:
-                self._ask(one.name, one.value)
-
-    def _ask(self, name: str, value: str | None) -> None:
-        if name == "gres":
-            gpus = gpus_of(value or "")
-            rest = [item for item in (value or "").split(",") if gpus_of(item) is None]
-            if gpus:
-                self.job["gpus_per_node"] = gpus
-            if rest:
-                self.job.setdefault("sbatch_options", {})["gres"] = ",".join(rest)
-        elif name == "exclusive" and not value:
-            self.job["exclusive"] = True
-        elif name == "dependency" and value == "singleton":
-            self.job["singleton"] = True
-        elif name in ("output", "error") and re.search(r"\$|^~", value or ""):
-            directive = self.script.directive(name)
-            line = directive.line if directive else 1
-            self._correct(
-                line, f"--{name}={value}", "is not a path, since no shell expands it there"
+    def _shell(self) -> None:
+        """Report what the shell is told apart from the script: its options, and the script's own arguments."""
+        options = SHELL.sub("", self.script.lines[0]).strip()
+        if options:
+            self.correct(1, options, "is an option of the shell, which starts without it")
+        for number, line in enumerate(self.script.lines, 1):
+            match = re.search(r"\$\{?[1-9@*]|\$#", shell.live(line))
+            functions = any(
+                one.function and one.line <= number <= one.end_line for one in self.script.commands
             )
-        elif name in FIELDS and name != "exclusive":
-            self.job[FIELDS[name]] = value
-            directory = os.path.dirname(value or "") if name == "output" else ""
-            if os.path.isabs(directory) and "%" not in directory and directory != "/dev":
-                self.job["logs"] = directory
-        else:
-            self.job.setdefault("sbatch_options", {})[name] = True if value is None else value
-        if name == "requeue" and self.script.value("open-mode") is None:
-            self.job["sbatch_options"]["open-mode"] = "append"
-
-    def _contain(self, name: str, value: str | None) -> None:
-        short = name.replace("no-", "", 1).replace("container-", "", 1).replace("-", "_")
-        if name == "container-mounts":
-            self.container["mounts"] = (value or "").split(",")
-        elif name in ("container-image", "container-workdir", "container-name"):
-            self.container[short] = value
-        elif name in ("container-writable", "container-readonly"):
-            self.container["writable"] = name == "container-writable"
-        elif short in ("mount_home", "remap_root", "entrypoint"):
-            self.container[short] = not name.startswith("no-")
-        else:
-            self.job.setdefault("srun_options", {})[name] = True if value is None else value
+            if (
+                match
+                and number >= self.script.body
+                and not functions
+                and not line.lstrip().startswith("#")
+            ):
+                self.correct(number, match[0], "is empty: train.yml gives a script no arguments")
+                return
 
     # -- which training ----------------------------------------------------------------------------
     def _only_launch(self) -> Launch | None:
@@ -203,12 +198,15 @@ class _Translator:
             return None
         launch = launches[0]
         command = launch.command
-        odd = command.function or command.depth or command.redirects or command.assignments
+        odd = bool(command.function or command.depth or command.groups or command.redirects)
+        odd = odd or bool(command.assignments) or self._holds()
         joined = command.after in ("|", "&&", "&") or command.before in ("|", "&&", "||")
         prefixed = command.words and command.words[0].start != launch.start
         if odd or joined or prefixed or (not launch.starter and not launch.launcher):
             return None
         if command.after == "||" and not self._keeps_code(launch):
+            return None
+        if comparison.expands_quotes(self.script, launch):
             return None
         if not launch.starter and (nodes_of(self.script) or 1) > 1:
             return None
@@ -216,14 +214,25 @@ class _Translator:
             return launch if launch.starter == "srun" else None
         return launch
 
+    def _holds(self) -> bool:
+        """Whether the script does something around its training that hooks cannot: traps, steps beside it."""
+        taken = {cut.start for _line, cuts in self.monitors for cut in cuts}
+        spans = [cut for _line, cuts in self.monitors for cut in cuts]
+        for command in self.script.commands:
+            if command.start in taken or any(c.start <= command.start < c.end for c in spans):
+                continue
+            if command.name in ("trap", "wait") or command.after == "&":
+                return True
+        return any(one.where in ("srun", "mpirun") and one.live for one in self.script.variables)
+
     def _keeps_code(self, launch: Launch) -> bool:
         after = [c for c in self.script.commands if c.start > launch.command.start]
         return bool(after) and bool(re.fullmatch(r'\w+="?\$\?"?', _source(self.script, after[0])))
 
     # -- a script that does more -------------------------------------------------------------------
     def _whole(self) -> None:
-        dropped = self._drop(lambda one: False)
-        body = _without(self.script, self.script.commands, dropped)
+        self.gone = self._drop(lambda one: False)
+        body = excerpt(self.script, 0, len(self.script.text), self.gone, ())
         self.job["launcher"] = "batch"
         self.job["command"] = body or "true"
         if self.container:
@@ -243,20 +252,24 @@ class _Translator:
         for one in self.script.variables:
             row = environment.unwanted(one.name, one.value, self.mpi)
             rank = OWN_RANK.search(shell.live(one.text)) if one.where == "batch" else None
+            # What a step or a task gets stays in the words of the command.
+            stays = one.where == "task" or (not self.launch and one.where in ("srun", "mpirun"))
+            if stays and (row or is_secret(one)):
+                why = f"{row.why}: {row.remedy}" if row else "is a secret"
+                self.correct(one.line, one.name, f"stays in the command: {why}")
+                continue
             if row:
-                self._correct(one.line, f"{one.name}={one.value}", f"{row.why}: {row.remedy}")
+                self.correct(one.line, f"{one.name}={one.value}", f"{row.why}: {row.remedy}")
             elif is_secret(one):
-                self._correct(
+                self.correct(
                     one.line,
                     one.name,
                     "is a secret: write it into a file and name that under secrets",
                 )
             elif self._no_interface(one):
-                self._correct(
-                    one.line, f"{one.name}={one.value}", "names no interface of the nodes"
-                )
+                self.correct(one.line, f"{one.name}={one.value}", "names no interface of the nodes")
             elif rank and (one.exported or "RANK" in one.name):
-                self._correct(
+                self.correct(
                     one.line,
                     f"{one.name}={one.value}",
                     "is 0 for every task: each gets its own rank",
@@ -282,7 +295,8 @@ class _Translator:
         if self.container:
             self.job["container"] = self.container
         per_node = self.job["launcher"] in PER_NODE
-        if per_node and self.job.get("tasks_per_node") not in (None, "1", 1):
+        numbered = "ntasks" in self.job.get("sbatch_options", {})
+        if per_node and (numbered or self.job.get("tasks_per_node") not in (None, "1", 1)):
             # More than one launcher a node was requested: its own options define it.
             self.job.update(launcher="srun", launcher_options=[])
             command = self._raw(launch)
@@ -301,16 +315,16 @@ class _Translator:
         for one in launch.options:
             value = None if one.value is None else shell.plain(one.value)
             if one.name in PYXIS:
-                self._contain(one.name, one.value)
+                self.contain(one.name, one.value)
             elif one.name == "export":
                 if not re.match(r"[\"']?ALL\b", one.value or ""):
-                    self._correct(
+                    self.correct(
                         launch.line,
                         f"--export={one.value}",
                         "without ALL it takes everything else from the tasks, PATH as well",
                     )
-            elif bare and one.name in _ASKS | {"job-name"}:
-                self._ask(one.name, value)
+            elif bare and one.name in comparison.ASKS | {"job-name"}:
+                self.ask(one.name, value)
             else:
                 self.job.setdefault("srun_options", {})[one.name] = True if value is None else value
 
@@ -328,20 +342,31 @@ class _Translator:
         self.job["launcher"] = launch.launcher
         kept = []
         for one in launch.launcher_options:
-            fixed = one.name in PROCESSES and "$" in (one.value or "")
-            if one.name not in RENDEZVOUS and not fixed:
+            if one.name not in RENDEZVOUS and one.name not in PROCESSES:
                 match = re.match(r"-+[\w-]+", one.text)
                 name = match[0] if match else f"--{one.name}"
                 kept.append(name if one.value is None else f"{name}={one.value}")
+        each = processes_of(self.script, launch)
+        if each not in ("gpus", str(gpus_a_node(self.script))):
+            nodes = nodes_of(self.script) or 1
+            count = int(each) * nodes if launch.launcher == "accelerate" else int(each)
+            kept.insert(0, f"--{_PROCESSES[launch.launcher]}={count}")
         self.job["launcher_options"] = kept
         if launch.launcher_option("rdzv-endpoint", "master-addr", "main-process-ip") is not None:
-            self._correct(
+            self.correct(
                 launch.line, "rendezvous", "is told by the job: first node, port by its number"
             )
         return " ".join(launch.program)
 
     def _sayable(self, launch: Launch) -> bool:
         """Whether launcher and program can be told apart from what each task works out for itself."""
+        each = processes_of(self.script, launch)
+        if not each.isdigit() and each != "gpus":
+            return False
+        for one in launch.launcher_options:
+            meets = one.name in RENDEZVOUS or one.name in PROCESSES
+            if not meets and re.search(r"[$`]", one.value or ""):
+                return False
         if launch.inner is None:
             return True
         if len(launch.inner.commands) > 1:
@@ -355,7 +380,7 @@ class _Translator:
         return True
 
     def _raw(self, launch: Launch) -> str:
-        return self.script.text[launch.at : launch.command.end]
+        return self.script.text[launch.at or launch.start : launch.command.end]
 
     def _around(self, launch: Launch) -> None:
         """Environment, and what the script does before and after the training."""
@@ -377,7 +402,7 @@ class _Translator:
                 return False
             if rendered and one.name in ("MASTER_ADDR", "MASTER_PORT"):
                 if one.value.isdigit():
-                    self._correct(
+                    self.correct(
                         one.line,
                         f"{one.name}={one.value}",
                         "a port by the job's number takes its place",
@@ -388,13 +413,16 @@ class _Translator:
                 return True
             return False
 
-        gone = self._drop(moved)
+        self.gone = self._drop(moved)
         before = [c for c in script.commands if c.start < at]
         after = [c for c in script.commands if c.start > at]
-        before = [c for c in before if not self._is_set(c)]
+        self._cut_monitors()
+        self.cuts += [without(c) for c in script.commands if self._is_set(c)]
         keeper = ""
+        start = launch.command.end
         if launch.command.after == "||":
-            keeper = _source(script, after.pop(0)).partition("=")[0]
+            kept = after.pop(0)
+            keeper, start = _source(script, kept).partition("=")[0], kept.end
         variables = {
             name: value
             for name, value in variables.items()
@@ -402,27 +430,64 @@ class _Translator:
         }
         bare = re.compile(r"export( (MASTER_ADDR|MASTER_PORT))+")
         if rendered:
-            before = [c for c in before if not bare.fullmatch(_source(script, c))]
-        pre = _without(script, before, gone)
+            self.cuts += [without(c) for c in before if bare.fullmatch(_source(script, c))]
+        pre = excerpt(script, 0, at, self.gone, self.cuts)
         self.job["environment"] = variables
-        always = _without(script, after, gone)
-        always = re.sub(r'(\w+)=("?)\$\?\2', r"\1=\2$TRAIN_EXIT_CODE\2", always, count=1)
+        marks = []
+        if after and not keeper:
+            # What it asks for first is the training's exit code.
+            marks = [
+                Cut(after[0].start + m.start(), after[0].start + m.end(), "$TRAIN_EXIT_CODE")
+                for m in re.finditer(r"\$\?|\$\{\?\}", _source(script, after[0]))
+            ]
+        if after and re.fullmatch(r"exit \S+", _source(script, after[0])) and len(after) == 1:
+            self.cuts.append(without(after[0]))
+        always = excerpt(script, start, len(script.text), self.gone, [*self.cuts, *marks])
         if keeper and always:
             always = f"{keeper}=$TRAIN_EXIT_CODE\n{always}"
-        pre = _without_unused(pre, self.job["command"] + always)
-        hooks = {"pre": pre, "always": "" if re.fullmatch(r"exit \S+", always) else always}
-        self.job["hooks"] = {key: text for key, text in hooks.items() if text}
+        elif keeper:
+            self.cuts.append(without(kept))
+        self.cuts += self._unused(before, pre, self.job["command"] + always)
+        pre = excerpt(script, 0, at, self.gone, self.cuts)
+        self.job["hooks"] = {key: text for key, text in (("pre", pre), ("always", always)) if text}
+
+    def _unused(self, before: t.Iterable[shell.Command], pre: str, others: str) -> list[Cut]:
+        """Return the cuts of arrays that held options and that nothing names any more."""
+        found = []
+        for command in reversed(list(before)):
+            words = command.assignments if not command.words else command.words[1:]
+            names = [m[1] for w in words if (m := shell.ASSIGNMENT.match(w.text))]
+            is_array = any(re.match(r"\w+=\(", w.text) for w in words)
+            rest = pre.replace(_source(self.script, command), "") + others
+            if is_array and not any(re.search(rf"\b{name}\b", rest) for name in names):
+                found.append(without(command))
+                pre = rest[: len(rest) - len(others)]
+        return found
+
+    def _cut_monitors(self) -> None:
+        """Take out the script's own GPU monitors where the job samples the GPUs."""
+        if not (self.job.get("logs") and (self.job.get("gpus") or self.job.get("gpus_per_node"))):
+            return
+        for line, cuts in self.monitors:
+            self.cuts += cuts
+            self.correct(
+                line, "the GPU monitor", "is left out: the job samples the GPUs of each node"
+            )
 
     def _is_set(self, command: shell.Command) -> bool:
         if command.name != "set" or command.depth or command.function:
             return False
         if re.search(r"\s-\w*e|errexit", _source(self.script, command)):
-            self._correct(
-                command.line, _source(self.script, command), "the exit code would be lost"
-            )
+            self.correct(command.line, _source(self.script, command), "the exit code would be lost")
         return True
 
 
+#: The option of each launcher for its processes: on a node, and of all nodes for Accelerate.
+_PROCESSES = {
+    "torchrun": "nproc_per_node",
+    "deepspeed": "num_gpus",
+    "accelerate": "num_processes",
+}
 _ORDER = tuple(
     "name command launcher launcher_options nodes gpus gpus_per_node tasks_per_node cpus_per_task"
     " nodelist exclude constraint memory exclusive partition account qos reservation time"
@@ -442,102 +507,3 @@ def _words(texts: t.Iterable[str]) -> list[str]:
 
 def _source(script: Script, command: shell.Command) -> str:
     return script.text[command.start : command.end]
-
-
-def _without(
-    script: Script, commands: t.Sequence[shell.Command], gone: set[tuple[int, str]]
-) -> str:
-    """Return the lines of these commands as they are written, without the variables that go."""
-    if not commands:
-        return ""
-    lines = script.text.split("\n")
-    keep: dict[int, str] = {}
-    first, last = commands[0].line, max(c.end_line for c in commands)
-    every = {n for c in script.commands for n in range(c.line, c.end_line + 1)}
-    wanted = {n for c in commands for n in range(c.line, c.end_line + 1)}
-    for number in range(first, last + 1):
-        text = lines[number - 1]
-        # Text outside commands: brackets, words such as done, here-documents.
-        mine = number in wanted or number not in every
-        if mine and (number in script.documents or _says(text)):
-            keep[number] = text
-    # The head of a function before the first command belongs to it.
-    for number in range(first - 1, 0, -1):
-        if number in every or number in script.documents:
-            break
-        if _says(lines[number - 1]):
-            keep[number] = lines[number - 1]
-    # A here-document, `done`, `}` after the last command belong to it.
-    for number in range(last + 1, len(lines) + 1):
-        if number in every:
-            break
-        text = lines[number - 1]
-        if number in script.documents or _says(text):
-            keep[number] = text
-    for command in commands:
-        words = command.words[1:] if command.words else command.assignments
-        names = [m[1] for w in words if (m := shell.ASSIGNMENT.match(w.text))]
-        left = [w.text for w in words if not _goes(w, gone)]
-        if not names or len(left) == len(words) or (command.words and not _sets(command)):
-            continue
-        for number in range(command.line, command.end_line + 1):
-            keep.pop(number, None)
-        if left and not all(text.startswith("-") for text in left):
-            head = [command.words[0].text] if command.words else []
-            keep[command.line] = " ".join([*head, *left])
-    return "\n".join(keep[number] for number in sorted(keep)).strip("\n")
-
-
-def _says(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
-def _sets(command: shell.Command) -> bool:
-    return command.name in ("export", "declare", "typeset", "readonly")
-
-
-def _goes(word: shell.Word, gone: set[tuple[int, str]]) -> bool:
-    match = shell.ASSIGNMENT.match(word.text)
-    return bool(match) and (word.line, match[1]) in gone if match else False
-
-
-def _without_unused(pre: str, others: str) -> str:
-    """Leave out arrays that held options and that nothing names any more."""
-    parsed = shell.parse(pre)
-    for command in reversed(parsed.commands):
-        words = command.assignments if not command.words else command.words[1:]
-        names = [m[1] for w in words if (m := shell.ASSIGNMENT.match(w.text))]
-        is_array = any(re.match(r"\w+=\(", w.text) for w in words)
-        rest = pre[: command.start] + pre[command.end :] + others
-        if is_array and not any(re.search(rf"\b{name}\b", rest) for name in names):
-            pre = pre[: command.start] + pre[command.end :]
-    return "\n".join(line for line in pre.split("\n") if line.strip())
-
-
-# -- YAML ------------------------------------------------------------------------------------------
-def to_yaml(job: Json) -> str:
-    """Return a description as YAML; the library for it is not on every node."""
-    return "---\n" + "\n".join(_lines(job, 0)) + "\n"
-
-
-def _lines(data: t.Mapping[str, t.Any], depth: int) -> t.Iterator[str]:
-    pad = "  " * depth
-    for key, value in data.items():
-        if isinstance(value, t.Mapping) and value:
-            yield f"{pad}{key}:"
-            yield from _lines(value, depth + 1)
-        elif isinstance(value, list) and value:
-            yield f"{pad}{key}:"
-            yield from (f"{pad}  - {_scalar(one)}" for one in value)
-        elif isinstance(value, str) and "\n" in value:
-            yield f"{pad}{key}: |2-" if value.startswith(" ") else f"{pad}{key}: |-"
-            indent = pad + "  "
-            yield from (f"{indent}{line}" if line else "" for line in value.split("\n"))
-        else:
-            yield f"{pad}{key}: {_scalar(value)}"
-
-
-def _scalar(value: t.Any) -> str:
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z/][\w./@%+-]*", value)
-    words = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
-    return value if plain and value.lower() not in words else json.dumps(value, ensure_ascii=False)

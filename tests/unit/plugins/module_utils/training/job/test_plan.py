@@ -55,6 +55,9 @@ def test_one_node_less_is_too_few_at_once_and_enough_in_turn() -> None:
     nodes = [gpu(80, flags=("DRAIN",)) if node.name == "gpu80" else node for node in cluster(80)]
     found = plan.faults(recipe(), nodes, PARTITIONS)
     assert len(found) == 1 and "wants 11 nodes beside the 6 others; 10 of the 79" in found[0]
+    assert (
+        "(11 + 11 + 11 + 11 + 11 + 11 + 14 = 80 nodes in all) (gpu80 is IDLE+DRAIN) ->" in found[0]
+    )
     assert plan.faults(recipe(), nodes, PARTITIONS, together=False) == []
 
 

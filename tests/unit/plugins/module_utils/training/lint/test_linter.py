@@ -9,7 +9,12 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import rule, rules
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
+    context,
+    linter,
+    rule,
+    rules,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint.linter import (
     Finding,
     lint,
@@ -142,7 +147,7 @@ def test_ranks_that_tasks_work_out_themselves() -> None:
 
 
 def test_containers_around_the_script() -> None:
-    image = HEAD + "#SBATCH --container-image=a.sqsh\n"
+    image = HEAD.replace("nodes=2", "nodes=1") + "#SBATCH --container-image=a.sqsh\n"
     assert not found(image + "python a.py\n")
     assert found(image + "A=$(scontrol show hostnames)\npython a.py\n") == {"container-batch"}
 
@@ -171,6 +176,221 @@ def test_the_documentation_has_every_rule() -> None:
     text = page.read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (\w+) \|", text, re.M))
     assert rows == {name: one.severity for name, one in rules.RULES.items()}
+
+
+# -- of scripts in public repositories ---------------------------------------------------------
+def single(text: str, cluster: rule.Cluster = CLUSTER) -> set[str]:
+    return found(HEAD.replace("--nodes=2", "--nodes=1") + text, cluster)
+
+
+def with_gpus(count: int) -> str:
+    return HEAD + f"#SBATCH --gpus-per-node={count}\n"
+
+
+def test_what_the_shell_refuses() -> None:
+    checked = dataclasses.replace(CLUSTER, syntax=context.syntax)
+    for text, line in (
+        ("if true; then\n  srun a\n", "`if'"),
+        ("srun a\nfi\n", "near unexpected token `fi'"),
+        ("for i in 1 2; srun a; done\n", "syntax error"),
+        ("a=$(srun b\n", "unexpected EOF"),
+        ("cat <<EOF\nsrun a\n", "here-document"),
+    ):
+        said = [one for one in lint(HEAD + text, checked) if one.rule == "syntax"]
+        assert len(said) == 1 and said[0].severity == "error", text
+        assert "exit code 2" in said[0].what, line
+    assert "syntax" not in found(HEAD + "srun a\n", checked)
+    # Not a script of this shell.
+    assert "syntax" not in found("#!/bin/zsh\n" + HEAD + "for i (1 2) echo $i\n", checked)
+    (said,) = [o for o in lint(HEAD + "A=<your-token>\nsrun a\n", checked) if o.rule == "syntax"]
+    assert said.remedy == "write your own in place of <your-token>"
+
+
+def test_the_shell_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "ran"
+    first = tmp_path / "first"
+    first.write_text(f"touch {mark}\n")
+    monkeypatch.setenv("BASH_ENV", str(first))
+    monkeypatch.setenv("ENV", str(first))
+    assert context.syntax(f"#!/bin/bash\ntouch {mark}\na=$(touch {mark})\n`touch {mark}`\n") == []
+    assert not mark.exists()
+
+
+def test_the_shell_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_PATIENCE", 0.0)
+    assert context.syntax("fi\n") == []
+
+
+def test_placeholders_are_no_errors() -> None:
+    for text in (
+        "#SBATCH --partition=<your_partition>\nsrun a\n",
+        "#SBATCH --partition=xxx\nsrun a\n",
+        "#SBATCH --output=/path/to/logs/%j.out\nsrun a\n",
+    ):
+        assert found(HEAD + text) == {"placeholder"}, text
+    for value in ("<your_token>", "xxxxxxxxxxxx", "your_api_key_here", "CHANGE_ME"):
+        assert not body(f'export HF_TOKEN="{value}"\nsrun a\n'), value
+
+
+def test_secrets_among_arguments() -> None:
+    for text in (
+        "srun python a.py --hf_token=hf_abcdefghijklmnopqrstuvwx",
+        "wandb login 0123456789abcdef0123456789abcdef",
+        "huggingface-cli login --token $HF_TOKEN",
+        "git clone https://alice:ghp_abcdefghijklmnopqrstuvwxyz@example.com/a.git",
+        'curl -H "Authorization: Bearer abcdefghijklmnop" https://example.com',
+    ):
+        said = [one for one in lint(HEAD + text + "\nsrun a\n") if one.rule == "secret-argument"]
+        assert [one.line for one in said] == [7], text
+        assert "abcdefgh" not in str(said) and "0123" not in str(said)
+    for text in (
+        "srun python a.py --eos_token '<eos>' --max-tokens 4096 --tokenizer gpt2 --pad_token eos",
+        "srun python a.py --token <your_token> --api_key_file /home/alice/key",
+        "wandb login --relogin\nsrun tee -a hf_ds_gpt2_base_n32_and_more",
+    ):
+        assert "secret-argument" not in body(text + "\nsrun a\n"), text
+
+
+def test_nodes_without_a_launcher() -> None:
+    assert body("python train.py\n") == {"nodes-unused"}
+    assert body("cd src\npython3 -u train.py --epochs 3\n") == {"nodes-unused"}
+    for text in (
+        "srun python train.py\n",
+        "bash run.sh\n",
+        "./run.sh\n",
+        "$LAUNCH python train.py\n",
+        "ssh node2 python train.py &\npython train.py\n",
+        "echo done\n",
+    ):
+        assert "nodes-unused" not in body(text), text
+    assert "nodes-unused" not in single("python train.py\n")
+
+
+def test_a_rendezvous_at_localhost() -> None:
+    launch = "srun torchrun --nnodes=2 --nproc_per_node=1 --rdzv_endpoint={}:$PORT a.py\n"
+    assert body(launch.format("localhost")) == {"rendezvous-local"}
+    assert body("HEAD_NODE=127.0.0.1\n" + launch.format("$HEAD_NODE")) == {"rendezvous-local"}
+    assert body("export MASTER_ADDR=localhost\nsrun python a.py\n") == {"rendezvous-local"}
+    assert not body(launch.format("$FIRST"))
+    assert not single(launch.format("localhost").replace("nnodes=2", "nnodes=1"))
+
+
+def test_more_processes_than_gpus() -> None:
+    text = "N=8\nsrun torchrun --nnodes=2 --nproc_per_node=$N --rdzv_endpoint=$A:$P a.py\n"
+    assert found(with_gpus(4) + text) == {"processes-over-gpus"}
+    assert not found(with_gpus(8) + text)
+    assert not found(with_gpus(4) + text.replace("$N", "$SLURM_GPUS_ON_NODE"))
+
+
+def test_an_output_that_the_next_job_overwrites() -> None:
+    assert found(HEAD + "#SBATCH --output=train.log\nsrun a\n") == {"output-overwritten"}
+    for text in (
+        "--output=a-%j.log",
+        "--output=%A_%a",
+        "--output=/dev/null",
+        "--output=a --open-mode=append",
+    ):
+        assert not found(HEAD + f"#SBATCH {text}\nsrun a\n"), text
+
+
+def test_devices_of_slurm() -> None:
+    assert body("export CUDA_VISIBLE_DEVICES=0,1\nsrun a\n") == {"visible-devices"}
+    assert not body("srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID ./a'\n")
+
+
+def test_containers_need_pyxis() -> None:
+    text = "srun --container-image=a.sqsh ./a\n"
+    without = dataclasses.replace(CLUSTER, pyxis=False)
+    assert found(HEAD + text, without) == {"container-without-pyxis"}
+    assert found(HEAD + "#SBATCH --container-image=a.sqsh\n./a\n", without) >= {
+        "container-without-pyxis"
+    }
+    assert not found(HEAD + text) and not found(HEAD + "srun a\n", without)
+
+
+def test_jobs_that_slurm_does_not_know() -> None:
+    asked = dataclasses.replace(CLUSTER, job_known=lambda number: number < 100)
+    assert found(HEAD + "#SBATCH --dependency=afterok:999999\nsrun a\n", asked) == {"job-unknown"}
+    assert found(HEAD + "#SBATCH -d afterok:7:999,afterany:8\nsrun a\n", asked) == {"job-unknown"}
+    for value in ("afterok:7:8", "singleton", "after:9+5,afterany:7_2"):
+        assert not found(HEAD + f"#SBATCH -d {value}\nsrun a\n", asked), value
+
+
+def test_scripts_that_do_not_exist() -> None:
+    there = dataclasses.replace(CLUSTER, file_exists=lambda path: path == "/shared/alice/there.py")
+    assert found(HEAD + "srun python train.py\n", there) == {"program-missing"}
+    for text in (
+        "srun python there.py\n",
+        "srun python $DIR/train.py\n",
+        "cd src\nsrun python train.py\n",
+        "git clone https://example.com/a.git\nsrun python a/train.py\n",
+        "srun --container-image=a.sqsh python train.py\n",
+        "srun python -c 'print(1)'\n",
+    ):
+        assert "program-missing" not in found(HEAD + text, there), text
+    assert "program-missing" not in found(HEAD + "#SBATCH -D .\nsrun python there.py\n", there)
+
+
+def test_the_exit_codes_of_several_steps() -> None:
+    both = "srun a &\nsrun b &\n"
+    assert body(both + "wait\n") == {"steps-exit-lost"}
+    assert not body(both + "code=0\nfor p in $(jobs -p); do wait $p || code=1; done\nexit $code\n")
+
+
+def test_a_server_beside_the_work() -> None:
+    for text in (
+        "srun server &\nsrun client\nexit $?\n",
+        "srun server &\npid=$!\npython client.py\nkill $pid\n",
+        "srun server &\nwhile true; do sleep 60; done\n",
+    ):
+        assert "background-not-awaited" not in body(text), text
+    assert body("srun server &\nsleep 5\necho started\n") == {"background-not-awaited"}
+
+
+def test_gpus_asked_for_twice() -> None:
+    for text in (
+        "--gres=gpu:4 --gpus-per-node=4",
+        "--gres=gpu:h100:4 --gpus=8",
+        "--gres=gpu:1 --gpus-per-task=1",
+    ):
+        assert not found(HEAD + f"#SBATCH {text}\nsrun a\n"), text
+    for text in ("--gres=gpu:4 --gpus-per-node=8", "--gres=gpu:4 --gpus=4"):
+        assert found(HEAD + f"#SBATCH {text}\nsrun a\n") == {"gpus-twice"}, text
+
+
+def test_numbers_that_are_no_rank() -> None:
+    for text in (
+        "export CACHE=/tmp/cache_$SLURM_NODEID\nsrun a\n",
+        "NODE_RANK=$SLURM_PROCID\nsrun a\n",
+        'export L="torchrun --rdzv_backend c10d --node_rank $SLURM_PROCID"\nsrun bash -c "$L a.py"\n',
+    ):
+        assert "rank-in-batch" not in body(text), text
+    assert "rank-in-batch" in body("NODE_RANK=$SLURM_PROCID\nsrun a --rank $NODE_RANK\n")
+
+
+def test_an_old_name_of_an_option() -> None:
+    assert not found(HEAD.replace("--ntasks-per-node", "--tasks-per-node") + "srun a\n")
+
+
+def test_the_directory_of_the_job_is_relative_to_that_of_sbatch() -> None:
+    text = "#SBATCH -D {}\n#SBATCH --output=logs/%j.out\nsrun a\n"
+    local = dataclasses.replace(CLUSTER, workdir="/shared")
+    assert not found(HEAD + text.format("."), local)
+    assert found(HEAD + text.format("other"), local) == {"output-directory"}
+    assert not found(HEAD + text.format("."), rule.Cluster())
+
+
+def test_what_many_scripts_have_is_one_line() -> None:
+    text = HEAD.replace("#SBATCH --mem=1G\n#SBATCH --time=01:00:00\n", "")
+    said = linter.lines(
+        lint(text + "export RANK=$SLURM_PROCID\nsrun a\necho $SLURM_JOBID\nexit $?\n")
+    )
+    assert len(said) == 2 and said[0].startswith("line 5: error: RANK")
+    assert said[1].startswith(
+        "also, as in many scripts: memory-missing (line 2), time-missing (line 2), old-name (line 7)"
+    )
+    one = lint(HEAD.replace("#SBATCH --mem=1G\n", "") + "srun a\n")
+    assert linter.lines(one) == [str(one[0])]
 
 
 # -- storage ---------------------------------------------------------------------------------------

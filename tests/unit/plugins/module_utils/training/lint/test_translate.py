@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job imp
     schema,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
+    context,
     linter,
     translate,
 )
@@ -166,3 +168,156 @@ def test_the_yaml_is_the_description() -> None:
         "environment": {"A": "", "B": "é\"'"},
     }
     assert yaml.safe_load(translate.to_yaml(odd)) == odd
+
+
+# -- a translation is compared with its source -----------------------------------------------------
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
+
+
+def job_of(text: str, **options: t.Any) -> dict[str, t.Any]:
+    made = translate.translate(HEAD + text, "x", syntax=context.syntax, **options)
+    assert not translate.differences(HEAD + text, render.render(schema.check(made.job)))
+    return made.job
+
+
+def reasons(text: str) -> list[str]:
+    made = translate.translate(HEAD + text, "x")
+    return [one.why for one in made.corrections if one.what == "launcher: batch"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "launcher"),
+    [
+        # The number of processes that the script gives, whether it is written or in a variable.
+        ("N=4\nsrun torchrun --nnodes=2 --nproc_per_node=$N a.py\n", ["--nproc_per_node=4"], "torchrun"),
+        ("N=8\nsrun torchrun --nnodes=2 --nproc_per_node=$N a.py\n", [], "torchrun"),
+        ("srun torchrun --nnodes=2 --nproc_per_node=$SLURM_GPUS_ON_NODE a.py\n", [], "torchrun"),
+        # torchrun without it starts one.
+        ("srun torchrun --nnodes=2 a.py\n", ["--nproc_per_node=1"], "torchrun"),
+        (
+            "srun accelerate launch --num_processes $((SLURM_NNODES * 4)) --num_machines 2 a.py\n",
+            ["--num_processes=8"],
+            "accelerate",
+        ),
+        # One that only the nodes know stays in the command.
+        ("N=$(cat n)\nsrun torchrun --nnodes=2 --nproc_per_node=$N a.py\n", None, "srun"),
+        # Nothing is expanded in launcher_options.
+        ("srun torchrun --nnodes=2 --nproc_per_node=8 --log_dir $LOGS a.py\n", None, "srun"),
+    ],
+)  # fmt: skip
+def test_the_processes_on_a_node_stay(text: str, options: list[str] | None, launcher: str) -> None:
+    made = job_of(text)
+    assert made["launcher"] == launcher and made.get("launcher_options") == (options or None)
+    assert "$N" not in str(made) or launcher == "srun"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torchrun --nproc_per_node=$(cat n) a.py\n",
+        "mkdir -p logs\ntorchrun --nproc_per_node=$(cat n) a.py --b c\ncp a b\n",
+    ],
+)
+def test_the_training_is_there_once(text: str) -> None:
+    text = text.replace("--gpus-per-node=8", "")
+    one = HEAD.replace("nodes=2", "nodes=1") + text
+    made = translate.translate(one, "x").job
+    script = render.render(schema.check(made))
+    assert script.count("torchrun --nproc_per_node") == 1 and not translate.differences(one, script)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(\n  cd a\n  srun ./a\n)\n",
+        "{ srun ./a; } 2> log\n",
+        "trap 'echo end' EXIT\nsrun ./a\n",
+        "srun ./server &\nsrun ./client\nwait\n",
+        "srun --export=ALL,DATA=$HOME/data ./a\n",
+        "A='x \"y z\"'\nsrun ./a $A\n",
+    ],
+)
+def test_what_hooks_cannot_express_keeps_its_commands(text: str) -> None:
+    assert job_of(text)["launcher"] == "batch"
+
+
+def test_a_difference_is_reported() -> None:
+    text = "mpirun -np 4 --report $WHERE ./a\n"
+    assert job_of(text)["launcher"] == "batch"
+    assert reasons(text) == [
+        "as one training it would differ: $WHERE: nothing is expanded in launcher_options"
+    ]
+
+
+def test_the_exit_code_that_is_asked_for_first() -> None:
+    text = "srun ./a\nif [ $? -ne 0 ]; then\n  tar cf b c\n  rc=$?\nfi\n"
+    always = job_of(text)["hooks"]["always"]
+    assert always == "if [ $TRAIN_EXIT_CODE -ne 0 ]; then\n  tar cf b c\n  rc=$?\nfi"
+    assert job_of("srun ./a\ntar cf b c\nrc=$?\n")["hooks"]["always"] == "tar cf b c\nrc=$?"
+
+
+def test_home_is_expanded() -> None:
+    made = job_of("export CACHE=~/cache\nsrun ./a\n")
+    assert made["hooks"]["pre"] == "export CACHE=~/cache" and "environment" not in made
+
+
+def test_lines_of_texts_and_patterns_stay() -> None:
+    text = (
+        "case $1 in\n  a)\n    A=1\n    ;;\nesac\npython -c '\n# first\n\nprint(1)\n'\ncat > f <<EOF\n# x\n\ny\nEOF\n"
+        "for i in 1 2; do\n  srun ./a $i\ndone\n"
+    )
+    assert job_of(text)["command"] == text.rstrip("\n")
+
+
+def test_a_branch_does_not_become_empty() -> None:
+    text = "if true; then\n  export NCCL_PROTO=simple\nfi\nfor i in 1 2; do\n  srun ./a $i\ndone\n"
+    assert job_of(text)["command"].startswith("if true; then\n  :\nfi\n")
+
+
+def test_a_secret_before_a_command_is_left_out() -> None:
+    text = "WANDB_API_KEY=0123456789abcdef python prepare.py\nsrun ./a\nsrun ./b\n"
+    assert "0123456789" not in str(job_of(text))
+
+
+@pytest.mark.parametrize(
+    "monitor",
+    [
+        "nvidia-smi --query-gpu=name --format=csv -l 60 > gpu.csv &\nPID=$!\n",
+        "while true; do\n  nvidia-smi --query-gpu=name >> gpu.csv\n  sleep 60\ndone &\nPID=$!\n",
+        "(while true; do nvidia-smi; sleep 60; done) > gpu.csv 2>&1 &\nPID=$!\n",
+    ],
+)
+def test_the_monitor_is_left_out_where_ours_samples(monitor: str) -> None:
+    text = f"module load cuda\n{monitor}srun ./a\nkill $PID 2> /dev/null || true\ncp a b\n"
+    logs = "#SBATCH --output=/shared/logs/%j.out\n"
+    made = translate.translate(HEAD + logs + text, "x")
+    assert made.job["launcher"] == "srun"
+    assert made.job["hooks"] == {"pre": "module load cuda", "always": "cp a b"}
+    assert [one.what for one in made.corrections] == ["the GPU monitor"]
+    # Where it does not, it stays.
+    assert "nvidia-smi" in str(job_of(text))
+
+
+def test_the_directory_is_relative_to_that_of_sbatch() -> None:
+    text = HEAD + "#SBATCH -D .\nsrun ./a\n"
+    assert translate.translate(text, "x", workdir="/shared/alice").job["workdir"] == "/shared/alice"
+    (said,) = translate.translate(text, "x").corrections
+    assert said.what == "--chdir=." and "workdir" in said.why
+
+
+def test_what_the_shell_refuses_is_not_translated() -> None:
+    with pytest.raises(schema.JobError, match=r"line 5: syntax error .* -> correct the script"):
+        job_of("srun ./a\nfi\n")
+    with pytest.raises(schema.JobError, match="does not name bash or sh"):
+        translate.translate("#!/usr/bin/env python3\n#SBATCH -N1\nprint(1)\n")
+
+
+def test_a_name_that_no_description_can_have() -> None:
+    made = translate.translate(HEAD + "#SBATCH -J team:train\nsrun ./a\n")
+    assert made.job["name"] == "team-train"
+    assert [one.what for one in made.corrections] == ["--job-name=team:train"]
+
+
+def test_arguments_of_the_script_are_reported() -> None:
+    made = translate.translate(HEAD + "srun ./a $1\n")
+    assert [(one.line, one.what) for one in made.corrections] == [(4, "$1")]
