@@ -129,7 +129,7 @@ def faults(
 def least_nodes(job: Job) -> int:
     """Return the number of nodes without which the job does not start."""
     if job.nodes and job.nodes != IDLE:
-        return int(job.nodes.partition("-")[0])
+        return int(job.nodes.partition("-")[0]) + job.spare_nodes
     return len(values.expand(job.nodelist)) if job.nodelist else 1
 
 
