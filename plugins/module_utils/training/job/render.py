@@ -264,17 +264,19 @@ def _training(job: Job, efa: bool) -> str:
     step = "\\\n  ".join(f"{line} " for line in _step(job, efa)).rstrip()
     if not job.signal and not _tries(job):
         return _titled("The training", f"{step}\ncode=$?")
+    # Bash reports a process that the program had to kill.
+    wait = 'wait "$training"' + (" 2> /dev/null" if _tries(job) else "")
     run = [
         "# The training, in the background, so that a trap is not held up by it.",
         f"{step} &",
         "training=$!",
         *(['tries watch "$training" &', "watch=$!"] if _tries(job) else []),
-        'wait "$training"',
+        wait,
         "# A trapped signal ends `wait`, and not the training; the shell keeps its exit code.",
         'while kill -0 "$training" 2> /dev/null; do',
-        '  wait "$training"',
+        f"  {wait}",
         "done",
-        'wait "$training"',
+        wait,
         "code=$?",
     ]
     text = retries.loop(job, "\n".join(run), _rendezvous(job)) if _tries(job) else "\n".join(run)
@@ -351,6 +353,9 @@ def _step(job: Job, efa: bool) -> list[str]:
         ]
     # One task that fails ends all; each line of the output names its task.
     chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
+    if _tries(job):
+        # What is left of the step before on a node that started again would hold this one up.
+        chosen["overlap"] = True
     if job.spare_nodes:
         each = 1 if job.launcher in PER_NODE else job.tasks_per_node or job.gpu_count or 1
         chosen.update(

@@ -123,6 +123,6 @@ NEVER = (
 
 #: The number of the step, the last group that matched; enough to see whether a try came further than the one before.
 STEPS = (
-    r"\b(?:global_step|num_updates|steps?|iter(?:ation)?|batch)(?: *[=:] *| +)(\d+)(?!\d*\.\d+ ON )",
+    r"(?<![\w-])(?:global_step|num_updates|steps?|iter(?:ation)?|batch)(?: *[=:] *| +)(\d+)(?!\d*\.\d+ ON )",
     r"\d+%\|[^|]*\| *(\d+)/\d+ \[",
 )

@@ -13,6 +13,7 @@ import typing as t
 Json = t.Dict[str, t.Any]
 
 _LONGEST_PAUSE = 600  # seconds
+_NEAR = 50  # lines before that of the last step
 _LABEL = re.compile(r"\s*(?:(\d+): ?)?(?:\[(?:rank|default)\d+\]:? ?)?")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -60,7 +61,8 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
         (one["name"], [re.compile(form) for form in one["patterns"]]) for one in policy["classes"]
     ]
     never = [re.compile(form) for form in policy["never"]]
-    # An error before the last step was survived, unless nothing came after it.
+    # An error long before the last step was survived, unless nothing came after it. Ranks write in any order.
+    at = max(0, at - _NEAR)
     for part in (lines[at:], lines[:at]):
         texts = [labelled(line) for line in part]
         # Far indented lines are the code of a traceback.
@@ -159,6 +161,7 @@ def line(event: Json) -> str:
         text += f"; {', '.join(event['suspects'])}"
     if event["action"] == "end":
         return f"{text} -> not retried: {event['why']}"
-    out = f", without {', '.join(event['out'])}" if event["out"] else ""
     again = "tried again" if event["action"] == "retry" else "returned to the queue"
-    return f"{text} -> {again} after {event['pause']} s{out}"
+    after = f" after {event['pause']} s" if event["pause"] else ""
+    out = f", without {', '.join(event['out'])}" if event["out"] else ""
+    return f"{text} -> {again}{after}{out}"

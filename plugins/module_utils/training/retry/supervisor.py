@@ -22,7 +22,7 @@ from .judgement import End, Json, classify, decide, last_step, line, place
 
 _READ = 4 * 2**20  # bytes of the log that are read
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
-_GRACE = 15  # seconds between two ways to end a try
+_GRACE = 8  # seconds between two ways to end a try, and for its steps to go
 # Boot id, start of the first process (a container has its host's boot id), failed checks of the health runner.
 _PROBE = """read -r boot < /proc/sys/kernel/random/boot_id
 first=$(cut -d " " -f 22 /proc/1/stat 2> /dev/null)
@@ -164,6 +164,12 @@ class Job:
         found = [row.partition("|") for row in rows if re.match(r"[\d_]+\.\d+\|", row)]
         return [number for number, _bar, name in found if name not in ("gpu-samples", "retry-probe")]
 
+    def wait_for_steps(self, seconds: float) -> None:
+        """Wait until the training's steps have gone."""
+        deadline = time.monotonic() + seconds
+        while self.steps() and time.monotonic() < deadline:
+            time.sleep(1)
+
     def probe(self, nodes: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
         """Ask the nodes themselves: name -> [boot, failed checks of its health] of those that answer."""
         if not nodes:
@@ -198,10 +204,16 @@ class Job:
             found[of.get("NodeName", "")] = (of.get("State", ""), started)
         return found
 
+    @staticmethod
+    def excluded(state: t.Mapping[str, str]) -> t.List[str]:
+        """Return the nodes that the job must not have."""
+        names = state.get("ExcNodeList", "")
+        return [] if names in ("", "(null)") else ask("scontrol", "show", "hostnames", names).split()
+
     def others(self, state: t.Mapping[str, str], nodes: t.Sequence[str]) -> int:
         """Return how many nodes of the job's partition are up and not among these."""
         rows = ask("sinfo", "--noheader", "--Node", f"--partition={state.get('Partition', '')}", "--format=%N %T")
-        given = ask("scontrol", "show", "hostnames", state.get("ExcNodeList", "")).split()
+        given = self.excluded(state)
         up = {row.split()[0] for row in rows.splitlines() if len(row.split()) == 2
               and not _DOWN.search(row.split()[1].upper()) and not _LEAVING.search(row.split()[1].upper())}  # fmt: skip
         return len(up - set(nodes) - set(given))
@@ -321,10 +333,11 @@ def end(job: Job, code: int) -> int:
         if found.kind not in ("hardware", "memory", "program"):
             found = found._replace(kind=mark["class"], said=mark["said"])
     nodes = job.nodes()
-    deadline = time.monotonic() + _PATIENCE
-    while job.steps() and time.monotonic() < deadline:
-        time.sleep(1)
+    job.wait_for_steps(_GRACE)
     dead, odd = suspects(job, nodes, begun, found)
+    if not dead and not odd:
+        # The step of a node that started again never ends; the next one shares its resources (--overlap).
+        job.wait_for_steps(_PATIENCE)
     if found.kind in ("unknown", "connection", "watchdog", "hang"):
         gone = [f"{node} {why}" for node, why in {**odd, **dead}.items() if node in begun["nodes"] and "health" not in why]
         if gone:
@@ -337,7 +350,7 @@ def end(job: Job, code: int) -> int:
                suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()], out=plan.out if how != "end" else [],
                next=plan.nodes)  # fmt: skip
     say(line(record.events[-1]))
-    out = sorted({*plan.out, *ask("scontrol", "show", "hostnames", state.get("ExcNodeList", "")).split()})
+    out = sorted({*plan.out, *job.excluded(state)})
     print(how, decision.pause, ",".join(out) if how == "requeue" else "", flush=True)
     return 0
 
@@ -360,6 +373,11 @@ def suspects(
             odd[node] = "started again"
         elif node in answers and answers[node][1] != "0":
             odd[node] = f"fails {answers[node][1]} checks of its health"
+    for one in job.record.of("end"):
+        if one.get("restart") == job.restart:
+            for node in one.get("out", []):
+                if node in nodes and node not in dead:
+                    odd.setdefault(node, "was left out before")
     if found.kind == "hardware" and found.task and begun["nodes"]:
         tasks = job.policy["tasks"] or int(os.environ.get("SLURM_NTASKS_PER_NODE") or 1)
         place_of = int(found.task) // max(1, tasks)
@@ -371,7 +389,8 @@ def suspects(
 def _fields(job: Job, found: End) -> Json:
     begun = job.record.start
     return {"try": begun["try"], "class": found.kind, "step": found.step, "said": found.said,
-            "seconds": max(0, int(time.time()) - int(begun["time"])), "nodes": begun["nodes"]}  # fmt: skip
+            "seconds": max(0, int(time.time()) - int(begun["time"])), "nodes": begun["nodes"],
+            "restart": job.restart}  # fmt: skip
 
 
 def main(words: t.Sequence[str], policy: Json) -> int:

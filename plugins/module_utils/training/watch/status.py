@@ -31,6 +31,7 @@ Page = t.Callable[[], str]
 #: Bytes at the end of a log that are read.
 LOG_BYTES = 16 * 2**20
 _TRIES_BYTES = 2**20
+_SHOWN_TRIES = 10
 _CSV_BYTES = 256 * 2**10  # of each node: some hours of eight GPUs
 
 
@@ -293,6 +294,8 @@ def _summary(result: View) -> str:
     shown, parts = result["progress"], []
     if shown:
         parts.append(_step(shown))
+    if result["attempts"]:
+        parts.append(f"after {len(result['attempts'])} failed tries")
     if result["stalled"]:
         parts.append(f"stalled: no new step for {job_messages.duration(result['idle'])}")
     newest = next((one for one in result["checkpoints"] if one["newest"]), None)
@@ -357,6 +360,10 @@ def _lines(result: View) -> list[str]:
             f"stalled: no new step for {job_messages.duration(result['idle'])} -> see the end of "
             f"{result['log'] or 'its log'} and `srun --jobid={job['id']} --overlap nvidia-smi`"
         )
+    tries = result["attempts"]
+    if len(tries) > _SHOWN_TRIES:
+        lines.append(f"{len(tries) - _SHOWN_TRIES} earlier tries are not shown")
+    lines += [one["line"] for one in tries[-_SHOWN_TRIES:]]
     lines += [_of_checkpoint(one) for one in result["checkpoints"][:5]]
     lines += [_of_gpus(use) for use in result["gpus"]]
     return lines + result["failure"]
