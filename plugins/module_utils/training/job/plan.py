@@ -145,7 +145,7 @@ def _down(job: Job, nodes: t.Sequence[Node], partitions: t.Iterable[Partition]) 
 def least_nodes(job: Job) -> int:
     """Return the number of nodes without which the job does not start."""
     if job.nodes and job.nodes != IDLE:
-        return int(job.nodes.partition("-")[0])
+        return int(job.nodes.partition("-")[0]) + job.spare_nodes
     return len(values.expand(job.nodelist)) if job.nodelist else 1
 
 

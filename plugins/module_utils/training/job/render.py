@@ -12,7 +12,7 @@ import shlex
 import typing as t
 
 from ...slurm.batch import shell
-from . import environment
+from . import environment, retries
 from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
@@ -42,7 +42,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _head(job),
         _strictness(),
         _environment(job, efa),
-        _rendezvous(job),
+        "" if job.spare_nodes else _rendezvous(job),
         _secrets(job, secrets_file),
         _retries(job),
         _finish(job),
@@ -51,6 +51,8 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _training(job, efa),
         _after(job),
     ]
+    if _tries(job):
+        parts.append(retries.program(job))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -78,6 +80,9 @@ def directives(job: Job) -> list[tuple[str, str | bool]]:
         found["signal"] = f"B:{job.signal.name}@{job.signal.seconds}"
     if job.signal or job.retries:
         found.update({"requeue": True, "open-mode": "append"})
+    if job.spare_nodes:
+        # A node that fails leaves the job, and the others stay.
+        found.update({"nodes": str(int(job.nodes) + job.spare_nodes), "no-kill": True})
     found.update(job.sbatch_options)
     first = (
         "job-name partition account qos reservation nodes nodelist exclude constraint ntasks"
@@ -143,12 +148,18 @@ def _in_bash(job: Job) -> bool:
     return job.launcher in PER_NODE or (job.launcher == "srun" and ranks)
 
 
+def _tries(job: Job) -> bool:
+    """Whether the script itself tries the training again; the steps of launcher batch are not its own."""
+    return bool(job.retries) and job.launcher != "batch"
+
+
 def _rendezvous(job: Job) -> str:
     if job.launcher in ("mpirun", "batch"):
         return ""
     first, count = PORTS
+    of = "TRAIN_NODES" if job.spare_nodes else "SLURM_JOB_NODELIST"
     lines = [
-        'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        f'MASTER_ADDR=$(scontrol show hostnames "${of}" | head -n 1)',
         f"MASTER_PORT=$(({first} + SLURM_JOB_ID % {count}))",
         "export MASTER_ADDR MASTER_PORT",
     ]
@@ -164,7 +175,7 @@ def _rendezvous(job: Job) -> str:
         ]
     if job.launcher == "deepspeed":
         lines.append(
-            "TRAIN_HOSTS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | tr '\\n' ' ')"
+            f"TRAIN_HOSTS=$(scontrol show hostnames \"${of}\" | tr '\\n' ' ')"
         )
         lines.append("export TRAIN_HOSTS")
     return _titled(
@@ -192,25 +203,15 @@ def _secrets(job: Job, path: str) -> str:
 
 
 def _retries(job: Job) -> str:
+    if _tries(job):
+        return retries.begin(job)
     if not job.retries:
         return ""
-    lines = []
-    limits = ""
-    if job.signal:
-        lines += [
-            'limits_file="$TRAIN_CHECKPOINTS/.limits-$SLURM_JOB_ID"',
-            'limits=$(cat "$limits_file" 2> /dev/null || echo 0)',
-        ]
-        limits = " - limits"
-    lines += [
-        f"if (( ${{SLURM_RESTART_COUNT:-0}}{limits} > {job.retries} )); then",
-        f'  echo "failed nodes have ended this job {job.retries + 1} times -> see sacct -j $SLURM_JOB_ID" >&2',
-        "  exit 1",
-        "fi",
-    ]
     return _titled(
         f"Slurm starts the job again when a node fails, here at most {job.retries} times",
-        "\n".join(lines),
+        f"if (( ${{SLURM_RESTART_COUNT:-0}} > {job.retries} )); then\n"
+        f'  echo "failed nodes have ended this job {job.retries + 1} times -> see sacct -j $SLURM_JOB_ID" >&2\n'
+        "  exit 1\nfi",
     )
 
 
@@ -225,10 +226,11 @@ def _finish(job: Job) -> str:
     if not lines:
         return ""
     body = "\n".join(dict.fromkeys(lines)) if not job.always else "\n".join(lines)
-    skip = '  (( requeued )) && exit "$code"\n' if job.signal else ""
+    requeues = job.signal or _tries(job)
+    skip = '  (( requeued )) && exit "$code"\n' if requeues else ""
     return (
         "# At the end, however the job ends; its exit code stays.\n"
-        + ("requeued=0\n" if job.signal else "")
+        + ("requeued=0\n" if requeues else "")
         + "finish() {\n  code=$?\n  trap - EXIT\n"
         + skip
         + _indented(body)
@@ -247,7 +249,7 @@ def _gpu_samples(job: Job) -> str:
     query = "timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu"
     return _titled(
         f"What the GPUs of each node do, every {job.gpu_samples} s, in a file a node, until the training ends",
-        'srun --overlap --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --cpu-bind=none bash -c \'\n'
+        'srun --overlap --job-name=gpu-samples --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --cpu-bind=none bash -c \'\n'
         "  command -v nvidia-smi > /dev/null || exit 0\n"
         f"  exec nvidia-smi --query-gpu={query} --format=csv,noheader -l {job.gpu_samples} \\\n"
         '    >> "$TRAIN_LOGS/gpu-$SLURMD_NODENAME-$SLURM_JOB_ID.csv"\n'
@@ -260,8 +262,26 @@ def _training(job: Job, efa: bool) -> str:
     if job.launcher == "batch":
         return _titled("The job", job.command)
     step = "\\\n  ".join(f"{line} " for line in _step(job, efa)).rstrip()
-    if not job.signal:
+    if not job.signal and not _tries(job):
         return _titled("The training", f"{step}\ncode=$?")
+    # Bash reports a process that the program had to kill.
+    wait = 'wait "$training"' + (" 2> /dev/null" if _tries(job) else "")
+    run = [
+        "# The training, in the background, so that a trap is not held up by it.",
+        f"{step} &",
+        "training=$!",
+        *(['tries watch "$training" &', "watch=$!"] if _tries(job) else []),
+        wait,
+        "# A trapped signal ends `wait`, and not the training; the shell keeps its exit code.",
+        'while kill -0 "$training" 2> /dev/null; do',
+        f"  {wait}",
+        "done",
+        wait,
+        "code=$?",
+    ]
+    text = retries.loop(job, "\n".join(run), _rendezvous(job)) if _tries(job) else "\n".join(run)
+    if not job.signal:
+        return text
     name = job.signal.name
     # Time for the tasks to write a checkpoint and end on their own.
     patience = job.signal.seconds - min(30, job.signal.seconds // 2)
@@ -278,16 +298,7 @@ def _training(job: Job, efa: bool) -> str:
             "}",
             f"trap on_limit {name}",
             "",
-            "# The training, in the background, so that the trap is not held up by it.",
-            f"{step} &",
-            "training=$!",
-            'wait "$training"',
-            "# A trapped signal ends `wait`, and not the training; the shell keeps its exit code.",
-            'while kill -0 "$training" 2> /dev/null; do',
-            '  wait "$training"',
-            "done",
-            'wait "$training"',
-            "code=$?",
+            text,
             '(( at_limit )) && pkill -P "$patience"',
         ]
     )
@@ -308,8 +319,8 @@ def _after(job: Job) -> str:
             "# Ended by the limit: the job waits again and goes on from its newest checkpoint.",
             "if (( at_limit )); then",
         ]
-        if job.retries:
-            lines.append('  echo "$(( limits + 1 ))" > "$limits_file"')
+        if _tries(job):
+            lines.append("  (tries limit)")
         lines += [
             *(["  requeued=1"] if job.secrets or job.always or job.notify else []),
             '  scontrol requeue "$SLURM_JOB_ID"',
@@ -342,6 +353,18 @@ def _step(job: Job, efa: bool) -> list[str]:
         ]
     # One task that fails ends all; each line of the output names its task.
     chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
+    if _tries(job):
+        # What is left of the step before on a node that started again would hold this one up.
+        chosen["overlap"] = True
+    if job.spare_nodes:
+        each = 1 if job.launcher in PER_NODE else job.tasks_per_node or job.gpu_count or 1
+        chosen.update(
+            {
+                "nodes": job.nodes,
+                "ntasks": str(int(job.nodes) * each),
+                "nodelist": "$TRAIN_NODES",
+            }
+        )
     if job.launcher in PER_NODE and not job.cpus_per_task:
         # One task a node is bound to one core otherwise, with all its processes.
         chosen["cpu-bind"] = "none"
@@ -418,6 +441,7 @@ def _launcher(job: Job) -> list[str]:
     """Return what srun starts on each node; $SLURM_NODEID and its like are known only there."""
     if not _in_bash(job):
         return []
+    nodes = job.nodes if job.spare_nodes else "$SLURM_JOB_NUM_NODES"
     own = not any(_PROCESSES.match(option) for option in job.launcher_options)
     count = str(job.gpu_count) if job.gpu_count else '"${SLURM_GPUS_ON_NODE:-1}"'
     master = '--master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT"'
@@ -426,17 +450,17 @@ def _launcher(job: Job) -> list[str]:
         # The signal goes to the launcher too, and to programs that have only just begun, and would end them.
         first.append(f'trap "" {job.signal.name}')
     if job.launcher == "torchrun":
-        words = f'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --node-rank="$SLURM_NODEID" {master}'
+        words = f'torchrun --nnodes="{nodes}" --node-rank="$SLURM_NODEID" {master}'
         words += f" --nproc-per-node={count}" if own else ""
     elif job.launcher == "accelerate":
         words = (
-            'accelerate launch --num_machines="$SLURM_JOB_NUM_NODES" --machine_rank="$SLURM_NODEID"'
+            f'accelerate launch --num_machines="{nodes}" --machine_rank="$SLURM_NODEID"'
             ' --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT"'
         )
         words += _accelerate_strategy(job)
         if own:
             each = job.gpu_count or "${SLURM_GPUS_ON_NODE:-1}"
-            words += f' --num_processes="$(( SLURM_JOB_NUM_NODES * {each} ))"'
+            words += f' --num_processes="$(( {nodes.lstrip("$")} * {each} ))"'
     elif job.launcher == "deepspeed":
         slots = job.gpu_count or "${SLURM_GPUS_ON_NODE:-1}"
         first += [

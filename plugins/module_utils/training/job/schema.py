@@ -17,9 +17,9 @@ import typing as t
 
 from ...slurm import values
 from ...slurm.batch.options import SBATCH, SRUN
+from ..retry import classes
 from . import texts
-
-Json = dict[str, t.Any]
+from .typed import Json, options
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "mpirun", "batch")
 #: Launchers that run once on each node and start that node's processes.
@@ -84,6 +84,17 @@ SPEC: dict[str, Json] = {
     "error": {"type": "str"},
     "gpu_samples": {"type": "int", "default": 60},
     "retries": {"type": "int", "default": 0},
+    "retry": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            **{one.name: {"type": "int"} for one in classes.TABLE},
+            "hang_after": {"type": "str"},
+            "wait": {"type": "int"},
+            "most": {"type": "int"},
+        },
+    },
+    "spare_nodes": {"type": "int", "default": 0},
     "signal": {
         "type": "dict",
         "options": {
@@ -210,6 +221,8 @@ class Job:
     error: str = ""
     gpu_samples: int = 60
     retries: int = 0
+    retry: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    spare_nodes: int = 0
     signal: Signal | None = None
     dependency: str = ""
     singleton: bool = False
@@ -235,73 +248,12 @@ def check(given: object, where: str = "job") -> Job:
     if not isinstance(given, t.Mapping):
         raise JobError(f"{where}: is not a mapping -> write the keys of docs/training_jobs.md")
     faults: list[str] = []
-    made = _options(given, SPEC, where, faults)
+    made = options(given, SPEC, where, faults)
     if not faults:
         _together(made, where, faults)
     if faults:
         raise JobError("\n".join(faults))
     return _job(made)
-
-
-# -- types -----------------------------------------------------------------------------------------
-def _options(
-    given: t.Mapping[t.Any, t.Any], spec: t.Mapping[str, Json], where: str, faults: list[str]
-) -> Json:
-    made: Json = {}
-    for key in given:
-        if key not in spec:
-            near = difflib.get_close_matches(str(key), spec, 1, 0.6)
-            hint = f"did you mean {near[0]}?" if near else f"it knows {', '.join(spec)}"
-            faults.append(f"{where}.{key}: there is no such key -> {hint}")
-    for key, rule in spec.items():
-        value = given.get(key)
-        if value is None:
-            if rule.get("required"):
-                faults.append(f"{where}.{key}: is missing -> give one (docs/training_jobs.md)")
-            default = rule.get("default")
-            if rule["type"] == "dict" and default is not None and "options" in rule:
-                default = _options({}, rule["options"], f"{where}.{key}", faults)
-            made[key] = default
-        else:
-            made[key] = _value(value, rule, f"{where}.{key}", faults)
-    return made
-
-
-def _value(value: t.Any, rule: Json, where: str, faults: list[str]) -> t.Any:
-    kind = rule["type"]
-    if kind == "dict":
-        if not isinstance(value, t.Mapping):
-            faults.append(f"{where}: is not a mapping -> write keys and values below it")
-            return {}
-        return _options(value, rule["options"], where, faults) if "options" in rule else dict(value)
-    if kind == "list":
-        if not isinstance(value, (list, tuple)):
-            faults.append(f"{where}: is not a list -> write each on a line of its own after `- `")
-            return []
-        element = {**rule, "type": rule["elements"]}
-        return [_value(one, element, f"{where}[{n}]", faults) for n, one in enumerate(value)]
-    if kind == "bool":
-        texts = {"true": True, "yes": True, "false": False, "no": False}
-        found = value if isinstance(value, bool) else texts.get(str(value).lower())
-        if found is None:
-            faults.append(f"{where}: is {value!r} -> write true or false")
-        return found
-    if kind == "int":
-        if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
-            faults.append(f"{where}: is {value!r} -> write a whole number")
-            return None
-        return int(value)
-    if isinstance(value, (bool, float)) or not isinstance(value, (str, int)):
-        faults.append(f"{where}: is {value!r}, which YAML takes for no text -> put it in quotes")
-        return ""
-    if where.endswith(".time"):
-        try:
-            values.given_length(value)
-        except ValueError as error:
-            faults.append(f"{where}: {error}")
-    if "choices" in rule and value not in rule["choices"]:
-        faults.append(f"{where}: is {value!r} -> one of {', '.join(rule['choices'])}")
-    return str(value)
 
 
 # -- what must fit together ------------------------------------------------------------------------
@@ -476,8 +428,9 @@ def _options_of_slurm(made: Json, fault: _Fault) -> None:
 
 def _endings(made: Json, fault: _Fault) -> None:
     signal = made["signal"]
-    if made["retries"] > 100:
+    if (made["retries"] or 0) > 100:
         fault("retries", f"is {made['retries']}", "at most 100")
+    _retries(made, fault)
     if not signal:
         return
     if signal["name"].replace("SIG", "", 1) not in _SIGNALS:
@@ -499,8 +452,29 @@ def _endings(made: Json, fault: _Fault) -> None:
                 f"is {signal['seconds']}, as long as the job",
                 "take less than time",
             )
-    if made["retries"] and not made["checkpoints"]:
-        fault("checkpoints", "retries and signal together count starts in it", "set checkpoints")
+
+
+def _retries(made: Json, fault: _Fault) -> None:
+    given = {key: value for key, value in made["retry"].items() if value is not None}
+    if given and not made["retries"]:
+        fault("retry", "says which failures are retried, and retries is 0", "set retries")
+    if (given or made["spare_nodes"]) and made["launcher"] == "batch":
+        key = "retry" if given else "spare_nodes"
+        fault(key, "the commands of launcher batch start the steps", "leave it out")
+    if given.get("hang_after"):
+        try:
+            if not values.seconds(given["hang_after"]):
+                fault("retry.hang_after", "is no time at all", "a time such as 30 (minutes)")
+        except ValueError as error:
+            fault("retry.hang_after", str(error), "write it as sbatch takes a time")
+    if not made["spare_nodes"]:
+        return
+    if not made["retries"]:
+        fault("spare_nodes", "are for retries, and retries is 0", "set retries")
+    if not (made["nodes"] or "").isdigit():
+        fault("spare_nodes", "come on top of a number of nodes", "set nodes to a number")
+    if made["launcher"] == "mpirun":
+        fault("spare_nodes", "mpirun takes every node of the job", "take launcher: srun")
 
 
 def _job(made: Json) -> Job:
@@ -536,6 +510,7 @@ def _job(made: Json) -> Job:
                 "mounts": tuple(container["mounts"]),
             }
         ),
+        retry={key: value for key, value in made["retry"].items() if value is not None},
         environment={str(name): str(value) for name, value in made["environment"].items()},
         secrets=tuple((one["name"], one["file"]) for one in made["secrets"]),
         signal=made["signal"]

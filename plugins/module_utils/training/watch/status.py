@@ -23,13 +23,15 @@ from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.hostlist import natural_key
-from . import checkpoints, failure, gpu_use, progress
+from . import attempts, checkpoints, failure, gpu_use, progress
 
 View = dict[str, t.Any]
 Page = t.Callable[[], str]
 
 #: Bytes at the end of a log that are read.
 LOG_BYTES = 16 * 2**20
+_TRIES_BYTES = 2**20
+_SHOWN_TRIES = 10
 _CSV_BYTES = 256 * 2**10  # of each node: some hours of eight GPUs
 
 
@@ -91,6 +93,7 @@ def look(session: Session) -> tuple[View, Page]:
         logs = [_Log(path, LOG_BYTES) for path in paths]
         uses = _gpus(paths, job["id"])
         found = _checkpoints(params["checkpoints"], now)
+        tries = _attempts(paths, job["id"])
     read = _progress(logs, patterns)
     result: View = {
         "changed": False,
@@ -100,6 +103,7 @@ def look(session: Session) -> tuple[View, Page]:
         "log_skipped": max((log.skipped for log in logs), default=0),
         "progress": _shown(read, job, logs, now),
         **_standstill(read, job, logs, now, params["stalled_after"]),
+        "attempts": tries,
         "checkpoints": found,
         "gpus": [use.as_dict() for use in uses],
         "failure": _failure(job, logs, read),
@@ -276,12 +280,22 @@ def _gpus(paths: t.Sequence[str], job: int) -> list[gpu_use.GpuUse]:
     return sorted((use for use in found if use.samples), key=lambda use: natural_key(use.node))
 
 
+def _attempts(paths: t.Sequence[str], job: int) -> list[View]:
+    """The tries that ended, from the file beside the log; none where there is no such file."""
+    if not paths:
+        return []
+    place = os.path.join(os.path.dirname(paths[0]), attempts.name(job))
+    return attempts.read(_Log(place, _TRIES_BYTES).lines)
+
+
 # -- messages --------------------------------------------------------------------------------------
 def _summary(result: View) -> str:
     """The state of the training in one line, "" before there is any."""
     shown, parts = result["progress"], []
     if shown:
         parts.append(_step(shown))
+    if result["attempts"]:
+        parts.append(f"after {len(result['attempts'])} failed tries")
     if result["stalled"]:
         parts.append(f"stalled: no new step for {job_messages.duration(result['idle'])}")
     newest = next((one for one in result["checkpoints"] if one["newest"]), None)
@@ -346,6 +360,10 @@ def _lines(result: View) -> list[str]:
             f"stalled: no new step for {job_messages.duration(result['idle'])} -> see the end of "
             f"{result['log'] or 'its log'} and `srun --jobid={job['id']} --overlap nvidia-smi`"
         )
+    tries = result["attempts"]
+    if len(tries) > _SHOWN_TRIES:
+        lines.append(f"{len(tries) - _SHOWN_TRIES} earlier tries are not shown")
+    lines += [one["line"] for one in tries[-_SHOWN_TRIES:]]
     lines += [_of_checkpoint(one) for one in result["checkpoints"][:5]]
     lines += [_of_gpus(use) for use in result["gpus"]]
     return lines + result["failure"]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -84,6 +85,7 @@ class Slurm:
         )
         self.program(
             "srun",
+            'case "$*" in *retry-probe*) echo "n1 b1 0"; echo "n2 b2 0"; exit ;; esac\n'
             'while [ "${1#-}" != "$1" ]; do shift; done\n'
             "for SLURM_NODEID in 0 1; do\n"
             "  export SLURM_NODEID SLURM_PROCID=$SLURM_NODEID SLURM_LOCALID=0\n"
@@ -106,8 +108,11 @@ class Slurm:
             "SLURM_NTASKS": "2",
             **more,
         }
+        # A file, as Slurm has it: the script reads its own end.
+        file = self.path / "slurm_script"
+        file.write_text(script, encoding="utf-8")
         return subprocess.Popen(
-            ["bash", "-c", script],
+            ["bash", str(file)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -118,6 +123,11 @@ class Slurm:
         process = self.start(script, **more)
         out, err = process.communicate(timeout=20)
         return process.returncode, out + err
+
+    def ends(self) -> list[dict[str, t.Any]]:
+        """The tries that ended without success, of a job with its logs here."""
+        rows = (self.path / "attempts-12345.jsonl").read_text(encoding="utf-8").splitlines()
+        return [one for one in map(json.loads, rows) if one["event"] == "end"]
 
     @property
     def log(self) -> str:
@@ -209,11 +219,12 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
     file.write_text("A=1\n")
     slurm.program(
         "srun",
+        'case "$*" in *retry-probe*) exit 1 ;; esac\n'
         'trap "echo checkpoint; exit 0" USR1\necho ready\nwhile :; do sleep 0.02; done',
     )
     made = text(
         str(file), launcher="srun", command="x", signal={"seconds": 3137}, secrets=[{"name": "A", "file": "/x"}],
-        retries=1, checkpoints=str(slurm.path), hooks={"always": "echo always"},
+        retries=1, logs=str(slurm.path), hooks={"always": "echo always"},
     )  # fmt: skip
     process = slurm.start(made)
     assert process.stdout
@@ -224,7 +235,8 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
     assert slurm.log == "requeue 12345\n" and file.exists()
     # What would have ended the tasks does not wait any longer.
     assert subprocess.run(["pgrep", "-fx", "sleep 3107"], check=False).returncode == 1
-    assert (slurm.path / ".limits-12345").read_text() == "1\n"
+    (limit,) = slurm.ends()
+    assert limit["action"] == "limit"
 
 
 def test_a_job_that_ends_before_its_limit_is_not_requeued(slurm: Slurm) -> None:
@@ -233,10 +245,97 @@ def test_a_job_that_ends_before_its_limit_is_not_requeued(slurm: Slurm) -> None:
 
 
 def test_starts_after_failed_nodes_are_counted(slurm: Slurm) -> None:
-    made = text(launcher="srun", command="true", retries=2)
+    made = text(launcher="batch", command="true", retries=2)
     assert slurm.run(made, SLURM_RESTART_COUNT="2")[0] == 0
     code, said = slurm.run(made, SLURM_RESTART_COUNT="3")
     assert code == 1 and "failed nodes have ended this job 3 times" in said
+
+
+def test_tries_that_slurm_ended_are_counted_over_restarts(slurm: Slurm) -> None:
+    made = text(launcher="srun", command="true", retries=2, logs=str(slurm.path))
+    file = slurm.path / "attempts-12345.jsonl"
+    start = {"event": "start", "try": 1, "restart": 0, "offsets": {}, "nodes": ["n1", "n2"], "time": 1}
+    for number in (1, 2):
+        # The batch script was ended with its node, so that nothing was written.
+        with file.open("a") as rows:
+            rows.write(json.dumps({**start, "try": number}) + "\n")
+        assert slurm.run(made, SLURM_RESTART_COUNT=str(number))[0] == 0
+        (*_, last) = slurm.ends()
+        assert (last["class"], last["action"], len(slurm.ends())) == ("node", "retry", number)
+    with file.open("a") as rows:
+        rows.write(json.dumps(start) + "\n")
+    code, said = slurm.run(made, SLURM_RESTART_COUNT="3")
+    assert code == 1 and "class node was retried 2 times without progress -> see sacct" in said
+
+
+# -- tries -----------------------------------------------------------------------------------------
+def logged(slurm: Slurm, made: str, **more: str) -> tuple[int, str]:
+    """Run a script with its output in a file, as Slurm does; return the exit code and that file."""
+    path = slurm.path / "job.out"
+    slurm.program("sleep", "exit 0")
+    file = slurm.path / "slurm_script.log"
+    file.write_text(made, encoding="utf-8")
+    wrapper = f"exec bash {file} > {path} 2>&1\n"
+    code, _said = slurm.run(wrapper, **more)
+    return code, path.read_text(encoding="utf-8")
+
+
+def test_a_lost_connection_is_tried_again_and_an_error_is_not(slurm: Slurm) -> None:
+    slurm.program(
+        "train",
+        'n=$(( $(cat n 2> /dev/null) + 1 )); echo $n > n; echo "step $n loss 0.1"\n'
+        "[ $n = 1 ] && echo Connection reset by peer\n"
+        '[ $n = 2 ] && echo "ValueError: shard 3 is empty"\nexit 3',
+    )
+    made = text(
+        launcher="srun", command=f"env -C {slurm.path} train", retries=3, retry={"wait": 0}
+    )
+    code, said = logged(slurm, made)
+    assert code == 3 and said.count("step ") >= 2, said
+    assert [(one["class"], one["step"], one["action"], one["code"]) for one in slurm.ends()] == [
+        ("connection", 1, "retry", 3),
+        ("program", 2, "end", 3),
+    ]
+    assert "retry: try 1 ended at step 1: connection: Connection reset by peer -> tried again" in said
+    assert "retry: try 2 ended at step 2: program: ValueError: shard 3 is empty -> not retried" in said
+
+
+def test_a_job_that_is_cancelled_is_not_tried_again(slurm: Slurm) -> None:
+    slurm.program("scontrol", 'case "$*" in *"show job"*) echo "JobState=CANCELLED" ;; *show*) echo n1; echo n2 ;; esac')
+    made = text(launcher="srun", command="bash -c 'echo Connection reset by peer; exit 4'", retries=3)
+    code, said = logged(slurm, made)
+    assert code == 4 and said == "Connection reset by peer\n" and not slurm.ends()
+
+
+def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> None:
+    slurm.program("sinfo", 'echo "n1 idle"; echo "n2 down*"; echo "n3 idle"; echo "n4 drained"')
+    made = text(launcher="srun", command=f"bash -c 'touch {slurm.path}/failed; exit 5'", retries=3,
+                retry={"wait": 0}, hooks={"always": "echo always >> $LOG"})  # fmt: skip
+    srun = slurm.bin / "srun"
+    srun.write_text(srun.read_text().replace('echo "n2 b2 0"', f'[ -e {slurm.path}/failed ] || echo "n2 b2 0"'))
+    code, _said = logged(slurm, made)
+    assert code == 5
+    (one,) = slurm.ends()
+    assert (one["class"], one["action"], one["out"], one["suspects"]) == (
+        "node", "requeue", ["n2"], ["n2: does not answer"],
+    )  # fmt: skip
+    # It is requeued, so what comes at the end does not come yet.
+    assert slurm.log.endswith("show node n1,n2\nrequeue 12345\nupdate JobId=12345 ExcNodeList=n2 StartTime=now\n")
+
+
+def test_without_python_nothing_is_tried_again_and_the_job_says_so(slurm: Slurm) -> None:
+    slurm.program("python3", "exit 1")
+    made = text(launcher="srun", command="bash -c 'echo Connection reset by peer; exit 6'", retries=3)
+    code, said = logged(slurm, made)
+    assert code == 6 and "python3 is missing or older than 3.9 -> failures are not retried here" in said
+
+
+def test_spare_nodes_are_held_and_the_training_has_the_others() -> None:
+    made = text(retries=3, spare_nodes=2)
+    assert "#SBATCH --nodes=4\n" in made and "#SBATCH --no-kill\n" in made
+    assert '--nodes=2 \\\n    --ntasks=2 \\\n    --nodelist="$TRAIN_NODES"' in made
+    assert '--nnodes="2"' in made and "$SLURM_JOB_NUM_NODES" not in made.split(": <<")[0]
+    assert made.index("TRAIN_NODES=$(tries start)") < made.index("MASTER_ADDR=")
 
 
 def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(slurm: Slurm) -> None:

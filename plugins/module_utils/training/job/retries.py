@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The parts of a batch script that try the training again by the kind of its failure. Pure.
+
+The script carries the program that judges (training/retry) at its end, so it works on a cluster that nobody prepared.
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pprint
+import re
+import typing as t
+
+from ...slurm import values
+from ..retry import classes, judgement, supervisor
+from .schema import Job
+
+_LOCAL = re.compile(r"^from (?:__future__|\.judgement) import .*\n", re.MULTILINE)
+_LICENSE = re.compile(r"\A(?:#.*\n)+")
+
+
+def policy(job: Job) -> dict[str, t.Any]:
+    """Return what the program at the end of the script goes by."""
+    own = job.retry
+    each = job.tasks_per_node or (job.gpu_count if job.launcher == "srun" else None) or 1
+    return {
+        "retries": job.retries,
+        "most": own.get("most", classes.MOST),
+        "wait": own.get("wait", classes.WAIT),
+        "hang_after": values.seconds(own["hang_after"]) if own.get("hang_after") else 0,
+        "nodes": int(job.nodes) if job.spare_nodes else 0,
+        "tasks": each if job.launcher == "srun" else 1,
+        "classes": [
+            {
+                "name": one.name,
+                "times": own.get(one.name, one.times),
+                "patterns": list(one.patterns),
+            }
+            for one in classes.TABLE
+        ],
+        "never": list(classes.NEVER),
+        "steps": list(classes.STEPS),
+    }
+
+
+def begin(job: Job) -> str:
+    """Return the lines before the training that make the program callable."""
+    lines = [
+        "# Always in a shell of its own, which exec replaces, so that a signal reaches the program.",
+        "tries() {",
+        "  exec python3 -I - \"$@\" <<< \"$(sed -n '/^: <<.JUDGE.$/,/^JUDGE$/{//!p}' \"$0\")\"",
+        "}",
+        "if ! python3 -Ic 'import sys; sys.exit(sys.version_info < (3, 9))'; then",
+        '  echo "$HOSTNAME: python3 is missing or older than 3.9 -> failures are not retried here" >&2',
+        "  tries() { return 1; }",
+        "fi",
+    ]
+    return "\n".join(
+        [
+            f"# A try that fails is judged by the program at the end of this script; at most {job.retries} retries",
+            "# without progress. Beside the log, attempts-<job>.jsonl has what happened.",
+            *lines,
+        ]
+    )
+
+
+def loop(job: Job, one_try: str, rendezvous: str) -> str:
+    """Return the tries of the training. one_try: the lines that run it in the background and set `code`."""
+    limit = ' && (( ! at_limit ))' if job.signal else ""
+    body = [
+        'TRAIN_NODES=$(tries start)',
+        '(( $? == 3 )) && exit 1',
+        *([rendezvous] if job.spare_nodes else []),
+        one_try,
+        'kill "$watch" 2> /dev/null',
+        'wait "$watch" 2> /dev/null',
+        f"(( code )){limit} || break",
+        'read -r next pause out < <(tries end "$code") || break',
+        '[[ $next = end ]] && break',
+        'sleep "$pause" &',
+        'wait "$!"',
+        *(["(( at_limit )) && break"] if job.signal else []),
+        'if [[ $next = requeue ]]; then',
+        "  # Slurm ends this script with TERM, a while before it kills it.",
+        '  trap "" TERM',
+        *(["  requeued=1"] if job.signal or _finishes(job) else []),
+        '  scontrol requeue "$SLURM_JOB_ID" || break',
+        '  scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$out" StartTime=now',
+        '  exit "$code"',
+        "fi",
+    ]
+    text = "\n".join(body)
+    return "while true; do\n" + "\n".join(f"  {line}" if line else "" for line in text.split("\n")) + "\ndone"
+
+
+def _finishes(job: Job) -> bool:
+    return bool(job.secrets or job.always or job.notify)
+
+
+def program(job: Job) -> str:
+    """Return the program, as a here-document that bash never reaches, and sed reads."""
+    sources = [inspect.getsource(judgement), inspect.getsource(supervisor)]
+    texts = [_LOCAL.sub("", _LICENSE.sub("", text)).strip("\n") for text in sources]
+    own = pprint.pformat(policy(job), width=118, sort_dicts=False)
+    return "\n".join(
+        [
+            "# What judges the tries, and its policy. It is data for bash, which has ended before.",
+            ": <<'JUDGE'",
+            "from __future__ import annotations",
+            *texts,
+            "",
+            f"sys.exit(main(sys.argv[1:], {own}))",
+            "JUDGE",
+        ]
+    )

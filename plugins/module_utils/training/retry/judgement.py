@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Judges how a try of a training ended: the class of failure, whether it is repeated, and on which nodes. Pure.
+
+Batch scripts carry this file, so it imports nothing of ours. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+Json = t.Dict[str, t.Any]
+
+_LONGEST_PAUSE = 600  # seconds
+_NEAR = 50  # lines before that of the last step
+_LABEL = re.compile(r"\s*(?:(\d+): ?)?(?:\[(?:rank|default)\d+\]:? ?)?")
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class End(t.NamedTuple):
+    """How a try ended. step: the last one in its log, None without any; task: number of the task that said it."""
+
+    kind: str
+    said: str = ""
+    step: t.Optional[int] = None
+    task: str = ""
+
+
+class Decision(t.NamedTuple):
+    """What comes next. pause: seconds."""
+
+    again: bool
+    why: str
+    pause: int = 0
+
+
+def labelled(line: str) -> t.Tuple[str, str]:
+    """Return the number of the task, "" where srun did not write it, and the text of a line."""
+    text = _ESCAPE.sub("", line.rstrip("\r\n").split("\r")[-1])[:2000]
+    match = _LABEL.match(text)
+    return (match[1] or "", text[match.end() :]) if match else ("", text)
+
+
+def last_step(lines: t.Sequence[str], policy: Json) -> t.Tuple[t.Optional[int], int]:
+    """Return the last step, and the number of its line from 0; None and 0 without any."""
+    forms = [re.compile(form, re.IGNORECASE) for form in policy["steps"]]
+    for number in range(len(lines) - 1, -1, -1):
+        text = labelled(lines[number])[1]
+        for form in forms:
+            found = form.findall(text)
+            if found:
+                return int(found[-1][:15]), number
+    return None, 0
+
+
+def classify(lines: t.Sequence[str], policy: Json) -> End:
+    """Return the class of failure that a log shows; "unknown" without words that are known."""
+    step, at = last_step(lines, policy)
+    classes = [
+        (one["name"], [re.compile(form) for form in one["patterns"]]) for one in policy["classes"]
+    ]
+    never = [re.compile(form) for form in policy["never"]]
+    # An error long before the last step was survived, unless nothing came after it. Ranks write in any order.
+    at = max(0, at - _NEAR)
+    for part in (lines[at:], lines[:at]):
+        texts = [labelled(line) for line in part]
+        # Far indented lines are the code of a traceback.
+        texts = [
+            one
+            for one in texts
+            if not one[1].startswith("    ") and not any(form.search(one[1]) for form in never)
+        ]
+        for name, forms in classes:
+            for task, text in texts:
+                if name == "program":
+                    found = any(form.match(text) for form in forms) and not any(
+                        form.search(text) for other, of in classes if other != name for form in of
+                    )
+                else:
+                    found = any(form.search(text) for form in forms)
+                if found:
+                    return End(name, text.strip()[:300], step, task)
+    return End("unknown", "", step)
+
+
+def decide(before: t.Sequence[Json], end: End, policy: Json) -> Decision:
+    """Return whether a try is repeated.
+
+    before: the records of the tries of this job that failed, the oldest first. A try that came further than all
+    before it made progress, and the count begins again.
+    """
+    furthest, since = -1, []
+    for one in before:
+        step = one["step"]
+        if step is not None and step > furthest:
+            furthest, since = step, []
+        since.append(one)
+    if end.step is not None and end.step > furthest:
+        since = []
+    times = next(one["times"] for one in policy["classes"] if one["name"] == end.kind)
+    allowed = policy["retries"] if times is None else min(times, policy["retries"])
+    same = [one for one in since if one["class"] == end.kind]
+    if not allowed:
+        return Decision(False, f"the policy does not retry class {end.kind}")
+    if len(before) >= policy["most"]:
+        return Decision(False, f"{len(before)} retries, the most that the policy allows in all")
+    last = before[-1] if before else None
+    if last and end.kind != "node" and end.step is not None:
+        if (last["class"], last["step"], shape(last["said"])) == (end.kind, end.step, shape(end.said)):
+            return Decision(False, f"the same failure at step {end.step} twice")
+    if len(same) >= allowed:
+        return Decision(False, f"class {end.kind} was retried {_times(len(same))} without progress")
+    if len(since) >= policy["retries"]:
+        return Decision(False, f"{len(since)} retries without progress")
+    return Decision(True, "", min(_LONGEST_PAUSE, policy["wait"] * 2 ** min(len(since), 20)))
+
+
+def shape(said: str) -> str:
+    """Return a message without its numbers, so that two of the same error are alike."""
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "N", said)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+class Plan(t.NamedTuple):
+    """Where the next try runs. how: retry, requeue, or end. nodes: of the next try; out: left out of it."""
+
+    how: str
+    nodes: t.List[str]
+    out: t.List[str]
+
+
+def place(nodes: t.Sequence[str], wanted: int, dead: t.Collection[str], odd: t.Collection[str],
+          others: int) -> Plan:  # fmt: skip
+    """Return where the next try runs.
+
+    nodes: of the allocation. dead: those of them that cannot be used. odd: those that are suspects and could be
+    used. others: nodes outside of the allocation that could take the job. A node is left out only where
+    another one takes its place; one that is dead is never used.
+    """
+    good = [node for node in nodes if node not in dead and node not in odd]
+    if len(good) >= wanted:
+        return Plan("retry", good[:wanted], [one for one in nodes if one in dead or one in odd])
+    if len(good) + others >= wanted:
+        return Plan("requeue", [], [one for one in nodes if one in dead or one in odd])
+    usable = [node for node in nodes if node not in dead]
+    if len(usable) >= wanted:
+        return Plan("retry", usable[:wanted], [one for one in nodes if one in dead])
+    # Slurm waits for the node, or finds another one.
+    return Plan("requeue", [], [])
+
+
+def line(event: Json) -> str:
+    """Return the record of a failed try as a line for people."""
+    at = "" if event["step"] is None else f" at step {event['step']}"
+    text = f"try {event['try']} ended{at}: {event['class']}" + (f": {event['said']}" if event["said"] else "")
+    if event["suspects"]:
+        text += f"; {', '.join(event['suspects'])}"
+    if event["action"] == "end":
+        return f"{text} -> not retried: {event['why']}"
+    again = "tried again" if event["action"] == "retry" else "returned to the queue"
+    after = f" after {event['pause']} s" if event["pause"] else ""
+    out = f", without {', '.join(event['out'])}" if event["out"] else ""
+    return f"{text} -> {again}{after}{out}"

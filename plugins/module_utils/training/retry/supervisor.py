@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Judges the tries of a training on the first node of its job. Batch scripts carry this file, with judgement.py before it.
+
+`start` begins a try and prints its nodes; `watch PID` ends one that hangs or has lost a node; `end CODE` finds out why
+it ended and prints what the batch script does next. What happened is in attempts-<job>.jsonl beside the log, which is
+also what is known after the job was requeued. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+
+from .judgement import End, Json, classify, decide, last_step, line, place
+
+_READ = 4 * 2**20  # bytes of the log that are read
+_PATIENCE = 60  # seconds for one question to Slurm or to the nodes
+_GRACE = 8  # seconds between two ways to end a try, and for its steps to go
+# Boot id, start of the first process (a container has its host's boot id), failed checks of the health runner.
+_PROBE = """read -r boot < /proc/sys/kernel/random/boot_id
+first=$(cut -d " " -f 22 /proc/1/stat 2> /dev/null)
+failed=$(grep -c '"verdict": "FAIL"' /var/lib/trainwright/results/health.json 2> /dev/null)
+echo "$SLURMD_NODENAME $boot-${first:-0} ${failed:-0}" """
+_DOWN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*|REBOOT|POWER|INVAL|UNKNOWN")
+_LEAVING = re.compile(r"DRAIN|MAINT")
+
+
+# -- the record ------------------------------------------------------------------------------------
+class Record:
+    """The events of a job, one JSON document a line."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.events: t.List[Json] = []
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for row in file.read(_READ).splitlines():
+                    try:
+                        event = json.loads(row)
+                    except ValueError:
+                        continue  # cut off by a power failure
+                    if isinstance(event, dict) and isinstance(event.get("event"), str):
+                        self.events.append(event)
+        except OSError:
+            pass
+
+    def add(self, event: str, **values: t.Any) -> None:
+        """Append an event; a file that cannot be written ends nothing."""
+        one = {"event": event, "time": int(time.time()), **values}
+        self.events.append(one)
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(one) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            say(f"{self.path}: {error.strerror} -> train_status does not show this try")
+
+    def of(self, *names: str) -> t.List[Json]:
+        """Return the events of these names."""
+        return [one for one in self.events if one["event"] in names]
+
+    @property
+    def start(self) -> Json:
+        """The beginning of the last try."""
+        starts = self.of("start")
+        return starts[-1] if starts else {"try": 0, "offsets": {}, "nodes": [], "restart": 0, "time": 0}
+
+    @property
+    def marks(self) -> t.List[Json]:
+        """What was noted while the last try ran."""
+        found: t.List[Json] = []
+        for one in self.events:
+            found = [] if one["event"] == "start" else [*found, one] if one["event"] == "mark" else found
+        return found
+
+    @property
+    def failures(self) -> t.List[Json]:
+        """The tries that failed, with the values that decide() reads."""
+        return [
+            {"class": str(one.get("class")), "step": step if isinstance(step, int) else None,
+             "said": str(one.get("said", ""))}
+            for one in self.of("end") for step in [one.get("step")] if one.get("action") != "limit"
+        ]  # fmt: skip
+
+
+def say(text: str) -> None:
+    """Write a line into the job's log."""
+    print(f"retry: {text}", file=sys.stderr, flush=True)
+
+
+# -- the job and its nodes -------------------------------------------------------------------------
+def ask(*command: str, patience: float = _PATIENCE) -> str:
+    """Return what a command prints, "" if it fails or does not answer in time."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=patience, check=False, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+
+
+def fields(row: str) -> t.Dict[str, str]:
+    """Return the Name=value pairs of a line of `scontrol -o show`."""
+    return dict(re.findall(r"(\w+)=(\S*)", row))
+
+
+class Job:
+    """The job of this batch script, by its environment."""
+
+    def __init__(self, policy: Json) -> None:
+        self.policy = policy
+        self.id = os.environ["SLURM_JOB_ID"]
+        self.restart = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+        # The batch script's output and errors; this program's own output is a pipe to it.
+        outputs = [os.path.realpath(f"/proc/{os.getppid()}/fd/{number}") for number in (1, 2)]
+        self.logs = [path for path in dict.fromkeys(outputs) if os.path.isfile(path)]
+        beside = os.path.dirname(self.logs[0]) if self.logs else os.environ.get("TRAIN_LOGS") or "."
+        self.record = Record(os.path.join(beside, f"attempts-{self.id}.jsonl"))
+
+    def nodes(self) -> t.List[str]:
+        """Return the names of the nodes of the allocation."""
+        return ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
+
+    def state(self) -> t.Dict[str, str]:
+        """Return the job as slurmctld has it; {} without an answer."""
+        return fields(ask("scontrol", "-o", "show", "job", self.id))
+
+    def lines(self) -> t.List[str]:
+        """Return what the last try wrote into its logs, the last lines of long ones."""
+        begun, found = self.record.start["offsets"], []
+        for path in self.logs:
+            try:
+                with open(path, "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                    file.seek(max(min(begun.get(path, 0), size), size - _READ))
+                    found += file.read(_READ).decode("utf-8", "replace").split("\n")
+            except OSError:
+                continue
+        return found
+
+    def sizes(self) -> t.Dict[str, int]:
+        """Return the size of each log in bytes."""
+        found = {}
+        for path in self.logs:
+            try:
+                found[path] = os.path.getsize(path)
+            except OSError:
+                continue
+        return found
+
+    def steps(self) -> t.List[str]:
+        """Return the steps of the training, as JOB.STEP."""
+        rows = ask("squeue", "--noheader", "--steps", f"--jobs={self.id}", "--format=%i|%j").split("\n")
+        found = [row.partition("|") for row in rows if re.match(r"[\d_]+\.\d+\|", row)]
+        return [number for number, _bar, name in found if name not in ("gpu-samples", "retry-probe")]
+
+    def wait_for_steps(self, seconds: float) -> None:
+        """Wait until the training's steps have gone."""
+        deadline = time.monotonic() + seconds
+        while self.steps() and time.monotonic() < deadline:
+            time.sleep(1)
+
+    def probe(self, nodes: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        """Ask the nodes themselves: name -> [boot, failed checks of its health] of those that answer."""
+        if not nodes:
+            return {}
+        said = ask(*self._probe(nodes))
+        if not said and len(nodes) > 1:
+            # One that does not answer holds up the step of all.
+            running = [
+                subprocess.Popen(["timeout", str(_PATIENCE // 2), *self._probe([node])],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                for node in nodes
+            ]  # fmt: skip
+            said = "".join(one.communicate()[0].decode("utf-8", "replace") for one in running)
+        rows = [line.split() for line in said.splitlines()]
+        return {row[0]: row[1:] for row in rows if len(row) == 3 and row[0] in nodes}
+
+    @staticmethod
+    def _probe(nodes: t.Sequence[str]) -> t.List[str]:
+        count = str(len(nodes))
+        return [
+            "srun", "--overlap", "--job-name=retry-probe", f"--nodelist={','.join(nodes)}", f"--nodes={count}",
+            f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", "--mem=0",
+            "--gres=none", "--mpi=none", "--input=none", "--immediate=20", "bash", "-c", _PROBE,
+        ]  # fmt: skip
+
+    def registered(self, nodes: t.Sequence[str]) -> t.Dict[str, t.Tuple[str, str]]:
+        """Return of each node, as slurmctld has it, the state and when it and its slurmd started."""
+        found = {}
+        for row in ask("scontrol", "-o", "show", "node", ",".join(nodes)).splitlines():
+            of = fields(row)
+            started = f"{of.get('BootTime')} {of.get('SlurmdStartTime')}"
+            found[of.get("NodeName", "")] = (of.get("State", ""), started)
+        return found
+
+    @staticmethod
+    def excluded(state: t.Mapping[str, str]) -> t.List[str]:
+        """Return the nodes that the job must not have."""
+        names = state.get("ExcNodeList", "")
+        return [] if names in ("", "(null)") else ask("scontrol", "show", "hostnames", names).split()
+
+    def others(self, state: t.Mapping[str, str], nodes: t.Sequence[str]) -> int:
+        """Return how many nodes of the job's partition are up and not among these."""
+        rows = ask("sinfo", "--noheader", "--Node", f"--partition={state.get('Partition', '')}", "--format=%N %T")
+        given = self.excluded(state)
+        up = {row.split()[0] for row in rows.splitlines() if len(row.split()) == 2
+              and not _DOWN.search(row.split()[1].upper()) and not _LEAVING.search(row.split()[1].upper())}  # fmt: skip
+        return len(up - set(nodes) - set(given))
+
+
+# -- the commands ----------------------------------------------------------------------------------
+def start(job: Job) -> int:
+    """Begin a try: note where its log begins and which boots its nodes have, and print the nodes."""
+    record, policy = job.record, job.policy
+    last = record.events[-1]["event"] if record.events else ""
+    if job.restart and last in ("start", "mark"):
+        # Slurm ended the try together with its batch script, and started the job again.
+        end = End("node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0])
+        decision = decide(record.failures, end, policy)
+        record.add("end", **_fields(job, end), action="retry" if decision.again else "end", why=decision.why,
+                   suspects=[], out=[], pause=0)  # fmt: skip
+        if not decision.again:
+            say(f"a failed node ended this job: {decision.why} -> see sacct --duplicates -j {job.id}")
+            return 3
+    nodes = job.nodes()
+    wanted = policy["nodes"] or len(nodes)
+    chosen = nodes[:wanted]
+    ends = record.of("end")
+    if ends and ends[-1].get("action") == "retry" and ends[-1].get("next"):
+        chosen = [node for node in ends[-1]["next"] if node in nodes] or chosen
+    boots = {node: seen[0] for node, seen in job.probe(nodes).items()}
+    number = int(record.start["try"]) + 1
+    record.add("start", **{"try": number}, restart=job.restart, offsets=job.sizes(), nodes=chosen, boots=boots)
+    print(",".join(chosen), flush=True)
+    return 0
+
+
+def watch(job: Job, process: int) -> int:
+    """Look after a try until its process has ended; end it if it hangs, or if a node of it has gone."""
+    policy = job.policy
+    patience = policy["hang_after"]
+    began = time.monotonic()
+    size: t.Dict[str, int] = {}
+    grew = moved = began
+    step, longest = None, 0.0
+    first = job.registered(job.record.start["nodes"])
+    every = max(2.0, min(30.0, (patience or 1800) / 10))
+    asked = began
+    while _lives(process):
+        time.sleep(every)
+        now = time.monotonic()
+        if job.sizes() != size:
+            size, grew = job.sizes(), now
+            newest = last_step(job.lines(), policy)[0]
+            if newest != step:
+                longest = max(longest, now - moved) if step is not None else 0.0
+                step, moved = newest, now
+        # Programs that write no steps are watched only if the description gives a time.
+        limit = patience or (max(1800.0, 5 * longest) if step is not None else 0.0)
+        silent, idle = now - grew, now - moved
+        if limit and silent >= limit:
+            return _stop(job, process, "hang", f"no output for {round(silent)} s")
+        if limit and step is not None and idle >= 2 * limit:
+            return _stop(job, process, "hang", f"no step after {step} for {round(idle)} s")
+        if now - asked >= min(30.0, 4 * every):
+            asked = now
+            gone = _gone(job, first)
+            if gone:
+                return _stop(job, process, "node", gone)
+    return 0
+
+
+def _gone(job: Job, first: t.Mapping[str, t.Tuple[str, str]]) -> str:
+    """Return which node of a try failed or started again, "" if none did."""
+    start = job.record.start
+    for node, (state, started) in job.registered(start["nodes"]).items():
+        if re.match(r"DOWN|FAIL", state):
+            return f"{node} is {state}"
+        if node in first and started != first[node][1] and node in start["boots"]:
+            # Its slurmd did; that a node did is what only the node knows.
+            answer = job.probe([node])
+            if answer and answer[node][0] != start["boots"][node]:
+                return f"{node} started again"
+    return ""
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _stop(job: Job, process: int, kind: str, said: str) -> int:
+    """End a try whose ranks may not be able to end: by Slurm, then srun itself."""
+    job.record.add("mark", **{"class": kind}, said=said)
+    say(f"{kind}: {said}: ending this try")
+    for step in job.steps():
+        ask("scancel", step)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        end = time.monotonic() + _GRACE
+        while _lives(process) and time.monotonic() < end:
+            time.sleep(0.5)
+        if _lives(process):
+            os.kill(process, number)
+    return 0
+
+
+def end(job: Job, code: int) -> int:
+    """Find out why a try ended, and print what comes next: `retry PAUSE`, `requeue PAUSE NODES` or `end`."""
+    record, policy = job.record, job.policy
+    state = job.state()
+    if state.get("JobState", "RUNNING") != "RUNNING":
+        print("end")  # cancelled, or at its limit: Slurm ends the job
+        return 0
+    begun = record.start
+    found = classify(job.lines(), policy)
+    if code in (137, 9) and found.kind == "unknown":
+        found = found._replace(said=f"exit code {code}, killed by a signal")
+    for mark in record.marks:
+        if found.kind not in ("hardware", "memory", "program"):
+            found = found._replace(kind=mark["class"], said=mark["said"])
+    nodes = job.nodes()
+    job.wait_for_steps(_GRACE)
+    dead, odd = suspects(job, nodes, begun, found)
+    if not dead and not odd:
+        # The step of a node that started again never ends; the next one shares its resources (--overlap).
+        job.wait_for_steps(_PATIENCE)
+    if found.kind in ("unknown", "connection", "watchdog", "hang"):
+        gone = [f"{node} {why}" for node, why in {**odd, **dead}.items() if node in begun["nodes"] and "health" not in why]
+        if gone:
+            found = found._replace(kind="node", said=", ".join(gone))
+    decision = decide(record.failures, found, policy)
+    wanted = policy["nodes"] or len(nodes)
+    plan = place(nodes, wanted, dead, odd, job.others(state, nodes) if dead or odd else 0)
+    how = plan.how if decision.again else "end"
+    record.add("end", **_fields(job, found), code=code, action=how, why=decision.why, pause=decision.pause,
+               suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()], out=plan.out if how != "end" else [],
+               next=plan.nodes)  # fmt: skip
+    say(line(record.events[-1]))
+    out = sorted({*plan.out, *job.excluded(state)})
+    print(how, decision.pause, ",".join(out) if how == "requeue" else "", flush=True)
+    return 0
+
+
+def suspects(
+    job: Job, nodes: t.Sequence[str], begun: Json, found: End
+) -> t.Tuple[t.Dict[str, str], t.Dict[str, str]]:
+    """Return the nodes that cannot be used, and those that can and should not be, each with the reason."""
+    registered, answers = job.registered(nodes), job.probe(nodes)
+    dead, odd = {}, {}
+    for node in nodes:
+        state = registered.get(node, ("", ""))[0]
+        if node not in answers and answers:
+            dead[node] = "does not answer"
+        elif registered and _DOWN.search(state):
+            dead[node] = f"is {state}"
+        elif _LEAVING.search(state):
+            odd[node] = f"is {state}"
+        elif node in answers and begun.get("boots", {}).get(node, answers[node][0]) != answers[node][0]:
+            odd[node] = "started again"
+        elif node in answers and answers[node][1] != "0":
+            odd[node] = f"fails {answers[node][1]} checks of its health"
+    for one in job.record.of("end"):
+        if one.get("restart") == job.restart:
+            for node in one.get("out", []):
+                if node in nodes and node not in dead:
+                    odd.setdefault(node, "was left out before")
+    if found.kind == "hardware" and found.task and begun["nodes"]:
+        tasks = job.policy["tasks"] or int(os.environ.get("SLURM_NTASKS_PER_NODE") or 1)
+        place_of = int(found.task) // max(1, tasks)
+        if place_of < len(begun["nodes"]):
+            odd.setdefault(begun["nodes"][place_of], "has a fault of its hardware")
+    return dead, odd
+
+
+def _fields(job: Job, found: End) -> Json:
+    begun = job.record.start
+    return {"try": begun["try"], "class": found.kind, "step": found.step, "said": found.said,
+            "seconds": max(0, int(time.time()) - int(begun["time"])), "nodes": begun["nodes"],
+            "restart": job.restart}  # fmt: skip
+
+
+def main(words: t.Sequence[str], policy: Json) -> int:
+    """Run a command of the batch script; return its exit code."""
+    job = Job(policy)
+    if words[0] == "start":
+        return start(job)
+    if words[0] == "watch":
+        return watch(job, int(words[1]))
+    if words[0] == "limit":
+        job.record.add("end", **_fields(job, End("limit")), action="limit", why="", suspects=[], out=[], pause=0)
+        return 0
+    return end(job, int(words[1]))
