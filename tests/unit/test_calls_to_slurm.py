@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import module as slurm_module
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = re.compile(
