@@ -4,20 +4,18 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ansible.module_utils.common.validation import check_type_bool
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import status
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import news, status
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
     CONTROLLER_TIMEOUT,
     WaitsForJob,
 )
 
 _MODULE = "trainwright.slurm.train_status"
-_EVERY = 30.0  # seconds between two lines that differ in the step alone
 
 
 class ActionModule(WaitsForJob):
@@ -49,7 +47,7 @@ class ActionModule(WaitsForJob):
 
         options = {**arguments, "wait": False}
         report = options.pop("report", None)
-        said = _Said()
+        said = news.News()
 
         def module(given: dict[str, t.Any]) -> dict[str, t.Any]:
             seen: dict[str, t.Any] = self._execute_module(
@@ -74,22 +72,3 @@ class ActionModule(WaitsForJob):
             return result
         result.update(last, **status.ending(seen, timeout, fails))
         return result
-
-
-class _Said:
-    """The last reported state of the training: new steps are printed twice a minute, anything else at once."""
-
-    def __init__(self) -> None:
-        self.line, self.at = "", 0.0
-        self.kept: tuple[t.Any, ...] = ()
-
-    def now(self, seen: dict[str, t.Any]) -> str:
-        """Return the news of a poll as lines."""
-        look = seen["look"]
-        newest = [one["name"] for one in look["checkpoints"] if one["newest"]]
-        nan = (look["progress"] or {}).get("nan_since")
-        kept = (seen["state"], look["stalled"], nan, *newest)
-        due = not self.line or time.monotonic() - self.at >= _EVERY
-        if due or kept != self.kept:
-            self.line, self.kept, self.at = look["summary"], kept, time.monotonic()
-        return self.line

@@ -15,9 +15,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import job_messages
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import (
-    arguments,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import arguments
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
     ENDED,

@@ -41,89 +41,32 @@ _raw:
   elements: dict
 """
 
-import difflib
 import os
-import re
 import typing as t
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.trainwright.slurm.plugins.plugin_utils import plain_yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import file
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.schema import JobError
 
-#: Variable that a file may set -> its type.
-KEYS: dict[str, type] = {
-    "train_job": dict,
-    "train_jobs": list,
-    "train_defaults": dict,
-    "train_files": list,
-    "train_wait": bool,
-    "train_together": bool,
-}
 #: Variable of trainwright.slurm.train that only the command line sets -> how to pass it.
 OPTIONS = {
-    "train_job_file": "-e train_job_file=FILE",
-    "train_user": "-e train_user=NAME",
-    "train_secrets": "-e @FILE, a file of yours with train_secrets",
-    "train_stage": "-e train_stage=false",
-    "train_again": "-e train_again=true",
-    "train_patterns": "-e '{train_patterns: [...]}'",
-    "train_stalled_after": "-e train_stalled_after=MINUTES",
+    "train_job_file": "pass -e train_job_file=FILE",
+    "train_user": "pass -e train_user=NAME",
+    "train_secrets": "pass -e @FILE, a file of yours with train_secrets",
+    "train_stage": "pass -e train_stage=false",
+    "train_again": "pass -e train_again=true",
+    "train_patterns": "pass -e '{train_patterns: [...]}'",
+    "train_stalled_after": "pass -e train_stalled_after=MINUTES",
 }
-_NAMES = {dict: "mapping", list: "list", bool: "true or false"}
 
 
 def read(path: str) -> dict[str, t.Any]:
     """Return the variables of a file. Raises AnsibleLookupError."""
     try:
-        found = plain_yaml.read(path)
-    except FileNotFoundError:
-        raise AnsibleLookupError(
-            f"{path}: no such file; the path is from the current directory -> correct train_job_file"
-        ) from None
-    except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise AnsibleLookupError(
-            f"{path}: cannot be read as plain YAML: {why} -> correct it"
-        ) from None
-    if not isinstance(found, dict):
-        raise AnsibleLookupError(
-            f"{path}: is not a mapping -> write train_job: and the description below it"
-        )
-    for key, value in found.items():
-        if key not in KEYS:
-            raise AnsibleLookupError(
-                f"{path}: {_named(key)} cannot come from a job file -> {_remedy(str(key))}"
-            )
-        if not isinstance(value, KEYS[key]):
-            raise AnsibleLookupError(f"{path}: {key}: is {value!r} -> a {_NAMES[KEYS[key]]}")
-    if "train_files" in found:
-        found["train_files"] = [_file(path, one) for one in found["train_files"]]
-    return found
-
-
-def _remedy(key: str) -> str:
-    """Return what to do about a key that a file may not have."""
-    if key in OPTIONS:
-        return f"pass {OPTIONS[key]}"
-    near = difflib.get_close_matches(key, KEYS, 1)
-    return f"write {near[0]}" if near else f"remove it, or write one of {', '.join(KEYS)}"
-
-
-def _named(key: t.Any) -> str:
-    """Return a key for a message; one that is nobody's variable may be a line of any other file, and is not shown."""
-    return key if re.fullmatch(r"train_[a-z_]{1,40}", str(key)) else "a top-level key"
-
-
-def _file(path: str, name: t.Any) -> str:
-    """Return the path of a file to send, which must be below the directory of the description."""
-    top = os.path.dirname(os.path.realpath(path))
-    real = os.path.realpath(os.path.join(top, str(name)))
-    if not os.path.isfile(real) or os.path.commonpath([top, real]) != top:
-        raise AnsibleLookupError(
-            f"{path}: train_files: {name}: is not a file below {top} -> put it there and write its path from there,"
-            " or pass -e '{train_files: [...]}' with its path from the current directory"
-        )
-    return real
+        return file.read(path, OPTIONS)
+    except JobError as error:
+        raise AnsibleLookupError(str(error)) from None
 
 
 class LookupModule(LookupBase):

@@ -220,7 +220,6 @@ collected:
 error: {description: Kind of the error., returned: failure, type: str, sample: credentials}
 """
 
-import contextlib
 import os
 import time
 import typing as t
@@ -229,10 +228,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.formatters import human_to_bytes
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import (
     collection,
-    image_file,
     lookup,
-    sources,
-    store,
+    named_image,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image_errors import (
     ImageError,
@@ -288,53 +285,6 @@ def jobs_since(prefix: str | None) -> float:
     return min([now, *(float(job.start_time or 0) for job in running)])
 
 
-def own(
-    params: dict[str, t.Any], shared: str, check: bool, warn: t.Callable[[str], None]
-) -> dict[str, t.Any]:
-    """Bring a name of the user who runs this to its state; an image of the cluster is used as it is.
-
-    Raises ImageError.
-    """
-    name, reference = image_file.checked_name(params["name"]), params["reference"]
-    if params["state"] == "present" and reference:
-        found = lookup.image_of_cluster(shared, name)
-        if found:
-            same = False
-            with contextlib.suppress(ImageError):
-                same = (
-                    sources.source_of(reference, params["arch"] or "").key in found.record["keys"]
-                )
-            if not same:
-                warn(
-                    f"{name}.sqsh: is the cluster's image of {found.record['reference']}; nothing was imported from "
-                    f"{reference} -> choose another name for an image of your own"
-                )
-            return {
-                **store.result_of(store.Store(shared), name, found, found),
-                "whose": "cluster",
-            }
-        lookup.prepare_user_store(shared, check)
-    return {**image(params, lookup.user_store(shared).path, check), "whose": "user"}
-
-
-def image(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
-    """Bring a name to its state. Raises ImageError."""
-    if params["state"] == "absent":
-        return store.absent(path, params["name"], check=check)
-    reference = params["reference"]
-    if not reference and params["store"] == "staged":
-        shared = store.Store(lookup.configuration()["store"])
-        reference = shared.link(params["name"].removesuffix(".sqsh"))
-    if not reference:
-        raise ImageError(
-            "reference", f"{params['name']}: give reference, where the image comes from"
-        )
-    asked = {name: params[name] for name in ("refresh", "force")}
-    return store.present(
-        path, params["name"], reference, arch=params["arch"] or "", check=check, **asked
-    )
-
-
 def collected(params: dict[str, t.Any], path: str, check: bool) -> dict[str, t.Any]:
     """Remove what no job can use. Raises ImageError, SlurmError, ValueError."""
     limits = params["collect"]
@@ -361,9 +311,9 @@ def main() -> None:
         shared = params["path"] or lookup.configuration()[key]
         path = lookup.user_store(shared).path if params["store"] == "own" else shared
         if params["name"] and params["store"] == "own":
-            result.update(own(params, shared, module.check_mode, module.warn))
+            result.update(named_image.own(params, shared, module.check_mode, module.warn))
         elif params["name"]:
-            result.update(image(params, path, module.check_mode))
+            result.update(named_image.image(params, path, module.check_mode))
         if params["collect"] is not None:
             result["collected"] = collected(params, path, module.check_mode)
             for left in result["collected"]["skipped"]:

@@ -180,7 +180,7 @@ error:
 """
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 
 TEXT = {"type": "str"}
 NAME = {"type": "str", "required": True}

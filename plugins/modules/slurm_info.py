@@ -311,7 +311,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.inf
     SUBJECTS,
     work,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 
 NAMES = {"type": "list", "elements": "str"}
 SPEC = {

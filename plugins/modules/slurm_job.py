@@ -456,7 +456,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.job
     TYPED,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.jobs import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 
 _TYPES = {
     **dict.fromkeys(("cpus_per_task", "ntasks", "ntasks_per_node"), "int"),

@@ -189,8 +189,8 @@ error:
   sample: unknown
 """
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.node import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 SPEC = {
     "names": {"type": "list", "elements": "str", "required": True},

@@ -162,8 +162,8 @@ error:
   sample: unknown
 """
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.partition import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 NAMES = {"type": "list", "elements": "str"}
 SPEC = {

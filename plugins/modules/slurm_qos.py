@@ -86,7 +86,7 @@ error:
 """
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.accounting import apply
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 
 SPEC = {
     "cluster": {"type": "str"},

@@ -165,8 +165,8 @@ error:
   sample: invalid
 """
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.reservation import work
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
 
 NAMES = {"type": "list", "elements": "str"}
 FLAGS = (

@@ -79,13 +79,12 @@ removed:
 error: {description: Kind of the error., returned: failure, type: str, sample: invalid}
 """
 
-import os
 import typing as t
-from pathlib import Path
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, secrets
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission.secret_files import (
+    work,
+)
 
 SPEC: dict[str, t.Any] = {
     "id": {"type": "int"},
@@ -102,36 +101,10 @@ SPEC: dict[str, t.Any] = {
 }
 
 
-def work(slurm: session.Session) -> dict[str, t.Any]:
-    """Return the module's result."""
-    params = slurm.params
-    directory = str(Path.home() / render.SECRETS)
-    try:
-        found = secrets.values(params["secrets"], params["given"])
-        result: dict[str, t.Any] = {"names": list(found), "changed": False, "files": []}
-        if params["id"] is None:
-            return {**result, "removed": []}
-        tasks = [f"_{task}" for task in secrets.tasks(params["array"])] if params["array"] else [""]
-    except secrets.SecretError as error:
-        raise SlurmError("invalid", str(error)) from None
-    transport = slurm.using("jobs")
-    live = {job.array_job_id or job.id for job in slurm.call(transport.jobs) if not job.ended}
-    gone = secrets.stale(directory, live)
-    text = secrets.content(found)
-    result["files"] = [os.path.join(directory, f"{params['id']}{task}") for task in tasks]
-    outdated = [path for path in result["files"] if secrets.differs(path, text)]
-    if not slurm.check:
-        for path in outdated:
-            secrets.write(path, text)
-        for path in gone:
-            os.unlink(path)
-    return {**result, "changed": bool(outdated or gone), "removed": gone}
-
-
 def main() -> None:
     """Run the module."""
     # It needs the data that slurm_info reads.
-    session.run("slurm_info", SPEC, work)
+    run("slurm_info", SPEC, work)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ options:
     elements: str
     default: []
   checkpoints:
-    description: Directory with the job's checkpoints. Without it, none are listed.
+    description:
+      - Directory with the job's checkpoints. Without it, that of the batch script NAME.sbatch beside the job's log or
+        in its workdir, where C(trainwright.slurm.train) and C(train) write it; else none are listed.
     type: path
   stalled_after:
     description:
@@ -228,7 +230,7 @@ error:
   type: str
 """
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch.status import work
 
 SPEC = {

@@ -199,13 +199,15 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs, session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import directory
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.options import SPEC
 
 
-def work(slurm: session.Session) -> dict[str, t.Any]:
+def work(slurm: Session) -> dict[str, t.Any]:
     """Return what the action asks for: the lock, views of jobs, texts of files; write files."""
     asked = slurm.params["look"]
     try:
@@ -234,7 +236,7 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
 def main() -> None:
     """Run the module."""
     # It needs the data that slurm_job reads.
-    session.run("slurm_job", SPEC, work)
+    run("slurm_job", SPEC, work)
 
 
 if __name__ == "__main__":

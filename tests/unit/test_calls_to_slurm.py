@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = re.compile(
@@ -149,7 +151,7 @@ def test_the_documentation_of_the_common_options_is_that_of_their_spec() -> None
     match = re.search(r'    DOCUMENTATION = r"""\n(.*?)^"""', text, re.M | re.S)
     assert match
     options = yaml.safe_load(match[1])["options"]
-    assert set(options) == set(session.arguments())
-    for name, spec in session.arguments().items():
+    assert set(options) == set(slurm_module.arguments())
+    for name, spec in slurm_module.arguments().items():
         for key in ("type", "default", "choices"):
             assert options[name].get(key) == spec.get(key), (name, key)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.trainwright.slurm.plugins.lookup import job_file
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import file
 
 from tests.unit.test_dataset_playbooks import play
 
@@ -123,4 +124,4 @@ def test_options_of_the_command_line_are_those_of_the_playbook() -> None:
     """Each option of train.yml can either come from a file, or has a remedy of its own."""
     plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
     options = next(one["vars"]["__train_options"] for one in plays if "vars" in one)
-    assert set(options) == {*job_file.KEYS, *job_file.OPTIONS}
+    assert set(options) == {*file.KEYS, *job_file.OPTIONS}

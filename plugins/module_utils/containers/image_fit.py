@@ -12,7 +12,7 @@ import typing as t
 from ..hardware import stack as stacks
 from ..node.terminal import printable
 from ..slurm import values
-from . import lookup
+from . import image_stack, lookup
 from .image_stack import ImageStack
 
 #: Written on login nodes by the role slurm_login.
@@ -105,16 +105,23 @@ def _plain(image: ImageStack) -> dict[str, str]:
     return {**({"ofi_nccl": "unknown"} if image["net"] else {}), **image["stack"]}
 
 
-def cluster(config: str = PUBLISHED) -> Cluster:
-    """Return what is published of the cluster. Raises ValueError: what, why and the remedy."""
+def published(config: str = PUBLISHED) -> dict[str, t.Any]:
+    """Return what a host's file says about its cluster, nothing without one. Raises ValueError."""
     try:
         with open(config, encoding="utf-8") as file:
             found = json.load(file)
     except FileNotFoundError:
-        return Cluster()
+        return {}
     except (OSError, ValueError) as error:
         raise ValueError(f"{config}: {error} -> role slurm_login writes it") from None
-    return of(found)
+    if not isinstance(found, dict):
+        raise ValueError(f"{config}: is not a mapping -> role slurm_login writes it")
+    return found
+
+
+def cluster(config: str = PUBLISHED) -> Cluster:
+    """Return what a host's file says about the nodes of its cluster, nothing without one. Raises ValueError."""
+    return of(published(config))
 
 
 def of(found: t.Mapping[str, t.Any]) -> Cluster:
@@ -148,6 +155,21 @@ def file_of(image: str, workdir: str = "") -> str:
     if image.endswith(".sqsh") and "/" not in image:
         return lookup.lookup(lookup.configuration(), image[: -len(".sqsh")])
     return ""
+
+
+def misfits(image: str, partition: str = "", nodes: str = "") -> list[str]:
+    """Return why an image cannot work on the nodes of a job, a line each. Raises ImageError, ValueError.
+
+    partition, nodes: as of Cluster.faults(). Misfits that are not certain do not count.
+    """
+    path = file_of(image, ".")
+    if not path:
+        return []
+    return [
+        line(image, one)
+        for one in cluster().faults(image_stack.read(path), partition, nodes)
+        if one.sure
+    ]
 
 
 def line(image: str, fault: Fault) -> str:

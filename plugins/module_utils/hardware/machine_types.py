@@ -9,7 +9,7 @@ import re
 import typing as t
 from functools import cache
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types_data import (
+from .machine_types_data import (
     GPU_TYPES,
     NEURON_TYPES,
     SOURCES,

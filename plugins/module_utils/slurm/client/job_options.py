@@ -47,6 +47,17 @@ TYPED = {
     "workdir": "chdir",
 }
 LISTED = {"exclude": "exclude", "mail_type": "mail_type", "nodelist": "nodelist"}
+#: Each option of the module with its default, for callers that do not have its argument spec.
+DEFAULTS: dict[str, t.Any] = {
+    **dict.fromkeys((*TYPED, "name", "id", "script", "content", "timeout", "requeue")),
+    **{name: [] for name in (*LISTED, "arguments")},
+    **dict.fromkeys(("force", "accounting", "exclusive"), False),
+    "state": "submitted",
+    "fail_on_error": True,
+    "tail_lines": 20,
+    "environment": {},
+    "options": {},
+}
 # Options of sbatch that this module has another way for.
 _ELSEWHERE = {
     "help": "see man sbatch",

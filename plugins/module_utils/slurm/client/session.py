@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""From a module's options to Slurm: picks the transport, tries again over a failover, ends the module.
+"""From options to Slurm: picks the transport, and tries again over a failover.
 
 The options are documented in the fragment trainwright.slurm.slurm. Runs on nodes: Python 3.9.
 """
@@ -10,9 +10,6 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule, env_fallback
-
-from ...node.terminal import printable
 from ..errors import SlurmError
 from . import capabilities
 from .cli import Cli
@@ -20,26 +17,6 @@ from .transport import Transport
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.3, 3.0
 _Result = t.TypeVar("_Result")
-
-
-def arguments(**own: t.Any) -> dict[str, t.Any]:
-    """Return the argument spec that every slurm_* module shares, with the module's own options."""
-    return {
-        "transport": {"type": "str", "choices": ["auto", "cli", "rest"], "default": "auto"},
-        "rest_url": {"type": "str", "fallback": (env_fallback, ["SLURMRESTD_URL"])},
-        "rest_token": {
-            "type": "str",
-            "no_log": True,
-            "fallback": (env_fallback, ["SLURM_JWT"]),
-        },
-        "rest_user": {"type": "str"},
-        "rest_api_version": {"type": "str"},
-        "rest_ca_path": {"type": "path"},
-        "slurm_prefix": {"type": "path"},
-        "slurm_conf": {"type": "path"},
-        "controller_timeout": {"type": "float", "default": 60},
-        **own,
-    }
 
 
 class Session:
@@ -97,25 +74,3 @@ class Session:
                     raise
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
-
-
-def run(
-    name: str,
-    spec: t.Mapping[str, t.Any],
-    work: t.Callable[[Session], dict[str, t.Any]],
-    **more: t.Any,
-) -> None:
-    """Run a module: its options, one call of work, its result or its error.
-
-    name: of the module, as in the capability table. work: returns the result, with a list of
-    warnings if there are any. more: for AnsibleModule (required_if ...).
-    """
-    module = AnsibleModule(argument_spec=arguments(**spec), supports_check_mode=True, **more)
-    session = Session(name, module.params, module.check_mode)
-    try:
-        result = work(session)
-    except SlurmError as error:
-        module.fail_json(msg=str(error), error=error.kind)
-    for warning in result.pop("warnings", []):
-        module.warn(printable(warning))
-    module.exit_json(**result)

@@ -39,7 +39,7 @@ def descriptions(
         name = one.get("name") if isinstance(one, t.Mapping) else None
         where = "job" if len(given) == 1 else f"job {name or number}"
         try:
-            made.append(jobs.check(_merged(defaults or {}, one), where))
+            made.append(jobs.check(merged(defaults or {}, one), where))
         except JobError as error:
             faults.append(str(error))
     names = [job.name for job in made]
@@ -53,14 +53,15 @@ def descriptions(
     return made
 
 
-def _merged(defaults: t.Mapping[str, t.Any], one: object) -> object:
+def merged(defaults: t.Mapping[str, t.Any], one: object) -> object:
+    """Return a description with the default keys that it lacks; mappings in both are merged by their keys."""
     if not isinstance(one, t.Mapping):
         return one
-    merged = {**defaults, **one}
+    made = {**defaults, **one}
     for key, value in defaults.items():
         if isinstance(value, t.Mapping) and isinstance(one.get(key), t.Mapping):
-            merged[key] = {**value, **one[key]}
-    return merged
+            made[key] = {**value, **one[key]}
+    return made
 
 
 def resolve(job: Job, nodes: t.Iterable[Node], partitions: t.Iterable[Partition]) -> Job:

@@ -41,7 +41,8 @@ def values(wanted: t.Sequence[t.Mapping[str, str]], given: t.Mapping[str, t.Any]
             found[name] = str(given[name])
         elif not path:
             raise SecretError(
-                f"secrets.{name}: has no value -> give train_secrets.{name} from a vault, or a file"
+                f"secrets.{name}: has no value -> name a file with it (file:); train.yml also takes it from a vault,"
+                f" as train_secrets.{name}"
             )
         else:
             found[name] = _read(name, path)

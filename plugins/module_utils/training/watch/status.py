@@ -23,7 +23,7 @@ from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.hostlist import natural_key
-from . import attempts, checkpoints, failure, gpu_use, progress
+from . import attempts, batch_script, checkpoints, failure, gpu_use, progress
 
 View = dict[str, t.Any]
 Page = t.Callable[[], str]
@@ -94,6 +94,9 @@ def look(session: Session) -> tuple[View, Page]:
         uses = _gpus(paths, job["id"])
         found = _checkpoints(params["checkpoints"], now)
         tries = _attempts(paths, job["id"])
+        if not params["checkpoints"]:
+            with contextlib.suppress(SlurmError):  # nobody has asked for them
+                found = _checkpoints(batch_script.checkpoints(job), now)
     read = _progress(logs, patterns)
     result: View = {
         "changed": False,

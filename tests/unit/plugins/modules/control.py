@@ -13,6 +13,9 @@ import yaml
 from ansible.module_utils import _internal
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 
 from ..module_utils.slurm.client.fake_control import FakeControl
@@ -35,7 +38,7 @@ def check_documentation(module: types.ModuleType) -> None:
     name = module.__name__.rpartition(".")[2]
     examples = yaml.safe_load(module.EXAMPLES)
     assert len({example["name"] for example in examples}) == len(examples) > 1
-    validator = ArgumentSpecValidator(session.arguments(**module.SPEC))
+    validator = ArgumentSpecValidator(slurm_module.arguments(**module.SPEC))
     for example in examples:
         given = example[f"trainwright.slurm.{name}"]
         assert not validator.validate(given).error_messages, example["name"]

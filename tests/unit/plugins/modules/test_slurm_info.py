@@ -14,7 +14,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import rec
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     capabilities,
     info,
-    session,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
 )
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_info
 
@@ -69,5 +71,5 @@ def test_the_examples_are_taken(task: dict[str, t.Any]) -> None:
         name: "x" if isinstance(value, str) and "{{" in value else value
         for name, value in (task["trainwright.slurm.slurm_info"] or {}).items()
     }
-    spec = session.arguments(**slurm_info.SPEC)
+    spec = slurm_module.arguments(**slurm_info.SPEC)
     assert not ArgumentSpecValidator(spec).validate(given).error_messages

@@ -15,6 +15,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
     job_options,
     session,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.modules import slurm_job
 
@@ -40,7 +43,7 @@ def test_the_examples_are_taken(task: dict[str, t.Any]) -> None:
         name: 1 if isinstance(value, str) and "{{" in value else value
         for name, value in task["trainwright.slurm.slurm_job"].items()
     }
-    spec = session.arguments(**slurm_job.SPEC)
+    spec = slurm_module.arguments(**slurm_job.SPEC)
     assert not ArgumentSpecValidator(spec).validate(given).error_messages
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node, Partition
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import linter
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission import prepare
 from ansible_collections.trainwright.slurm.plugins.modules import train_render
 
 from . import control
@@ -34,7 +35,7 @@ def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> t.Callable[..., t.Any]:
     # The directories of most tests cannot be made here.
-    monkeypatch.setattr(train_render, "may_write", lambda path: True)
+    monkeypatch.setattr(prepare, "may_write", lambda path: True)
 
     def call(**options: t.Any) -> dict[str, t.Any]:
         return control.run(train_render, t.cast("t.Any", CLUSTER), capsys, monkeypatch, **options)
@@ -104,11 +105,11 @@ def test_directories_that_the_owner_cannot_make(
     (tmp_path / "file").touch()
     tmp_path.chmod(0o755)
     open_ones = {str(tmp_path / "data")}
-    monkeypatch.setattr(train_render, "may_write", lambda path: path in open_ones)
-    monkeypatch.setattr(train_render, "user", lambda uid=None: "root" if uid == 0 else "alice")
+    monkeypatch.setattr(prepare, "may_write", lambda path: path in open_ones)
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "root" if uid == 0 else "alice")
     stat = os.stat
     monkeypatch.setattr(
-        train_render.os,
+        prepare.os,
         "stat",
         lambda path, **more: (
             types.SimpleNamespace(st_uid=0, st_mode=0o40755)
@@ -120,7 +121,7 @@ def test_directories_that_the_owner_cannot_make(
            "results": f"{tmp_path}/data/a/b", "output": f"{tmp_path}/file/%j.out"}  # fmt: skip
     before = sorted(tmp_path.rglob("*"))
     refused = run(jobs=[job])
-    monkeypatch.setattr(train_render.os, "stat", stat)
+    monkeypatch.setattr(prepare.os, "stat", stat)
     assert refused["failed"] and refused["error"] == "invalid"
     lines = refused["msg"].splitlines()
     assert lines[0] == (
@@ -136,10 +137,10 @@ def test_directories_that_the_owner_cannot_make(
 
 def test_whether_a_directory_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert train_render.may_write(str(tmp_path)) and not train_render.may_write(f"{tmp_path}/file")
+    assert prepare.may_write(str(tmp_path)) and not prepare.may_write(f"{tmp_path}/file")
     if os.geteuid():
         tmp_path.chmod(0o555)
-        assert not train_render.may_write(str(tmp_path))
+        assert not prepare.may_write(str(tmp_path))
         tmp_path.chmod(0o755)
 
 
@@ -149,9 +150,9 @@ def test_storage_that_the_cluster_does_not_mount(
     """The host's jobs.json has the mounts; the script that would be submitted has the paths."""
     config = tmp_path / "jobs.json"
     config.write_text('{"mounts": ["/fsx1", "/fsx2"]}')
-    context = train_render.context.cluster
+    context = prepare.context.cluster
     monkeypatch.setattr(
-        train_render.context, "cluster", lambda **given: context(**{**given, "config": str(config)})
+        prepare.context, "cluster", lambda **given: context(**{**given, "config": str(config)})
     )
     job = {
         **JOB,

@@ -77,7 +77,4 @@ def test_without_a_job_it_only_looks(place: Path, run: t.Callable[..., t.Any]) -
     made = run()
     assert not made["changed"] and made["names"] == ["TOKEN"] and not place.exists()
     refused = run(given={})
-    assert (
-        refused["failed"]
-        and "secrets.TOKEN: has no value -> give train_secrets.TOKEN" in refused["msg"]
-    )
+    assert refused["failed"] and "secrets.TOKEN: has no value -> name a file" in refused["msg"]

@@ -13,6 +13,9 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    module as slurm_module,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.modules import train_status
 
@@ -36,7 +39,7 @@ def test_every_option_is_documented_as_it_is() -> None:
 
 @pytest.mark.parametrize("task", [task for task in EXAMPLES if "ansible.builtin.debug" not in task])
 def test_the_examples_are_taken(task: dict[str, t.Any]) -> None:
-    spec = session.arguments(**train_status.SPEC)
+    spec = slurm_module.arguments(**train_status.SPEC)
     given = task["trainwright.slurm.train_status"]
     assert not ArgumentSpecValidator(spec).validate(given).error_messages
 

@@ -13,7 +13,6 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import (
     Session,
-    arguments,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 
@@ -118,10 +117,3 @@ def test_no_way_at_all_names_both(tmp_path: Path) -> None:
 def test_the_transport_of_the_task_is_the_only_one() -> None:
     with pytest.raises(SlurmError, match="26.05 can"):
         opened(transport="rest", cli="24.11.5", rest="24.11.5").using("create")
-
-
-def test_the_token_is_no_log_and_taken_from_the_environment() -> None:
-    spec = arguments(own={"type": "str"})
-    assert spec["rest_token"]["no_log"] is True
-    assert spec["rest_token"]["fallback"][1] == ["SLURM_JWT"]
-    assert spec["own"] == {"type": "str"}

@@ -3,7 +3,7 @@
 """Reads YAML that somebody else wrote: text, numbers, lists and mappings, in a file of limited size and depth.
 
 The document is checked before values are made of it, since a few lines can otherwise become millions of values.
-No message has a line of the file, which need not be a description of the caller's.
+No message has a line of the file, which need not be a description of the caller's. Runs on nodes: Python 3.9, PyYAML.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import re
 import stat
 import typing as t
 
-import yaml
+try:
+    import yaml
+except ImportError:  # of a host that lacks it: read() reports it
+    yaml = None  # type: ignore[assignment]
 
 _LARGEST = 256 << 10
 _MOST_VALUES = 100_000
@@ -30,6 +33,10 @@ _NUMBERS = (f"{_TAG}int", f"{_TAG}float")
 
 def read(path: str) -> t.Any:
     """Return the content of a file. Raises OSError, and ValueError with the cause for what is not plain YAML."""
+    if yaml is None:
+        raise ValueError(
+            "this host's Python does not have PyYAML (python3-yaml, on RHEL python3-pyyaml)"
+        )
     text = _text(path)
     try:
         loader = yaml.SafeLoader(text)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.trainwright.slurm.plugins.lookup import job_file
-from ansible_collections.trainwright.slurm.plugins.plugin_utils import plain_yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import plain_yaml
 
 MERGES = "a0: &m0 {x: 1}\n" + "".join(
     f"a{n}: &m{n}\n  <<: [{', '.join([f'*m{n - 1}'] * 30)}]\n" for n in range(1, 11)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Everything that is known before a job is submitted: its batch script, what has to be there, and why it is refused.
+
+Reads the cluster's state and changes nothing. Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import typing as t
+
+from ...containers import image_fit
+from ...slurm.batch.script import parse as script_of
+from ...slurm.client.session import Session
+from ...slurm.errors import SlurmError
+from ..job import plan, profile, render
+from ..job import schema as jobs
+from ..lint import context, rules
+
+View = dict[str, t.Any]
+
+
+def directories(job: jobs.Job) -> dict[str, str]:
+    """Return the directories that must be there before a job is submitted, by the key that asks for each."""
+    found = {name: getattr(job, name) for name in ("workdir", *jobs.DIRECTORIES)}
+    for name in ("output", "error"):
+        path = getattr(job, name)
+        found[name] = path.rpartition("/")[0] if path.startswith("/") else ""
+    return {name: path for name, path in found.items() if path}
+
+
+def may_write(path: str) -> bool:
+    """Return whether this user may make entries in a directory."""
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK, effective_ids=True)
+
+
+def refusal(path: str) -> str:
+    """Return why this user cannot make a directory, with the remedy; nothing where it is there or can be made."""
+    if not path.startswith("/") or os.path.isdir(path):
+        return ""
+    above = path.rstrip("/")
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if may_write(above):
+        return ""
+    if not os.path.isdir(above):
+        return f"{user()} cannot make {path}: {above} is not a directory -> choose another path"
+    status = os.stat(above)
+    rest = os.path.relpath(path, above)
+    open_one = os.path.join(above, "data")
+    other = os.path.join(open_one if may_write(open_one) else os.environ.get("HOME", "/home"), rest)
+    return (
+        f"{user()} cannot make {path}: {above} is {user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o})"
+        f" -> use a directory of yours such as {other}, or have an administrator make it (directories in"
+        " cluster_mounts)"
+    )
+
+
+def refusals(planned: t.Iterable[jobs.Job]) -> list[str]:
+    """Return the directories of jobs that this user cannot make, a line each."""
+    return [
+        f"job {job.name}.{key}: {why}"
+        for job in planned
+        for key, path in directories(job).items()
+        if (why := refusal(path))
+    ]
+
+
+def unmounted(job: jobs.Job, script: str, config: str = context.CONFIG) -> list[str]:
+    """Return the paths of a job on storage that the cluster does not mount, a line each, by its batch script."""
+    try:
+        cluster = context.cluster(config=config)
+    except ValueError as error:
+        return [f"job {job.name}: {error}"]
+    rule = rules.RULES["mount-missing"]
+    return [
+        f"job {job.name}: {what} -> {remedy}"
+        for _line, what, remedy in rule.find(script_of(script), cluster)
+    ]
+
+
+def shown(job: jobs.Job) -> View:
+    """Return what the module returns of a job."""
+    plain = {
+        name: getattr(job, name)
+        for name in (
+            "name",
+            "nodes",
+            "nodelist",
+            "partition",
+            "workdir",
+            "checkpoints",
+            "logs",
+            "array",
+        )
+    }
+    image = job.container.image if job.container else ""
+    return {
+        **plain,
+        "script": f"{job.logs or job.workdir or '~'}/{job.name}.sbatch",
+        # Others are in a registry, or a container that is there already.
+        "image": image if image.endswith(".sqsh") and (image[0] == "/" or "/" not in image) else "",
+        "secrets": [{"name": name, "file": file} for name, file in job.secrets],
+    }
+
+
+def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
+    """Return the images to import."""
+    containers = [job.container for job in planned if job.container and job.container.source]
+    found = {one.image[: -len(".sqsh")]: one.source for one in containers}
+    return [{"name": name, "reference": source} for name, source in found.items()]
+
+
+def user(uid: int | None = None) -> str:
+    """Return the name of a user, by default of the one who runs this, or the uid of one without an entry."""
+    uid = os.geteuid() if uid is None else uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def work(slurm: Session) -> View:
+    """Return what the module train_render returns; its options and its result are documented there."""
+    params = slurm.params
+    try:
+        defaults = (
+            plan.merged(site_defaults(), params["defaults"])
+            if params["fit"]
+            else params["defaults"]
+        )
+        planned = plan.descriptions(params["jobs"], defaults)
+        if params["fit"]:
+            transport = slurm.using("nodes", "partitions")
+            nodes = slurm.call(transport.nodes)
+            partitions = slurm.call(transport.partitions)
+            planned = [plan.resolve(job, nodes, partitions) for job in planned]
+            faults = plan.faults(planned, nodes, partitions, params["together"])
+            faults += refusals(planned)
+            for job in planned:
+                faults += unmounted(job, script(job))
+            if faults:
+                raise jobs.JobError("\n".join(faults))
+        return {
+            "changed": False,
+            "jobs": [shown(job) for job in planned],
+            "scripts": {job.name: script(job) for job in planned},
+            "directories": sorted({path for job in planned for path in directories(job).values()}),
+            "images": images(planned),
+            "user": user(),
+        }
+    except jobs.JobError as error:
+        raise SlurmError("invalid", str(error)) from error
+
+
+def site_defaults(config: str = "") -> View:
+    """Return the default keys of every description on this cluster, from the file that role slurm_login writes.
+
+    Raises JobError for a file that cannot be read.
+    """
+    try:
+        return dict(image_fit.published(config or image_fit.PUBLISHED).get("defaults") or {})
+    except (TypeError, ValueError) as error:
+        raise jobs.JobError(str(error)) from None
+
+
+def script(job: jobs.Job) -> str:
+    """Return the batch script of a job."""
+    return render.render(job, efa=profile.has_efa(job.machine_type))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Submits the training jobs of a file as the user who runs this, on a host with the nodes' file systems.
+
+The steps and their order are those of trainwright.slurm.train, which runs the same functions as modules.
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import typing as t
+
+from ...containers import image_fit, lookup, named_image
+from ...containers.image_errors import ImageError
+from ...node import acting, safe_path
+from ...slurm.client import job_options, jobs
+from ...slurm.client.session import Session
+from ...slurm.errors import SlurmError
+from ..job import file, plan, secrets
+from . import prepare, secret_files
+
+View = dict[str, t.Any]
+Say = t.Callable[[str], None]
+
+#: Variable of trainwright.slurm.train that a file may not set -> what takes its place here.
+OPTIONS = {
+    "train_job_file": "name the file on the command line",
+    "train_user": "remove it: the jobs are yours",
+    "train_secrets": "write `file:` for each of the job's secrets; only train.yml reads values from a vault",
+    "train_stage": "remove it: only train.yml copies images to the nodes' disks",
+    "train_again": "use --again",
+    "train_patterns": "use train watch --pattern",
+    "train_stalled_after": "use train watch --stalled-after",
+}
+#: Images that this host does not have may be on the nodes, as in trainwright.slurm.train.
+_FATAL = ("damaged",)
+
+
+class Plan(t.NamedTuple):
+    """The jobs to submit: descriptions with the defaults of their file, files for their workdir."""
+
+    jobs: list[t.Any]
+    files: list[str]
+    together: bool
+
+
+def session(module: str, check: bool = False, **params: t.Any) -> Session:
+    """Return a conversation with the Slurm of this host, by its own commands.
+
+    module: the one whose capabilities are needed. params: that module's options.
+    """
+    own = {"transport": "cli", "controller_timeout": 60.0, "slurm_prefix": None, "slurm_conf": None}
+    return Session(module, {**own, **params}, check)
+
+
+def read(path: str) -> Plan:
+    """Return what a file asks for. Raises JobError."""
+    path = os.path.abspath(os.path.expanduser(path))
+    given = file.read(path, OPTIONS)
+    defaults = given.get("train_defaults") or {}
+    return Plan(
+        [plan.merged(defaults, one) for one in file.jobs(given, path)],
+        given.get("train_files") or [],
+        given.get("train_together", True),
+    )
+
+
+def prepared(asked: Plan) -> View:
+    """Return what the module train_render returns, after every check that needs no change. Raises SlurmError."""
+    if not os.geteuid():
+        raise SlurmError(
+            "denied",
+            "the jobs would be root's, and Slurm refuses jobs of root (DisableRootJobs) -> run it as their owner",
+        )
+    made = prepare.work(
+        session("slurm_info", jobs=asked.jobs, defaults={}, fit=True, together=asked.together)
+    )
+    if asked.files and not all(job["workdir"] for job in made["jobs"]):
+        raise SlurmError(
+            "invalid",
+            "train_files: are copied into the job's workdir, and there is none -> give the jobs a workdir",
+        )
+    for job in made["jobs"]:
+        try:
+            secrets.values(job["secrets"], {})
+        except secrets.SecretError as error:
+            raise SlurmError("invalid", f"job {job['name']}: {error}") from None
+        _check_image(job, bool(made["images"]))
+    return made
+
+
+def submit(
+    asked: Plan, *, again: bool = False, check: bool = False, say: Say = lambda line: None
+) -> list[View]:
+    """Submit the jobs, and return each as the module slurm_job does, with its script. Raises SlurmError.
+
+    again: also where one of its name waits or runs. check: only ask Slurm whether it would take them.
+    say: called with a line for each step that may take long.
+    """
+    made = prepared(asked)
+    if not check:
+        _import(made["images"], say)
+        for job in made["jobs"]:
+            _check_image(job, False)
+        _write(lambda: _directories(made["directories"]))
+        for place in sorted({job["workdir"] for job in made["jobs"]}):
+            _write(lambda place=place: _copy(asked.files, place))  # type: ignore[misc]
+    found = []
+    for job in made["jobs"]:
+        text = made["scripts"][job["name"]]
+        path = os.path.expanduser(job["script"])
+        if not again:
+            _check_name(job["name"], path, text)
+        if not check:
+            _write(lambda path=path, text=text: _script(path, text))  # type: ignore[misc]
+        params = {
+            **job_options.DEFAULTS,
+            "name": job["name"],
+            "content": text,
+            "workdir": job["workdir"] or "~",
+            "force": again,
+            "tail_lines": 0,
+        }
+        seen = jobs.work(session("slurm_job", check, **params))
+        if job["secrets"] and seen["id"] is not None:
+            secret_files.work(
+                session(
+                    "slurm_info",
+                    id=seen["id"],
+                    array=job["array"],
+                    secrets=job["secrets"],
+                    given={},
+                )
+            )
+        found.append({**seen, "script": path, "text": text, "checkpoints": job["checkpoints"]})
+    return found
+
+
+def _check_name(name: str, path: str, text: str) -> None:
+    """Refuse a changed description under the name of a job that waits or runs. Raises SlurmError."""
+    talk = session("slurm_job")
+    transport = talk.using("read")
+    alive = [job for job in talk.call(jobs.find, transport, name, transport.user) if not job.ended]
+    if not alive:
+        return
+    try:
+        with open(path, encoding="utf-8", opener=acting.regular) as stream:
+            same = stream.read(1 << 20) == text
+    except (OSError, ValueError):
+        same = False
+    if not same:
+        raise SlurmError(
+            "exists",
+            f"job {name}: {alive[-1].id} of this name is {alive[-1].state} with another description -> choose another"
+            f" name, cancel it (train cancel {alive[-1].id}), or submit it beside that one with --again",
+        )
+
+
+def _check_image(job: View, may_come: bool) -> None:
+    """Refuse an image whose software cannot work on the nodes. may_come: a missing one is imported later."""
+    if not job["image"]:
+        return
+    try:
+        faults = image_fit.misfits(job["image"], job["partition"], job["nodelist"])
+    except ImageError as error:
+        if may_come or error.kind not in _FATAL:
+            return
+        raise SlurmError("invalid", f"job {job['name']}: {error}") from None
+    except ValueError as error:
+        raise SlurmError("invalid", str(error)) from None
+    if faults:
+        raise SlurmError("invalid", "\n".join(f"job {job['name']}: {one}" for one in faults))
+
+
+def _import(images: t.Sequence[View], say: Say) -> None:
+    """Import the images that the cluster does not have into the user's own store. Raises SlurmError."""
+    for one in images:
+        say(f"image {one['name']}.sqsh: imported from {one['reference']} unless it is there")
+        params = {
+            **one,
+            "state": "present",
+            "arch": None,
+            "store": "own",
+            "refresh": False,
+            "force": False,
+        }
+        try:
+            named_image.own(params, lookup.configuration()["store"], False, say)
+        except ImageError as error:
+            raise SlurmError("invalid", str(error)) from None
+
+
+def _write(step: t.Callable[[], None]) -> None:
+    """Take a step that writes. Raises SlurmError."""
+    try:
+        step()
+    except safe_path.UnsafePathError as error:
+        raise SlurmError("invalid", str(error)) from None
+    except OSError as error:
+        where = error.filename or "a file of the job"
+        raise SlurmError(
+            "invalid",
+            f"{where}: {error.strerror} -> use a directory that {prepare.user()} can write to",
+        ) from None
+
+
+def _directories(paths: t.Iterable[str]) -> None:
+    for path in paths:
+        os.makedirs(path, exist_ok=True)
+
+
+def _copy(files: t.Iterable[str], directory: str) -> None:
+    """Copy files into a directory, with their modes; those that are there already stay."""
+    for source in files:
+        target = os.path.join(directory, os.path.basename(source))
+        if os.path.realpath(target) == os.path.realpath(source):
+            continue
+        with open(source, "rb", opener=acting.regular) as stream:
+            mode = os.fstat(stream.fileno()).st_mode & 0o777
+            with safe_path.replacing(target, mode) as new:
+                shutil.copyfileobj(stream, new)
+
+
+def _script(path: str, text: str) -> None:
+    with safe_path.replacing(path, 0o755) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def fits(paths: t.Sequence[str]) -> View:
+    """Return what train_render returns for the jobs of several files, all of which must be able to run at once.
+
+    Raises JobError, SlurmError.
+    """
+    asked = [read(path) for path in paths]
+    return prepared(
+        Plan(
+            [job for one in asked for job in one.jobs],
+            [],
+            all(one.together for one in asked) if len(asked) == 1 else True,
+        )
+    )

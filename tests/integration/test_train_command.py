@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The command train on a login node: the path of a new user by docs/training.md, failures, and hostile input."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from .conftest import Converged
+from .site import ROOT
+
+pytestmark = pytest.mark.systems("debian13")
+
+#: What a person does in the editor: two lines.
+EDITS = """sed -i 's/^  name: .*/  name: first/; s/"200"/"400"/' job.yml"""
+#: A job that fails, and writes what a terminal would obey.
+HOSTILE = r"""train_job:
+  name: hostile
+  launcher: batch
+  command: |
+    printf 'step 1/9 loss 1.5\n\033]0;owned\007\033[2J ValueError: \033[31mno shard\n'
+    exit 3
+  memory: 100M
+  time: "5"
+  workdir: /home/alice/hostile
+  logs: /home/alice/hostile
+"""
+
+
+@pytest.fixture
+def alice(quiet_site: Converged) -> Iterator[Converged]:
+    """The site, and what alice makes there taken away."""
+    yield quiet_site
+    quiet_site.as_user("alice", "rm -rf ~/first ~/hostile")
+
+
+def test_the_path_of_a_new_user(alice: Converged) -> None:
+    """The first commands of docs/training.md, as they are written there."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    block = re.search(r"^```bash\n(.*?)^```", page, re.M | re.S)
+    assert block and "ansible" not in block[1] and "editor job.yml\n" in block[1]
+    commands = block[1].replace("editor job.yml", EDITS)
+    said = alice.as_user("alice", f"set -e\n{commands}")
+    assert re.search(r"^first: job (\d+) submitted, ", said, re.M), said
+    assert "step 400/400 (100 %), loss 0.01" in said and "COMPLETED on c[" in said
+    job = re.search(r"job (\d+) submitted", said)[1]  # type: ignore[index]
+    assert alice.job(job)["JobState"] == "COMPLETED"
+    log = alice.as_user("alice", f"cat first/logs/first-{job}.out")
+    assert log.count("2 ranks, beginning at step 0") == 1
+
+    # The same from scripts, and by the Python functions.
+    seen = json.loads(alice.as_user("alice", f"train status {job} --json"))
+    assert seen["job"]["state"] == "COMPLETED" and seen["progress"]["step"] == 400
+    api = (
+        "import sys; sys.path.append('/usr/lib/trainwright'); from node_tools.training import client;"
+        f"print(client.wait({job})['job']['state'], client.status({job})['progress']['total'])"
+    )
+    assert alice.as_user("alice", f'python3 -c "{api}"') == "COMPLETED 400"
+    assert alice.as_user("alice", f"cd first; train why {job}; train report {job} -o r.html; head -c 15 r.html").endswith(
+        "<!DOCTYPE html>"
+    )  # fmt: skip
+
+
+def test_a_failure_and_what_a_terminal_would_obey(alice: Converged) -> None:
+    alice.as_user("alice", f"mkdir hostile; cat >hostile/job.yml <<'EOF'\n{HOSTILE}EOF")
+    dry = alice.as_user("alice", "train submit hostile/job.yml --dry-run; ls hostile")
+    assert dry.startswith("#!/bin/bash\n# Job hostile,") and dry.endswith("\njob.yml")
+    said = alice.as_user("alice", "train submit hostile/job.yml; train watch hostile; echo exit $?")
+    assert said.endswith("exit 1") and "failed with exit code 3" in said, said
+    said = alice.as_user("alice", "train why hostile; echo exit $?")
+    assert said.endswith("exit 1") and "no shard" in said
+    assert "\x1b" not in said and "\x07" not in said
+
+    # A job of alice is not bob's to cancel, and root submits none.
+    alice.as_user(
+        "alice", "sed -i 's/exit 3/sleep 300/' hostile/job.yml; train submit hostile/job.yml"
+    )
+    job = alice.as_user("alice", "train status hostile --json | jq .job.id")
+    said = alice.as_user("bob", f"train cancel {job}; echo exit $?")
+    assert said.endswith("exit 2") and " -> " in said, said
+    changed = "sed -i 's/sleep 300/sleep 200/' hostile/job.yml; train submit hostile/job.yml; echo exit $?"
+    said = alice.as_user("alice", changed)
+    assert said.endswith("exit 2") and f"{job} of this name is" in said, said
+    assert f"job {job} is cancelled" in alice.as_user("alice", "train cancel hostile")
+    assert alice.job(job)["JobState"] == "CANCELLED"
+    refused = alice.run("login1", "train submit /home/alice/hostile/job.yml; echo exit $?")
+    assert refused.endswith("exit 2") and "DisableRootJobs" in refused

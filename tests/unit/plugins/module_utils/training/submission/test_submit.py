@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the submission of a job file by its user: what is written, what is refused before anything is."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.schema import JobError
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission import (
+    submit,
+)
+
+from ...slurm.client.fake_cluster import FakeCluster
+
+
+class Cluster(FakeCluster):
+    """One with a node that takes the jobs of these tests."""
+
+    def nodes(self) -> list[records.Node]:
+        return [records.Node("c1", "IDLE", cpus=8, memory=64000, partitions=("gpu",))]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(session.Session, "using", lambda *_names: made)
+    # As a user who is not root, whose home is here.
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(image_fit, "PUBLISHED", str(tmp_path / "jobs.json"))
+    (tmp_path / "home").mkdir()
+    return made
+
+
+def job_file(tmp_path: Path, more: dict[str, t.Any] | None = None, **job: t.Any) -> str:
+    described = {
+        "name": "train", "command": "true", "launcher": "batch", "memory": "1G", "time": "60",
+        "workdir": f"{tmp_path}/work", "logs": f"{tmp_path}/work/logs", **job,
+    }  # fmt: skip
+    path = tmp_path / "job.yml"
+    path.write_text(yaml.safe_dump({"train_job": described, **(more or {})}))
+    return str(path)
+
+
+def test_a_job_is_submitted_with_what_it_needs(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("print()\n")
+    (tmp_path / "code.py").chmod(0o750)
+    path = job_file(tmp_path, {"train_files": ["code.py"]})
+    (seen,) = submit.submit(submit.read(path))
+    assert seen["id"] == 100 and seen["changed"] and seen["name"] == "train"
+    script = tmp_path / "work" / "logs" / "train.sbatch"
+    assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o755
+    assert script.read_text() == cluster.submitted[0][0] == seen["text"]
+    assert cluster.submitted[0][1]["chdir"] == f"{tmp_path}/work"
+    copied = tmp_path / "work" / "code.py"
+    assert copied.read_text() == "print()\n" and copied.stat().st_mode & 0o777 == 0o750
+    # A second run finds the job.
+    (again,) = submit.submit(submit.read(path))
+    assert again["id"] == 100 and not again["changed"] and len(cluster.submitted) == 1
+    (beside,) = submit.submit(submit.read(path), again=True)
+    assert beside["id"] == 101
+
+
+def test_a_check_only_asks_slurm(cluster: Cluster, tmp_path: Path) -> None:
+    (seen,) = submit.submit(submit.read(job_file(tmp_path)), check=True)
+    assert seen["id"] is None and seen["text"].startswith("#!/bin/bash")
+    assert cluster.tested and not cluster.submitted and not (tmp_path / "work").exists()
+
+
+def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_path: Path) -> None:
+    submit.submit(submit.read(job_file(tmp_path)))
+    script = tmp_path / "work" / "logs" / "train.sbatch"
+    before = script.read_text()
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path, command="false")))
+    assert raised.value.kind == "exists" and "100 of this name is PENDING" in str(raised.value)
+    assert script.read_text() == before and len(cluster.submitted) == 1
+
+
+def test_links_of_others_are_replaced_and_not_followed(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "work" / "logs").mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "work" / "logs" / "train.sbatch").symlink_to(victim)
+    submit.submit(submit.read(job_file(tmp_path)))
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "work" / "logs" / "train.sbatch").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("more", "job", "said"),
+    [
+        ({}, {"secrets": [{"name": "TOKEN"}]}, "job train: secrets.TOKEN: has no value -> "),
+        ({}, {"nodes": 3}, "job train.nodes: wants 3, and 1 of 1 nodes can take it"),
+        ({}, {"workdir": "/etc/hostname/x", "logs": None}, "cannot make /etc/hostname/x: /etc/hostname is not a d"),
+        ({"train_files": ["job.yml"]}, {"workdir": None}, "train_files: are copied into the job's workdir"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_before_anything_is_written(
+    cluster: Cluster, tmp_path: Path, more: t.Any, job: t.Any, said: str
+) -> None:
+    before = {str(path) for path in tmp_path.rglob("*")}
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path, more, **job)))
+    assert said in str(raised.value)
+    assert not cluster.submitted
+    assert {str(path) for path in tmp_path.rglob("*")} - before == {str(tmp_path / "job.yml")}
+
+
+def test_keys_that_only_the_playbook_has(tmp_path: Path) -> None:
+    for key, said in (
+        ("train_user", "the jobs are yours"),
+        ("train_secrets", "only train.yml reads values"),
+    ):
+        with pytest.raises(JobError, match=f"{key} cannot come from a job file -> .*{said}"):
+            submit.read(job_file(tmp_path, {key: "x"}))
+
+
+def test_root_submits_nothing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(SlurmError, match="DisableRootJobs"):
+        submit.submit(submit.read(job_file(tmp_path)))
+    assert not cluster.submitted and not (tmp_path / "work").exists()
+
+
+def test_secrets_are_in_a_file_of_their_own(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hf_value\n")
+    path = job_file(tmp_path, secrets=[{"name": "TOKEN", "file": str(tmp_path / "token")}])
+    (seen,) = submit.submit(submit.read(path))
+    written = tmp_path / "home" / render.SECRETS / "100"
+    assert written.read_text() == "TOKEN=hf_value\n" and written.stat().st_mode & 0o777 == 0o600
+    assert "hf_value" not in seen["text"]
+
+
+def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "jobs.json").write_text('{"defaults": {"account": "lab", "time": "5"}}')
+    (seen,) = submit.submit(submit.read(job_file(tmp_path)))
+    assert "#SBATCH --account=lab\n" in seen["text"] and "#SBATCH --time=60\n" in seen["text"]
+    (tmp_path / "jobs.json").write_text("[]")
+    with pytest.raises(SlurmError, match="role slurm_login writes it"):
+        submit.submit(submit.read(job_file(tmp_path)))
+
+
+def test_several_files_fit_together_or_not(cluster: Cluster, tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        paths.append(job_file(tmp_path / name, name=name, exclusive=True))
+        assert submit.fits([paths[-1]])["jobs"][0]["name"] == name
+    with pytest.raises(SlurmError, match="wants 1 nodes beside the 1 others"):
+        submit.fits(paths)
+    with pytest.raises(SlurmError, match="2 jobs have this name"):
+        submit.fits([paths[0], paths[0]])

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the Python API on login nodes: what it returns and raises."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs, session
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import batch_script
+
+from ..slurm.client.fake_cluster import FakeCluster
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    made = FakeCluster()
+    monkeypatch.setattr(session.Session, "using", lambda *_names: made)
+    monkeypatch.setattr(jobs, "FIRST_PAUSE", 0.0)
+    return made
+
+
+def test_the_status_of_a_job(cluster: FakeCluster, tmp_path: Path) -> None:
+    (tmp_path / "train.out").write_text("step 3/9 loss 1.5\n")
+    start = int(time.time()) - 60
+    cluster.add(
+        state="RUNNING",
+        reason="",
+        stdout=str(tmp_path / "train.out"),
+        start_time=start,
+        elapsed=60,
+        user="root",
+    )
+    seen = client.status("100")
+    assert seen["progress"]["step"] == 3 and seen["lines"][1].startswith(
+        "step 3/9 (33.3 %), loss 1.5"
+    )
+    with pytest.raises(client.SlurmError, match=r"alice has no job none .* -> "):
+        client.status("none")
+
+
+def test_waiting_reports_news_and_the_failure(cluster: FakeCluster, tmp_path: Path) -> None:
+    log = tmp_path / "train.out"
+    log.write_text("step 3/9 loss 1.5\nValueError: shard 3 is empty\n")
+    end = {"state": "FAILED", "reason": "NonZeroExitCode", "exit_code": 1, "exit_signal": 0}
+    cluster.add({}, {}, end, state="RUNNING", reason="", stdout=str(log), start_time=1, user="root")
+    said: list[str] = []
+    seen = client.wait(100, say=said.append)
+    assert seen["failed"] and "failed with exit code 1" in seen["msg"] and seen["failure"]
+    assert "step 3/9" in said[0] and "FAILED" in said[-1]
+    assert client.wait(100, timeout=0)["failed"]
+
+
+def test_cancelling(cluster: FakeCluster) -> None:
+    cluster.add(state="RUNNING")
+    assert client.cancel("train")["cancelled"] == [100] and cluster.cancelled == [100]
+    assert not client.cancel("train").get("cancelled")
+    assert client.cancel(100)["cancelled"] == []
+
+
+def test_the_users_own_jobs(cluster: FakeCluster) -> None:
+    cluster.add(state="RUNNING")
+    cluster.add(state="RUNNING", user="bob")
+    cluster.add(state="COMPLETED")
+    assert [one["id"] for one in client.listed()] == ["100"]
+    assert [one["id"] for one in client.listed(ended=True)] == ["100", "102"]
+
+
+def test_checkpoints_are_those_of_the_batch_script(tmp_path: Path) -> None:
+    job = {"name": "train", "stdout": str(tmp_path / "train-1.out"), "workdir": "/none"}
+    assert batch_script.checkpoints(job) == ""
+    script = tmp_path / "train.sbatch"
+    for text, found in (
+        ("export TRAIN_CHECKPOINTS='/shared/a b'\n", "/shared/a b"),
+        ("export TRAIN_CHECKPOINTS=relative\n", ""),
+        ("export TRAIN_CHECKPOINTS='open\n", ""),
+        ("echo\n", ""),
+    ):
+        script.write_text(text)
+        assert batch_script.checkpoints(job) == found
+    script.write_text("export TRAIN_CHECKPOINTS=/x\n")
+    assert batch_script.checkpoints({**job, "name": f"../{tmp_path.name}/train"}) == ""
+    assert batch_script.checkpoints({**job, "name": ""}) == ""

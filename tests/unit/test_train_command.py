@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the command train, installed and run as it is on a login node; a real cluster has its own test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.images import library_of
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLE = ROOT / "roles" / "slurm_login"
+COMMANDS = "new check submit status watch why report cancel plan lint translate".split()
+SCRIPT = """#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --mem=1G --time=60
+srun python3 train.py
+"""
+#: Refuses everything, as where slurmctld is down.
+SCONTROL = """#!/bin/sh
+case "$*" in *version*) echo slurm 24.11.5; exit 0;; esac
+echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command with what the role brings, and nothing else of the collection; the test is in a user's directory."""
+    library = tmp_path / "lib"
+    for program in ("train", "job-lint"):
+        for name, content in library_of(ROLE / "files" / program).items():
+            target = library / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = content.replace('"/etc/trainwright/jobs.json"', f'"{tmp_path}/jobs.json"')
+            target.write_text(text, encoding="utf-8")
+        text = (ROLE / "files" / program).read_text(encoding="utf-8")
+        assert text.count('"/usr/lib/trainwright"') == 1 and text.count('"/usr/bin/python3"') == 1
+        text = text.replace("/usr/lib/trainwright", str(library))
+        text = text.replace("/usr/local/bin", str(tmp_path))
+        (tmp_path / program).write_text(text.replace("/usr/bin/python3", sys.executable))
+        (tmp_path / program).chmod(0o755)
+    (library / "recipes").symlink_to(ROOT / "recipes")
+    (tmp_path / "bin").mkdir()
+    for name in ("scontrol", "sbatch", "sacct", "squeue"):
+        (tmp_path / "bin" / name).write_text(SCONTROL)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "jobs.json").write_text(json.dumps({"mounts": [str(tmp_path / "work")]}))
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    # No test waits for a controller that does not come back.
+    session = library / "node_tools" / "training" / "submission" / "submit.py"
+    session.write_text(
+        session.read_text().replace('"controller_timeout": 60.0', '"controller_timeout": 0.0')
+    )
+    return tmp_path / "train"
+
+
+def run(command: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(command), *map(str, words)], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_recipe_is_written_also_without_a_controller(command: Path) -> None:
+    done = run(command, "new", "cpu")
+    assert done.returncode == 0 and "train submit job.yml" in done.stdout, done.stderr
+    assert "the recipe keeps its own number of GPUs" in done.stderr
+    given = yaml.safe_load(Path("job.yml").read_text())
+    assert given["train_job"]["workdir"] == os.getcwd()
+    again = run(command, "new", "cpu")
+    assert again.returncode == 2 and again.stderr.splitlines()[-1].endswith(
+        "is there already -> change to an empty directory"
+    )
+    listed = json.loads(run(command, "new", "--json").stdout)
+    assert listed["ddp"].startswith("PyTorch DDP")
+    os.chdir("/")
+    outside = run(command, "new", "cpu")
+    assert outside.returncode == 2 and "the compute nodes do not have it ->" in outside.stderr
+
+
+def test_errors_are_one_line_and_have_a_code(command: Path) -> None:
+    Path("broken.yml").write_text("train_job: {a: 1")
+    Path("terminal.yml").write_text("train_job: {name: '\x1b[2J'}")
+    Path("pair.yml").write_text("train_job: {name: a}\ntrain_jobs: [{name: b}]")
+    for words in (
+        ["check", "none.yml"], ["check", "broken.yml"], ["submit", "terminal.yml"], ["plan", "pair.yml"],
+        ["submit", "/"], ["new", "nothing"],
+    ):  # fmt: skip
+        done = run(command, *words)
+        assert done.returncode == 2 and not done.stdout, words
+        assert re.fullmatch(r"train: .+ -> .+", done.stderr.splitlines()[-1]), done.stderr
+        assert "\x1b" not in done.stderr
+    for words in (
+        ["status"],
+        ["status", "1"],
+        ["watch", "1"],
+        ["why", "x"],
+        ["cancel", "1"],
+        ["report", "1"],
+    ):
+        done = run(command, *words)
+        assert done.returncode == 3 and not done.stdout, (words, done)
+        assert re.fullmatch(r"train: .+ -> .+\n", done.stderr), done.stderr
+    assert run(command).returncode == 2 and run(command, "fly").returncode == 2
+
+
+def test_scripts_go_through_job_lint(command: Path) -> None:
+    Path("good.sbatch").write_text(SCRIPT)
+    Path("bad.sbatch").write_text(SCRIPT.replace("srun", "export RANK=$SLURM_PROCID\nsrun"))
+    assert run(command, "lint", "good.sbatch").returncode == 0
+    done = run(command, "lint", "--json", "bad.sbatch")
+    assert (
+        done.returncode == 1 and json.loads(done.stdout)["bad.sbatch"][0]["rule"] == "rank-in-batch"
+    )
+    done = run(command, "translate", "good.sbatch")
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)["train_job"]["nodes"] in ("2", 2)
+    assert run(command, "translate", "none.sbatch").returncode == 2
+
+
+def test_help_and_completion_have_every_command(command: Path) -> None:
+    said = run(command, "--help").stdout
+    assert re.search(r"exit codes: 0 .*; 1 .*; 2 .*; 3 ", said)
+    for name in COMMANDS:
+        assert re.search(rf"^    {name}\b", said, re.M), name
+    words = f"source {ROLE / 'files' / 'train.bash'}; COMP_WORDS=(train ''); COMP_CWORD=1; _train;"
+    words += " echo ${COMPREPLY[*]}"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == COMMANDS
+
+
+def test_it_runs_with_the_oldest_python_of_nodes(command: Path) -> None:
+    found = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9")) + [
+        Path(place) / "python3.9"
+        for place in os.environ["PATH"].split(os.pathsep)
+        if "shims" not in place
+    ]
+    python = next((path for path in found if path.is_file()), None)
+    if python is None:
+        pytest.skip("there is no Python 3.9 here")
+    command.write_text(command.read_text().replace(sys.executable, str(python)))
+    assert run(command, "new", "cpu").returncode == 0
+    assert run(command, "status").returncode == 3
