@@ -20,7 +20,7 @@ _NODES_AT_MOST = 4
 _MANY = 3
 #: The references that a test can have in its unit. Below, everything would pass.
 _LEAST, _MOST = 1e-6, 1e9
-#: What a reference has to be, for messages.
+#: The same in words, for messages.
 REFERENCE = "a number from 0.000001 to 1000000000, in the unit of the test"
 #: Units of which less is better.
 TIMES = ("us", "ms", "s")

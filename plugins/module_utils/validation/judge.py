@@ -270,8 +270,8 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
     """Return a result for each node, for each bad link and switch, and for each scope that the table judges.
 
     Only condemned nodes FAIL. A bad link or switch is a result of its own name, so that it accuses no node: check
-    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE. What nothing judges is
-    NOT_APPLICABLE, with its value.
+    `pairs.link`, `pairs.switch`. A suspect is WARN, a node that could not be tested INCOMPLETE. Values
+    without a threshold are NOT_APPLICABLE.
     """
     nodes = list(nodes)
     bad = {one.name: one for one in outcome.nodes}
@@ -292,7 +292,7 @@ def by_search(outcome: Outcome, nodes: t.Iterable[str], settings: Settings) -> l
         else:
             made.append(Result(node, "pairs", Verdict.PASS))
     for one in (*outcome.switches, *outcome.links):
-        # What few nodes reach is a weak reference: it has no other pair of these two nodes.
+        # A level of few nodes is a weak reference, and the load of one moment may be taken for a bad link.
         few = any(outcome.references[evidence.scope].few for evidence in one.evidence)
         lossy = any((e.resent_percent or 0) > settings.resent_percent for e in one.evidence)
         verdict = Verdict.WARN if few and not lossy else Verdict.FAIL

@@ -19,7 +19,7 @@ Values = t.Mapping[Pair, float]
 LEAST = 0.25
 #: Share of what the others reach below which a node is an outlier among three to five.
 FEW = 0.5
-#: Nodes of which one can be told from the others.
+#: With fewer nodes, none can be told from the others.
 _FEWEST = 3
 
 
