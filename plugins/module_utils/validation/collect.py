@@ -15,7 +15,7 @@ import typing as t
 TIMED_OUT = (124, 137)
 #: Exit codes of a shell for a program that is not there or cannot run.
 MISSING = (126, 127)
-#: What srun says of a task that it did start.
+#: Words of srun about a task that it did start.
 _TASK = re.compile(
     r"srun: (error|launch/slurm): \S+: tasks? [\d,-]+: |srun: Terminating|srun: Job step aborted"
 )
