@@ -17,7 +17,7 @@ TIMED_OUT = (124, 137)
 MISSING = (126, 127)
 #: The last word of a step's end, where its output was cut.
 CUT = "cut"
-#: What srun says of a task that it did start.
+#: Words of srun about a task that it did start.
 _TASK = re.compile(
     r"srun: (error|launch/slurm): \S+: tasks? [\d,-]+: |srun: Terminating|srun: Job step aborted"
 )
