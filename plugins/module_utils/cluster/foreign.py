@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ..checks.result import Verdict
 from ..hardware.machine_types import MachineTypeError
 from ..node.mount_points import problem_of
 from ..node.spank import OWN_FILE
 from .inputs import fold_hosts
-from .machines import differences
+from .machines import Findings, differences, machine_messages
 
 if t.TYPE_CHECKING:
     from .inputs import Inputs
@@ -136,8 +137,10 @@ def _machines(
 ) -> list[str]:
     """Return the lines about compute nodes that differ from their machine types. Raises MachineTypeError."""
     given = {"settings": settings, "groups": groups, "facts": facts, "host_vars": host_vars}
-    lines = [f"machines: {line}" for line in differences(t.cast("Inputs", given))]
-    if any(": FAIL: " in line for line in lines):
+    results = differences(t.cast("Inputs", given))
+    lines = [f"machines: {line}" for line in machine_messages(Findings(results=results))]
+    # A type that nobody knows is a fault of the inventory, and no reason to replace a machine.
+    if any(one.verdict is Verdict.FAIL and one.check != "machine_type" for one in results):
         after = (
             "; AWS ParallelCluster terminates it then, and starts another one"
             if manager_of(facts.values()) == "parallelcluster"

@@ -94,27 +94,20 @@ def findings(inputs: Inputs) -> Findings:
     return made
 
 
-def differences(inputs: Inputs) -> list[str]:
-    """Return the lines about the compute nodes that answered, where this collection does not define the nodes.
+def differences(inputs: Inputs) -> list[Result]:
+    """Return the results of the compute nodes that answered, where this collection does not define the nodes.
 
     Raises MachineTypeError for a row of the site that is wrong.
     """
     tolerance = float(inputs["settings"].get("slurm_hardware_tolerance") or 0)
     later = is_true(inputs["settings"].get("slurm_allow_missing_gpus"))
     known = [*rows_of(inputs), *table()]
-    declared = declarations(inputs)
-    return machine_messages(
-        Findings(
-            results=[
-                result
-                for host in declared
-                if host in inputs["facts"]
-                for result in _results(
-                    host, declared[host], inputs["facts"][host], tolerance, later, known
-                )
-            ]
-        )
-    )
+    return [
+        result
+        for host, declared in declarations(inputs).items()
+        if host in inputs["facts"]
+        for result in _results(host, declared, inputs["facts"][host], tolerance, later, known)
+    ]
 
 
 def short_hosts(inputs: Inputs) -> Mapping[str, set[str]]:

@@ -150,6 +150,9 @@ def test_machines_that_are_less_than_declared_are_reported_and_stay() -> None:
     assert "machines: nothing was drained -> drain.yml drains a node; AWS ParallelCluster" in str(
         made.lines
     )
+    mistyped = {"n1": {"slurm_node": {"machine_type": "p5.48xlrge"}}}
+    unknown = str(foreign.parts(given, GROUPS, "head", {}, mistyped).lines)
+    assert "did you mean p5.48xlarge? -> correct" in unknown and "drain.yml drains" not in unknown
     wrong = foreign.parts(given, GROUPS, "head", {"slurm_machine_types": {"x": 1}}, types)
     assert wrong.lines == [] and "slurm_machine_types['x']" in str(wrong.problems)
 
