@@ -191,7 +191,7 @@ class ActionModule(ActionBase):
         of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
         public = {*arguments, *of_hosts, *SERVER_VARIABLES, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
-        # Each look-up makes the variables of the host anew.
+        # Each look-up puts the variables of the host together again.
         known_of = {host: task_vars["hostvars"][host] for host in in_run | services}
         for host, variables in known_of.items():
             untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
