@@ -191,8 +191,9 @@ class ActionModule(ActionBase):
         of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
         public = {*arguments, *of_hosts, *SERVER_VARIABLES, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
-        for host in in_run | services:
-            variables = task_vars["hostvars"][host]
+        # Each look-up puts the variables of the host together again.
+        known_of = {host: task_vars["hostvars"][host] for host in in_run | services}
+        for host, variables in known_of.items():
             untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
             names = (*of_hosts, *SERVER_VARIABLES) if host in servers else of_hosts
             host_vars[host] = {name: plain(variables[name]) for name in names if name in variables}
@@ -208,7 +209,7 @@ class ActionModule(ActionBase):
         settings = self._settings(arguments, needed, options["settings"], known)
         settings.update({name: plain(known[name]) for name in INVENTORY_SETTINGS if name in known})
         nodes = {host for group in ("slurm_compute", "slurm_gpu") for host in groups.get(group, [])}
-        differing = self._differing(sorted(nodes & facts.keys()), primary, arguments, task_vars)
+        differing = self._differing(sorted(nodes & facts.keys()), primary, arguments, known_of)
         # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
         return {
@@ -232,7 +233,7 @@ class ActionModule(ActionBase):
         hosts: list[str],
         primary: str,
         arguments: dict[str, dict[str, t.Any]],
-        task_vars: dict[str, t.Any],
+        known_of: t.Mapping[str, t.Mapping[str, t.Any]],
     ) -> dict[str, dict[str, t.Any]]:
         """Return by host the STACK_VARIABLES that are unlike those of the first controller.
 
@@ -241,7 +242,7 @@ class ActionModule(ActionBase):
         names = [name for name in STACK_VARIABLES if name in arguments]
 
         def values(host: str) -> dict[str, t.Any]:
-            variables, found = task_vars["hostvars"][host], {}
+            variables, found = known_of[host], {}
             for name in names:
                 value = arguments[name].get("default")
                 if name in variables:
@@ -255,7 +256,7 @@ class ActionModule(ActionBase):
                 found[name] = as_declared(value, arguments[name])
             return found
 
-        if not hosts or primary not in task_vars["hostvars"]:
+        if not hosts or primary not in known_of:
             return {}
         first = values(primary)
         unlike = {

@@ -233,7 +233,7 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
     else:
         listed.append({"path": pins, "state": "absent"})
     entry = {"path": source, "mode": "0644", "content": source_text(params, key)}
-    # A password of a site's mirror is no part of a log; /etc/apt/auth.conf.d is the better place for it.
+    # A log does not show the password of a site's mirror; /etc/apt/auth.conf.d is a better place for it.
     listed.append({**entry, "secret": bool(urllib.parse.urlsplit(params["url"]).password)})
     # Versions before kept armored keys as they came.
     listed.append({"path": old_key, "state": "absent"})

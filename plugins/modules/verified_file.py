@@ -136,7 +136,7 @@ def brought(params: dict, directory: str, dest: str) -> tuple[dict[str, str], di
     paths, fetched = {}, {}
     for suffix, url in urls.items():
         paths[suffix] = dest + suffix
-        # The signature of a file that is fetched anew may be another one.
+        # The signature of a file that is fetched now may be another one.
         if "" in fetched or not os.path.isfile(dest + suffix):
             paths[suffix] = fetched[suffix] = os.path.join(directory, f"file{suffix}")
             fetch(url, paths[suffix], params["timeout"], params["attempts"])
