@@ -35,12 +35,21 @@ options:
       - C(nodes=idle) in a description needs it.
       - It also checks that the user can make the directories of the jobs that are not there yet, and that the cluster
         mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists its mounts.
+      - It refuses a container where the cluster does not have Pyxis, a job that waits for one that Slurm does not know,
+        and one whose script does not exist.
     type: bool
     default: true
   together:
     description: Whether the jobs must be able to run at the same time.
     type: bool
     default: true
+  files:
+    description:
+      - Files that are copied into the workdir of each job when it is submitted. With this list, a job whose script is
+        neither there nor among them is refused. Without it, only absolute paths of scripts are looked up.
+    type: list
+    elements: str
+    version_added: "1.1.0"
 attributes:
   check_mode: {support: full, description: It changes nothing.}
   diff_mode: {support: none, description: It changes nothing.}
@@ -125,12 +134,14 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job imp
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema as jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import context, rules
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import fit as lint_fit
 
 SPEC: dict[str, t.Any] = {
     "jobs": {"type": "list", "elements": "dict", "required": True},
     "defaults": {"type": "dict", "default": {}},
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
+    "files": {"type": "list", "elements": "str"},
 }
 
 
@@ -246,7 +257,9 @@ def work(slurm: session.Session) -> dict[str, t.Any]:
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
             for job in planned:
-                faults += unmounted(job, render.render(job, efa=profile.has_efa(job.machine_type)))
+                script = render.render(job, efa=profile.has_efa(job.machine_type))
+                faults += unmounted(job, script)
+                faults += lint_fit.faults(job, script, transport, params["files"])
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {
