@@ -35,12 +35,21 @@ options:
       - C(nodes=idle) in a description needs it.
       - It also checks that the user can make the directories of the jobs that are not there yet, and that the cluster
         mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists its mounts.
+      - It refuses a container where the cluster does not have Pyxis, a job that waits for one that Slurm does not know,
+        and one whose script does not exist.
     type: bool
     default: true
   together:
     description: Whether the jobs must be able to run at the same time.
     type: bool
     default: true
+  files:
+    description:
+      - Files that are copied into the workdir of each job when it is submitted. With this list, a job whose script is
+        neither there nor among them is refused. Without it, only absolute paths of scripts are looked up.
+    type: list
+    elements: str
+    version_added: "1.1.0"
 attributes:
   check_mode: {support: full, description: It changes nothing.}
   diff_mode: {support: none, description: It changes nothing.}
@@ -122,6 +131,7 @@ SPEC: dict[str, t.Any] = {
     "defaults": {"type": "dict", "default": {}},
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
+    "files": {"type": "list", "elements": "str"},
 }
 
 

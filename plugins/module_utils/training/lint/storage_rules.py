@@ -91,7 +91,7 @@ def _program(script: Script, cluster: Cluster) -> Found:
         path = (
             ""
             if command.function
-            else _script_of([shell.plain(word.text) for word in command.words])
+            else script_of([shell.plain(word.text) for word in command.words])
         )
         if not path or path in made or placeholder(path) or (moved and not os.path.isabs(path)):
             continue
@@ -105,7 +105,7 @@ def _program(script: Script, cluster: Cluster) -> Found:
             return
 
 
-def _script_of(words: t.Sequence[str]) -> str:
+def script_of(words: t.Sequence[str]) -> str:
     """Return the file that a command has Python or a shell run; "" where the text does not say."""
     for place, word in enumerate(words[:-1]):
         if _RUNS.fullmatch(word.rpartition("/")[2]):

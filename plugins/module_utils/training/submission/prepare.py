@@ -18,7 +18,7 @@ from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ..job import plan, profile, render
 from ..job import schema as jobs
-from ..lint import context, rules
+from ..lint import context, fit, rules
 
 View = dict[str, t.Any]
 
@@ -141,7 +141,9 @@ def work(slurm: Session) -> View:
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
             for job in planned:
-                faults += unmounted(job, script(job))
+                text = script(job)
+                faults += unmounted(job, text)
+                faults += fit.faults(job, text, transport, params["files"])
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Why a described job cannot run on this cluster, as far as that is known before. Runs on nodes: Python 3.9."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ...slurm.batch import shell
+from ...slurm.batch.script import parse
+from ..job.schema import Job
+from . import context
+from .rules import RULES
+from .storage_rules import script_of
+
+#: Rules whose findings refuse a job.
+_RULES = ("container-without-pyxis", "job-unknown")
+
+
+def faults(
+    job: Job,
+    script: str,
+    transport: t.Any = None,
+    files: t.Collection[str] | None = None,
+    config: str = context.CONFIG,
+) -> list[str]:
+    """Return why the cluster cannot run a job, a line each.
+
+    script: its batch script. transport: of the Slurm client, to ask for the jobs that it waits for. files: those that
+    are copied into its workdir when it is submitted; None where that is not known.
+    """
+    try:
+        known = context.known_job(transport) if transport else None
+        cluster = context.cluster(config=config, job_known=known)
+    except ValueError as error:
+        return [f"job {job.name}: {error}"]
+    read = parse(script)
+    found = [
+        f"job {job.name}: {what} -> {remedy}"
+        for name in _RULES
+        for _line, what, remedy in RULES[name].find(read, cluster)
+    ]
+    return found + missing_program(job, files)
+
+
+def missing_program(job: Job, files: t.Collection[str] | None = None) -> list[str]:
+    """Return a line for the script that a job runs where it does not exist on this host.
+
+    One in a container, or in a place that the job makes first, is not looked for.
+    """
+    if job.container or job.pre or job.launcher == "batch":
+        return []
+    commands = shell.parse(job.command).commands
+    words = [shell.plain(word.text) for word in commands[0].words] if commands else []
+    path = (
+        words[0] if words and re.fullmatch(r"[\w./@+-]+\.(py|sh)", words[0]) else script_of(words)
+    )
+    if not path or (not os.path.isabs(path) and (files is None or not job.workdir)):
+        return []
+    whole = os.path.normpath(os.path.join(job.workdir, path))
+    copied = {os.path.join(job.workdir, os.path.basename(one.rstrip("/"))) for one in files or ()}
+    if os.path.exists(whole) or any(whole == one or whole.startswith(f"{one}/") for one in copied):
+        return []
+    return [
+        f"job {job.name}: {whole} does not exist here, and no file of train_files becomes it"
+        " -> correct the path, or copy it with train_files"
+    ]
