@@ -41,6 +41,12 @@ options:
     description: Whether the jobs must be able to run at the same time.
     type: bool
     default: true
+  again:
+    description:
+      - Whether a job may have the name of one of this user that waits or runs with another batch script. With V(false)
+        that is refused; it needs O(fit).
+    type: bool
+    default: true
 attributes:
   check_mode: {support: full, description: It changes nothing.}
   diff_mode: {support: none, description: It changes nothing.}
@@ -122,6 +128,7 @@ SPEC: dict[str, t.Any] = {
     "defaults": {"type": "dict", "default": {}},
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
+    "again": {"type": "bool", "default": True},
 }
 
 

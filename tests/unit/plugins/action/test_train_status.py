@@ -58,7 +58,7 @@ class Run:
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
         monkeypatch.setattr(waiting, "Display", lambda: display)
-        monkeypatch.setattr(train_status, "time", mock.Mock(monotonic=lambda: self.now))
+        monkeypatch.setattr(news, "time", mock.Mock(monotonic=lambda: self.now))
         defaults = (lambda line: None, lambda: self.now, self._sleep)
         monkeypatch.setattr(jobs.wait, "__defaults__", defaults)
 
