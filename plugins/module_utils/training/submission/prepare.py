@@ -101,7 +101,8 @@ def changed(planned: t.Iterable[jobs.Job], known: t.Sequence[records.Job], owner
         number = alive[-1].array_job_id or alive[-1].id
         found.append(
             f"job {job.name}: {number} of this name is {alive[-1].state} with another description -> choose another"
-            f" name, cancel it (scancel {number}), or submit it beside that one (train submit --again, -e train_again=true)"
+            f" name, cancel it (scancel {number}), or submit it beside that one (train submit --again,"
+            " -e train_again=true)"
         )
     return found
 

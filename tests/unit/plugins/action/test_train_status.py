@@ -11,6 +11,7 @@ import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import train_status
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import news
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {
