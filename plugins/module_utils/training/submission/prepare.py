@@ -166,12 +166,8 @@ def work(slurm: Session) -> View:
     """Return what the module train_render returns; its options and its result are documented there."""
     params = slurm.params
     try:
-        defaults = (
-            plan.merged(site_defaults(), params["defaults"])
-            if params["fit"]
-            else params["defaults"]
-        )
-        planned = plan.descriptions(params["jobs"], defaults)
+        described = [plan.merged(params["defaults"], one) for one in params["jobs"]]
+        planned = plan.descriptions(described, site_defaults() if params["fit"] else {})
         if params["fit"]:
             transport = slurm.using("nodes", "partitions")
             nodes = slurm.call(transport.nodes)
