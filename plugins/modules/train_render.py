@@ -50,6 +50,12 @@ options:
     type: list
     elements: str
     version_added: "1.1.0"
+  again:
+    description:
+      - Whether a job may have the name of one of this user that waits or runs with another batch script. With V(false)
+        that is refused; it needs O(fit).
+    type: bool
+    default: true
 attributes:
   check_mode: {support: full, description: It changes nothing.}
   diff_mode: {support: none, description: It changes nothing.}
@@ -132,6 +138,7 @@ SPEC: dict[str, t.Any] = {
     "fit": {"type": "bool", "default": True},
     "together": {"type": "bool", "default": True},
     "files": {"type": "list", "elements": "str"},
+    "again": {"type": "bool", "default": True},
 }
 
 

@@ -60,18 +60,19 @@ def test_the_path_of_a_new_user(alice: Converged) -> None:
         f"print(client.wait({job})['job']['state'], client.status({job})['progress']['total'])"
     )
     assert alice.as_user("alice", f'python3 -c "{api}"') == "COMPLETED 400"
-    assert alice.as_user("alice", f"cd first; train why {job}; train report {job} -o r.html; head -c 15 r.html").endswith(
-        "<!DOCTYPE html>"
-    )  # fmt: skip
+    report = f"cd first; train why {job}; train report {job} -o r.html; head -c 15 r.html"
+    assert alice.as_user("alice", report).endswith("<!DOCTYPE html>")
 
 
 def test_a_failure_and_what_a_terminal_would_obey(alice: Converged) -> None:
     alice.as_user("alice", f"mkdir hostile; cat >hostile/job.yml <<'EOF'\n{HOSTILE}EOF")
     dry = alice.as_user("alice", "train submit hostile/job.yml --dry-run; ls hostile")
     assert dry.startswith("#!/bin/bash\n# Job hostile,") and dry.endswith("\njob.yml")
-    said = alice.as_user("alice", "train submit hostile/job.yml; train watch hostile; echo exit $?")
+    said = alice.as_user(
+        "alice", "train submit hostile/job.yml; train watch hostile 2>&1; echo exit $?"
+    )
     assert said.endswith("exit 1") and "failed with exit code 3" in said, said
-    said = alice.as_user("alice", "train why hostile; echo exit $?")
+    said = alice.as_user("alice", "train why hostile 2>&1; echo exit $?")
     assert said.endswith("exit 1") and "no shard" in said
     assert "\x1b" not in said and "\x07" not in said
 
@@ -80,12 +81,12 @@ def test_a_failure_and_what_a_terminal_would_obey(alice: Converged) -> None:
         "alice", "sed -i 's/exit 3/sleep 300/' hostile/job.yml; train submit hostile/job.yml"
     )
     job = alice.as_user("alice", "train status hostile --json | jq .job.id")
-    said = alice.as_user("bob", f"train cancel {job}; echo exit $?")
+    said = alice.as_user("bob", f"train cancel {job} 2>&1; echo exit $?")
     assert said.endswith("exit 2") and " -> " in said, said
-    changed = "sed -i 's/sleep 300/sleep 200/' hostile/job.yml; train submit hostile/job.yml; echo exit $?"
+    changed = "sed -i 's/sleep 300/sleep 200/' hostile/job.yml; train submit hostile/job.yml 2>&1; echo exit $?"
     said = alice.as_user("alice", changed)
     assert said.endswith("exit 2") and f"{job} of this name is" in said, said
     assert f"job {job} is cancelled" in alice.as_user("alice", "train cancel hostile")
     assert alice.job(job)["JobState"] == "CANCELLED"
-    refused = alice.run("login1", "train submit /home/alice/hostile/job.yml; echo exit $?")
+    refused = alice.run("login1", "train submit /home/alice/hostile/job.yml 2>&1; echo exit $?")
     assert refused.endswith("exit 2") and "DisableRootJobs" in refused

@@ -103,5 +103,11 @@ def listed(ended: bool = False) -> list[View]:
 
 
 def _watching(job: int | str, report: str | None = None, **options: t.Any) -> t.Any:
-    own = {"job": str(job), "report": report, "wait": False, "timeout": None, "fail_on_error": True}
+    own: View = {
+        "job": str(job),
+        "report": report,
+        "wait": False,
+        "timeout": None,
+        "fail_on_error": True,
+    }
     return submission.session("slurm_job", **own, **options)

@@ -11,7 +11,7 @@ import typing as t
 from ..slurm.records import Node, Partition
 
 DESCRIPTION = "job.yml"
-#: What a path in a description and in its batch script needs no quotes for.
+#: Characters of a path that need no quotes in a description and in its batch script.
 _PLAIN = re.compile(r"/[\w./@+-]*", re.ASCII)
 
 

@@ -13,6 +13,8 @@ import stat
 import typing as t
 
 from ...containers import image_fit
+from ...node import acting
+from ...slurm import records
 from ...slurm.batch.script import parse as script_of
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
@@ -21,6 +23,8 @@ from ..job import schema as jobs
 from ..lint import context, fit, rules
 
 View = dict[str, t.Any]
+#: Bytes of a batch script that are compared.
+_MOST = 1 << 20
 
 
 def directories(job: jobs.Job) -> dict[str, str]:
@@ -82,6 +86,41 @@ def unmounted(job: jobs.Job, script: str, config: str = context.CONFIG) -> list[
     ]
 
 
+def changed(planned: t.Iterable[jobs.Job], known: t.Sequence[records.Job], owner: str) -> list[str]:
+    """Return the jobs whose name one of another description has that waits or runs, a line each.
+
+    known: the jobs that slurmctld knows. owner: the user who would own the new ones.
+    """
+    found = []
+    for job in planned:
+        alive = [
+            one for one in known if (one.name, one.user) == (job.name, owner) and not one.ended
+        ]
+        if not alive or _read(script_path(job)) == script(job):
+            continue
+        number = alive[-1].array_job_id or alive[-1].id
+        found.append(
+            f"job {job.name}: {number} of this name is {alive[-1].state} with another description -> choose another"
+            f" name, cancel it (scancel {number}), or submit it beside that one (train submit --again,"
+            " -e train_again=true)"
+        )
+    return found
+
+
+def script_path(job: jobs.Job) -> str:
+    """Return where the batch script of a job is written."""
+    return f"{job.logs or job.workdir or '~'}/{job.name}.sbatch"
+
+
+def _read(path: str) -> str:
+    """Return the text of a file of this user, "" where it cannot be read."""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8", opener=acting.regular) as file:
+            return file.read(_MOST)
+    except (OSError, ValueError):
+        return ""
+
+
 def shown(job: jobs.Job) -> View:
     """Return what the module returns of a job."""
     plain = {
@@ -100,7 +139,7 @@ def shown(job: jobs.Job) -> View:
     image = job.container.image if job.container else ""
     return {
         **plain,
-        "script": f"{job.logs or job.workdir or '~'}/{job.name}.sbatch",
+        "script": script_path(job),
         # Others are in a registry, or a container that is there already.
         "image": image if image.endswith(".sqsh") and (image[0] == "/" or "/" not in image) else "",
         "secrets": [{"name": name, "file": file} for name, file in job.secrets],
@@ -127,12 +166,8 @@ def work(slurm: Session) -> View:
     """Return what the module train_render returns; its options and its result are documented there."""
     params = slurm.params
     try:
-        defaults = (
-            plan.merged(site_defaults(), params["defaults"])
-            if params["fit"]
-            else params["defaults"]
-        )
-        planned = plan.descriptions(params["jobs"], defaults)
+        described = [plan.merged(params["defaults"], one) for one in params["jobs"]]
+        planned = plan.descriptions(described, site_defaults() if params["fit"] else {})
         if params["fit"]:
             transport = slurm.using("nodes", "partitions")
             nodes = slurm.call(transport.nodes)
@@ -144,6 +179,8 @@ def work(slurm: Session) -> View:
                 text = script(job)
                 faults += unmounted(job, text)
                 faults += fit.faults(job, text, transport, params["files"])
+            if not params["again"]:
+                faults += changed(planned, slurm.call(slurm.using("jobs").jobs), transport.user)
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {

@@ -67,21 +67,33 @@ def read(path: str) -> Plan:
     )
 
 
-def prepared(asked: Plan) -> View:
-    """Return what the module train_render returns, after every check that needs no change. Raises SlurmError."""
+def prepared(asked: Plan, again: bool = True) -> View:
+    """Return what the module train_render returns, after every check that needs no change. Raises SlurmError.
+
+    again: as of submit().
+    """
     if not os.geteuid():
         raise SlurmError(
             "denied",
             "the jobs would be root's, and Slurm refuses jobs of root (DisableRootJobs) -> run it as their owner",
         )
     made = prepare.work(
-        session("slurm_info", jobs=asked.jobs, defaults={}, fit=True, together=asked.together)
+        session(
+            "slurm_info",
+            jobs=asked.jobs,
+            defaults={},
+            fit=True,
+            together=asked.together,
+            again=again,
+        )
     )
     if asked.files and not all(job["workdir"] for job in made["jobs"]):
         raise SlurmError(
             "invalid",
             "train_files: are copied into the job's workdir, and there is none -> give the jobs a workdir",
         )
+    if made["images"]:
+        _store()
     for job in made["jobs"]:
         try:
             secrets.values(job["secrets"], {})
@@ -99,7 +111,7 @@ def submit(
     again: also where one of its name waits or runs. check: only ask Slurm whether it would take them.
     say: called with a line for each step that may take long.
     """
-    made = prepared(asked)
+    made = prepared(asked, again)
     if not check:
         _import(made["images"], say)
         for job in made["jobs"]:
@@ -111,8 +123,6 @@ def submit(
     for job in made["jobs"]:
         text = made["scripts"][job["name"]]
         path = os.path.expanduser(job["script"])
-        if not again:
-            _check_name(job["name"], path, text)
         if not check:
             _write(lambda path=path, text=text: _script(path, text))  # type: ignore[misc]
         params = {
@@ -136,26 +146,6 @@ def submit(
             )
         found.append({**seen, "script": path, "text": text, "checkpoints": job["checkpoints"]})
     return found
-
-
-def _check_name(name: str, path: str, text: str) -> None:
-    """Refuse a changed description under the name of a job that waits or runs. Raises SlurmError."""
-    talk = session("slurm_job")
-    transport = talk.using("read")
-    alive = [job for job in talk.call(jobs.find, transport, name, transport.user) if not job.ended]
-    if not alive:
-        return
-    try:
-        with open(path, encoding="utf-8", opener=acting.regular) as stream:
-            same = stream.read(1 << 20) == text
-    except (OSError, ValueError):
-        same = False
-    if not same:
-        raise SlurmError(
-            "exists",
-            f"job {name}: {alive[-1].id} of this name is {alive[-1].state} with another description -> choose another"
-            f" name, cancel it (train cancel {alive[-1].id}), or submit it beside that one with --again",
-        )
 
 
 def _check_image(job: View, may_come: bool) -> None:
@@ -187,9 +177,19 @@ def _import(images: t.Sequence[View], say: Say) -> None:
             "force": False,
         }
         try:
-            named_image.own(params, lookup.configuration()["store"], False, say)
+            named_image.own(params, _store(), False, say)
         except ImageError as error:
             raise SlurmError("invalid", str(error)) from None
+
+
+def _store() -> str:
+    """Return the directory of the cluster's images. Raises SlurmError on a host that has none."""
+    try:
+        return lookup.configuration()["store"]
+    except ImageError as error:
+        raise SlurmError(
+            "invalid", f"container.source: no image can be imported here: {error}"
+        ) from None
 
 
 def _write(step: t.Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action import train_status
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import news
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import waiting
 
 JOB: dict[str, t.Any] = {
@@ -58,7 +59,7 @@ class Run:
         monkeypatch.setattr(ActionBase, "run", lambda *_arguments: {})
         display = mock.Mock(display=self.lines.append)
         monkeypatch.setattr(waiting, "Display", lambda: display)
-        monkeypatch.setattr(train_status, "time", mock.Mock(monotonic=lambda: self.now))
+        monkeypatch.setattr(news, "time", mock.Mock(monotonic=lambda: self.now))
         defaults = (lambda line: None, lambda: self.now, self._sleep)
         monkeypatch.setattr(jobs.wait, "__defaults__", defaults)
 

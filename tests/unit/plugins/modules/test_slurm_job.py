@@ -104,3 +104,9 @@ def test_options_that_do_not_go_together(
 ) -> None:
     printed = main(capsys, monkeypatch, FakeCluster(), **options)
     assert printed["failed"]
+
+
+def test_defaults_for_callers_without_the_argument_spec() -> None:
+    assert {
+        name: option.get("default") for name, option in slurm_job.SPEC.items()
+    } == job_options.DEFAULTS

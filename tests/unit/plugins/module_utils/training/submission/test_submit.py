@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit, lookup
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
@@ -38,6 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(image_fit, "PUBLISHED", str(tmp_path / "jobs.json"))
+    monkeypatch.setattr(lookup.configuration, "__defaults__", (str(tmp_path / "images.json"),))
     (tmp_path / "home").mkdir()
     return made
 
@@ -83,7 +84,7 @@ def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_p
     before = script.read_text()
     with pytest.raises(SlurmError) as raised:
         submit.submit(submit.read(job_file(tmp_path, command="false")))
-    assert raised.value.kind == "exists" and "100 of this name is PENDING" in str(raised.value)
+    assert "job train: 100 of this name is PENDING with another description" in str(raised.value)
     assert script.read_text() == before and len(cluster.submitted) == 1
 
 
@@ -101,6 +102,8 @@ def test_links_of_others_are_replaced_and_not_followed(cluster: Cluster, tmp_pat
     ("more", "job", "said"),
     [
         ({}, {"secrets": [{"name": "TOKEN"}]}, "job train: secrets.TOKEN: has no value -> "),
+        ({}, {"launcher": "srun", "container": {"image": "a.sqsh", "source": "registry.example.org/a:1"}},
+         "container.source: no image can be imported here: "),
         ({}, {"nodes": 3}, "job train.nodes: wants 3, and 1 of 1 nodes can take it"),
         ({}, {"workdir": "/etc/hostname/x", "logs": None}, "cannot make /etc/hostname/x: /etc/hostname is not a d"),
         ({"train_files": ["job.yml"]}, {"workdir": None}, "train_files: are copied into the job's workdir"),
