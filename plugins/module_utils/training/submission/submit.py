@@ -84,6 +84,7 @@ def prepared(asked: Plan, again: bool = True) -> View:
             defaults={},
             fit=True,
             together=asked.together,
+            files=asked.files,
             again=again,
         )
     )
