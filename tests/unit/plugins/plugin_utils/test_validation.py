@@ -17,7 +17,8 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils import validatio
 from tests.unit.plugins.module_utils.validation import stand_in
 
 OPTIONS: dict[str, t.Any] = {
-    "checks": stand_in.given(), "changes": {}, "mounts": [], "storage": {}, "topology": {},
+    "queue_seconds": 3600, "parallel": 0, "reservation": "", "only": [], "stages": [],
+    "checks": stand_in.given(), "changes": {}, "mounts": [], "storage": {}, "thresholds": [], "topology": {},
 }  # fmt: skip
 
 
