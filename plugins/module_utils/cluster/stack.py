@@ -47,7 +47,7 @@ def word(inputs: Inputs, host: str) -> str:
 def repository(inputs: Inputs, host: str) -> Json:
     """Return the repository that a host names, else that of the cluster; {} for NVIDIA's own."""
     own = inputs["differing"].get(host, {})
-    found = (own if REPOSITORY in own else inputs["settings"]).get(REPOSITORY)
+    found = own.get(REPOSITORY, inputs["settings"].get("gpu_stack_repository"))
     # Another type has a check of its own.
     return dict(found) if isinstance(found, dict) else {}
 
