@@ -258,7 +258,7 @@ class _Translator(Fields):
         for one in self.script.variables:
             row = environment.unwanted(one.name, one.value, self.mpi)
             rank = OWN_RANK.search(shell.live(one.text)) if one.where == "batch" else None
-            # What a step or a task gets stays in the words of the command.
+            # Variables of a step or a task stay in the words of the command.
             stays = one.where == "task" or (not self.launch and one.where in ("srun", "mpirun"))
             if stays and (row or is_secret(one)):
                 why = f"{row.why}: {row.remedy}" if row else "is a secret"
@@ -441,7 +441,7 @@ class _Translator(Fields):
         self.job["environment"] = variables
         marks = []
         if after and not keeper:
-            # What it asks for first is the training's exit code.
+            # The first command after the training asks for its exit code.
             marks = [
                 Cut(after[0].start + m.start(), after[0].start + m.end(), "$TRAIN_EXIT_CODE")
                 for m in re.finditer(r"\$\?|\$\{\?\}", _source(script, after[0]))
