@@ -102,7 +102,7 @@ def variables(script: Script, gone: t.Collection[tuple[int, str]]) -> t.Iterator
 
 
 def without(command: shell.Command) -> Cut:
-    """Return the cut that takes out a command; inside others, `:` takes its place."""
+    """Return the cut that removes a command; inside others, `:` takes its place."""
     joined = command.before in _JOINED or command.after in (*_JOINED, "&")
     return Cut(command.start, command.end, ":" if joined or _held(command) else "")
 

@@ -41,6 +41,8 @@ class Fields:
 
     def directives(self) -> None:
         """Take over what the #SBATCH lines ask for."""
+        if self.workdir and self.script.value("chdir") is None:
+            self.job["workdir"] = self.workdir
         for one in self.script.directives:
             if one.name in PYXIS:
                 self.contain(one.name, one.value)

@@ -73,7 +73,7 @@ def rule(
 
 #: The first line of a script that bash can run.
 SHELL = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba)?sh(?:\s|$)")
-#: What a template has where its user is to write something: <your_account>, {{ account }}, xxx, CHANGE_ME, /path/to.
+#: Texts of a template that its user is to replace: <your_account>, {{ account }}, xxx, CHANGE_ME, /path/to.
 _PLACEHOLDER = re.compile(
     r"<[\w .:/-]+>|\{\{.*?\}\}|\bx{3,}\b|\b(change|fill|replace|insert)[ _-]?(me|this|in|here)\b"
     r"|\byour[_-]\w+|\bmy[_-](account|project|partition|token)\b|/path/to\b|/your/|^\.\.\.$|\btodo\b",

@@ -23,6 +23,9 @@ _SYSTEM = frozenset(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys tmp usr var".split()
 )
 
+#: Names that sites give shared storage; a directory of this name that is not mounted is on no node.
+_SHARED = re.compile(r"(fsx|lustre|gpfs|beegfs|efs|weka|wekafs|vast|nfs|cephfs|fss)\d*")
+
 
 def _is_on(path: str, mounts: t.Iterable[str]) -> bool:
     return any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in mounts)
@@ -47,6 +50,12 @@ def _missing(script: Script, cluster: Cluster) -> Found:
         return
     there = cluster.directory_exists or (lambda path: False)
     told: set[str] = set()
+    inside = {
+        one.split(":")[1].split("/")[1]
+        for given in _SOURCES.findall(script.text)
+        for one in given.split(",")
+        if re.match(r"[^:]+:/\w", one)
+    }
     for number, line in enumerate(script.lines, 1):
         text = _COMMENT.sub("", line)
         bound = {
@@ -56,8 +65,9 @@ def _missing(script: Script, cluster: Cluster) -> Found:
             if _is_on(path, mounts):
                 continue
             top = path.split("/")[1]
+            shared = _SHARED.fullmatch(top) and top not in inside
             place = _siblings(path, mounts) or (
-                f"/{top}" if path in bound and top not in _SYSTEM else ""
+                f"/{top}" if (path in bound and top not in _SYSTEM) or shared else ""
             )
             if not place or place in told or there(place):
                 continue

@@ -149,8 +149,7 @@ class _Translator(Fields):
         """Return in what the description asks for other resources or runs other commands than the script."""
         rendered = render.render(schema.check(made.job))
         said = [re.split(r"[=\s]", one.what)[0] for one in made.corrections]
-        directory = self.script.value("chdir")
-        if directory and not os.path.isabs(directory) and self.workdir:
+        if self.workdir and not os.path.isabs(self.script.value("chdir") or ""):
             said.append("--chdir")
         found = [
             fault
@@ -206,13 +205,20 @@ class _Translator(Fields):
             return None
         if command.after == "||" and not self._keeps_code(launch):
             return None
-        if comparison.expands_quotes(self.script, launch):
+        if comparison.expands_quotes(self.script, launch) or self._places(launch):
             return None
         if not launch.starter and (nodes_of(self.script) or 1) > 1:
             return None
         if "container-image" not in {o.name for o in launch.options} and self.container:
             return launch if launch.starter == "srun" else None
         return launch
+
+    def _places(self, launch: Launch) -> bool:
+        """Whether mpirun is told where its processes go, which a description says by tasks_per_node alone."""
+        if launch.starter != "mpirun":
+            return False
+        mapped = any(launch.option(name) is not None for name in _MAPPING)
+        return mapped or "ntasks" in self.job.get("sbatch_options", {})
 
     def _holds(self) -> bool:
         """Whether the script does something around its training that hooks cannot: traps, steps beside it."""
@@ -252,7 +258,7 @@ class _Translator(Fields):
         for one in self.script.variables:
             row = environment.unwanted(one.name, one.value, self.mpi)
             rank = OWN_RANK.search(shell.live(one.text)) if one.where == "batch" else None
-            # What a step or a task gets stays in the words of the command.
+            # Variables of a step or a task stay in the words of the command.
             stays = one.where == "task" or (not self.launch and one.where in ("srun", "mpirun"))
             if stays and (row or is_secret(one)):
                 why = f"{row.why}: {row.remedy}" if row else "is a secret"
@@ -435,7 +441,7 @@ class _Translator(Fields):
         self.job["environment"] = variables
         marks = []
         if after and not keeper:
-            # What it asks for first is the training's exit code.
+            # The first command after the training asks for its exit code.
             marks = [
                 Cut(after[0].start + m.start(), after[0].start + m.end(), "$TRAIN_EXIT_CODE")
                 for m in re.finditer(r"\$\?|\$\{\?\}", _source(script, after[0]))
@@ -477,11 +483,18 @@ class _Translator(Fields):
     def _is_set(self, command: shell.Command) -> bool:
         if command.name != "set" or command.depth or command.function:
             return False
-        if re.search(r"\s-\w*e|errexit", _source(self.script, command)):
-            self.correct(command.line, _source(self.script, command), "the exit code would be lost")
+        if not all(_TRACING.fullmatch(word.text) for word in command.words[1:]):
+            return False
+        text = _source(self.script, command)
+        if re.search(r"\s-\w*[eu]|-o (errexit|nounset)", text):
+            self.correct(command.line, text, "the exit code would be lost")
         return True
 
 
+#: Options of mpirun with which it places processes.
+_MAPPING = ("map-by", "npernode", "ppr", "pernode", "bynode", "byslot", "rankfile", "rf")
+#: Options of `set` that a script of ours may be without.
+_TRACING = re.compile(r"[-+][eEuxvh]+|[-+]o|errexit|nounset|xtrace|verbose|pipefail|[-+][eEuxvh]*o")
 #: The option of each launcher for its processes: on a node, and of all nodes for Accelerate.
 _PROCESSES = {
     "torchrun": "nproc_per_node",

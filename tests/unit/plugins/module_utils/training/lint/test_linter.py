@@ -435,6 +435,14 @@ def test_a_container_gets_only_what_the_nodes_have() -> None:
     assert missing("srun --container-mounts=/lustre/x:/data python a.py\n") == [(7, "/lustre")]
 
 
+def test_storage_by_its_usual_name_that_is_not_mounted() -> None:
+    for place in ("/lustre", "/gpfs", "/efs"):
+        assert missing(f"srun python train.py --data {place}/x\n") == [(7, place)]
+    assert missing("srun --container-mounts=/fsx1/d:/lustre a --data /lustre/x\n") == []
+    # A node's own, or unknown.
+    assert missing("srun python train.py --data /scratch/x /data/y\n") == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -235,6 +235,7 @@ def test_the_training_is_there_once(text: str) -> None:
         "srun ./server &\nsrun ./client\nwait\n",
         "srun --export=ALL,DATA=$HOME/data ./a\n",
         "A='x \"y z\"'\nsrun ./a $A\n",
+        "mpirun -np 4 --map-by slot ./a\n",
     ],
 )
 def test_what_hooks_cannot_express_keeps_its_commands(text: str) -> None:
@@ -254,6 +255,12 @@ def test_the_exit_code_that_is_asked_for_first() -> None:
     always = job_of(text)["hooks"]["always"]
     assert always == "if [ $TRAIN_EXIT_CODE -ne 0 ]; then\n  tar cf b c\n  rc=$?\nfi"
     assert job_of("srun ./a\ntar cf b c\nrc=$?\n")["hooks"]["always"] == "tar cf b c\nrc=$?"
+
+
+def test_options_of_the_shell_that_change_commands_stay() -> None:
+    assert job_of("set -a\nsource env\nset +a\nset -x\nsrun ./a\n")["hooks"]["pre"] == (
+        "set -a\nsource env\nset +a"
+    )
 
 
 def test_home_is_expanded() -> None:
@@ -301,6 +308,7 @@ def test_the_monitor_is_left_out_where_ours_samples(monitor: str) -> None:
 def test_the_directory_is_relative_to_that_of_sbatch() -> None:
     text = HEAD + "#SBATCH -D .\nsrun ./a\n"
     assert translate.translate(text, "x", workdir="/shared/alice").job["workdir"] == "/shared/alice"
+    assert translate.translate(HEAD + "srun ./a\n", workdir="/shared").job["workdir"] == "/shared"
     (said,) = translate.translate(text, "x").corrections
     assert said.what == "--chdir=." and "workdir" in said.why
 
