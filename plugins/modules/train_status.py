@@ -153,8 +153,8 @@ idle: {description: Seconds without a new step; null unless the job runs., retur
 stalled: {description: Whether that is as long as O(stalled_after)., returned: success, type: bool}
 attempts:
   description:
-    - The tries of the training that ended without success, the oldest first, as a job with C(retries) writes them beside
-      its log.
+    - The tries of the training that ended without success, the oldest first, as a job with C(retries) writes them
+      beside its log.
   returned: success
   type: list
   elements: dict
@@ -162,8 +162,8 @@ attempts:
     try: {description: Number of the try., type: int, returned: always, sample: 1}
     class:
       description:
-        - Class of failure, C(hardware), C(node), C(memory), C(program), C(watchdog), C(hang), C(connection) or C(unknown);
-          C(limit) for the time limit.
+        - Class of failure, C(hardware), C(node), C(memory), C(program), C(watchdog), C(hang), C(connection) or
+          C(unknown); C(limit) for the time limit.
       type: str
       returned: always
     step: {description: Its last step; null if its log has none., type: int, returned: always, sample: 1200}
@@ -172,7 +172,10 @@ attempts:
     nodes: {description: Its nodes., type: list, elements: str, returned: always}
     suspects: {description: "Nodes with a fault, each with the reason.", type: list, elements: str, returned: always}
     out: {description: Nodes that the next try does without., type: list, elements: str, returned: always}
-    action: {description: "C(retry), C(requeue), C(limit) (requeued at the limit) or C(end).", type: str, returned: always}
+    action:
+      description: C(retry), C(requeue), C(limit) (requeued at the limit) or C(end).
+      type: str
+      returned: always
     why: {description: Why it was not retried., type: str, returned: always}
     pause: {description: Seconds until the next try., type: int, returned: always}
     line: {description: All of it in one line., type: str, returned: always}

@@ -1,4 +1,4 @@
-"""recipes/cpu/train.py with a fault in its last rank: FAULT, at step FAULT_STEP, once, or in every try with FAULT_ALWAYS.
+"""recipes/cpu/train.py with a fault in its last rank: FAULT, at step FAULT_STEP, once, or always with FAULT_ALWAYS.
 
 It runs on the nodes, beside train.py.
 """

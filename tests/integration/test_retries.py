@@ -30,7 +30,8 @@ def description(name: str, fault: str, **changes: Any) -> dict[str, Any]:
     return {"name": name, "script": "faulty_training.py", "launcher": "srun", "nodes": 2, "tasks_per_node": 1,
             "cpus_per_task": 1, "memory": "200M", "time": "10", "workdir": place, "checkpoints": f"{place}/checkpoints",
             "logs": f"{place}/logs", "arguments": ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.1"],
-            "retries": 3, "environment": environment, **changes, "retry": {"wait": 1, **changes.get("retry", {})}}  # fmt: skip
+            "retries": 3, "environment": environment, **changes,
+            "retry": {"wait": 1, **changes.get("retry", {})}}  # fmt: skip
 
 
 def submit(site: Converged, job: dict[str, Any]) -> str:
@@ -64,7 +65,9 @@ def over(site: Converged, job: str, seconds: float = 120) -> str:
         now = site.job(job)
         if now["JobState"] == "PENDING" and now["Restarts"] != "0":
             site.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
-        return now["JobState"] if now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING") else ""
+        return (
+            now["JobState"] if now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING") else ""
+        )
 
     return str(poll(f"job {job} to end", state, seconds, every=1))
 
@@ -74,7 +77,9 @@ def unbroken() -> dict[int, float]:
     """Losses of the same training without a fault, computed here, on one rank after the other."""
     import importlib.util
 
-    spec = importlib.util.spec_from_file_location("cpu_train", ROOT / "recipes" / "cpu" / "train.py")
+    spec = importlib.util.spec_from_file_location(
+        "cpu_train", ROOT / "recipes" / "cpu" / "train.py"
+    )
     assert spec and spec.loader
     train = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(train)
@@ -89,7 +94,9 @@ def unbroken() -> dict[int, float]:
 
 def check_resumed(said: str) -> None:
     """The log has a second beginning, after the last checkpoint, and the losses of a training without a fault."""
-    assert "2 ranks, beginning at step 0" in said and "2 ranks, going on after step 20" in said, said
+    assert "2 ranks, beginning at step 0" in said and "2 ranks, going on after step 20" in said, (
+        said
+    )
     found = losses(said)
     assert set(found) == set(unbroken()), said
     assert max(abs(found[step] - loss) for step, loss in unbroken().items()) <= 2e-6
@@ -100,24 +107,40 @@ def test_a_peer_that_is_killed_and_a_program_that_fails(site: Converged) -> None
     wrong = submit(site, description("wrong", "error"))
     files = [str(ROOT / "recipes" / "cpu" / "train.py"), str(PROGRAM)]
     site.run("login1", "rm -rf /shared/data/killed")
-    run = site.play("train.yml", train_job=description("killed", "killed"), train_user="alice", train_files=files)
+    run = site.play(
+        "train.yml",
+        train_job=description("killed", "killed"),
+        train_user="alice",
+        train_files=files,
+    )
     job = job_of(run.output)
     check_resumed(text(site, "killed", job))
     (one,) = ends(site, "killed", job)
-    assert (one["class"], one["step"], one["action"], one["out"]) == ("connection", FAULT_STEP - 1, "retry", [])
-    line = f"try 1 ended at step {FAULT_STEP - 1}: connection: ConnectionError: another rank has ended -> tried again after 1 s"
+    assert (one["class"], one["step"], one["action"], one["out"]) == (
+        "connection",
+        FAULT_STEP - 1,
+        "retry",
+        [],
+    )
+    line = f"try 1 ended at step {FAULT_STEP - 1}: connection: ConnectionError: another rank has ended -> tried again"
     assert line in run.output and "COMPLETED" in run.output, run.output
 
     assert over(site, wrong) == "FAILED"
     (one,) = ends(site, "wrong", wrong)
     assert site.job(wrong)["ExitCode"] == f"{one['code']}:0" != "0:0"
-    assert (one["class"], one["action"], one["said"]) == ("program", "end", "ValueError: shard 3 is empty")
+    assert (one["class"], one["action"], one["said"]) == (
+        "program",
+        "end",
+        "ValueError: shard 3 is empty",
+    )
     assert text(site, "wrong", wrong).count("beginning at step 0") == 1
 
 
 @pytest.mark.soak
 def test_the_same_error_at_the_same_step_is_not_tried_a_third_time(site: Converged) -> None:
-    job = submit(site, description("twice", "error", environment={"FAULT_ALWAYS": 1}, retry={"program": 3}))
+    job = submit(
+        site, description("twice", "error", environment={"FAULT_ALWAYS": 1}, retry={"program": 3})
+    )
     assert over(site, job) == "FAILED"
     assert [(one["action"], one["why"]) for one in ends(site, "twice", job)] == [
         ("retry", ""), ("end", f"the same failure at step {FAULT_STEP - 1} twice"),
@@ -149,7 +172,9 @@ def test_a_node_with_an_xid_is_left_out_by_a_spare_one(site: Converged) -> None:
     assert over(site, job) == "COMPLETED"
     (one,) = ends(site, "xid", job)
     assert (one["class"], one["action"]) == ("hardware", "retry")
-    assert one["out"] == [one["nodes"][1]] and one["suspects"] == [f"{one['nodes'][1]}: has a fault of its hardware"]
+    assert one["out"] == [one["nodes"][1]] and one["suspects"] == [
+        f"{one['nodes'][1]}: has a fault of its hardware"
+    ]
     check_resumed(text(site, "xid", job))
     assert site.job(job)["Restarts"] == "0"
 
@@ -167,8 +192,9 @@ def test_without_a_spare_node_the_queue_finds_another_one(site: Converged) -> No
 
 @pytest.mark.soak
 def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
-    job = submit(site, description("boot", "none", spare_nodes=1, arguments=["--steps", str(STEPS), "--save-every", "10", "--pause", "0.8"],
-                                   retry={"hang_after": "0:1:0"}))  # fmt: skip
+    arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.8"]
+    retry = {"hang_after": "0:1:0"}
+    job = submit(site, description("boot", "none", spare_nodes=1, arguments=arguments, retry=retry))
     poll("step 22", lambda: "step 22/" in text(site, "boot", job), 90)
     node = ends_nodes(site, job)[1]
     began = time.monotonic()

@@ -174,9 +174,7 @@ def _rendezvous(job: Job) -> str:
             "export TRAIN_INTERFACE",
         ]
     if job.launcher == "deepspeed":
-        lines.append(
-            f"TRAIN_HOSTS=$(scontrol show hostnames \"${of}\" | tr '\\n' ' ')"
-        )
+        lines.append(f"TRAIN_HOSTS=$(scontrol show hostnames \"${of}\" | tr '\\n' ' ')")
         lines.append("export TRAIN_HOSTS")
     return _titled(
         "Where the tasks meet: the first node, a port by the job's number", "\n".join(lines)
@@ -249,7 +247,8 @@ def _gpu_samples(job: Job) -> str:
     query = "timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu"
     return _titled(
         f"What the GPUs of each node do, every {job.gpu_samples} s, in a file a node, until the training ends",
-        'srun --overlap --job-name=gpu-samples --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --cpu-bind=none bash -c \'\n'
+        'srun --overlap --job-name=gpu-samples --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" --cpu-bind=none'
+        " bash -c '\n"
         "  command -v nvidia-smi > /dev/null || exit 0\n"
         f"  exec nvidia-smi --query-gpu={query} --format=csv,noheader -l {job.gpu_samples} \\\n"
         '    >> "$TRAIN_LOGS/gpu-$SLURMD_NODENAME-$SLURM_JOB_ID.csv"\n'

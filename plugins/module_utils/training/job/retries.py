@@ -50,7 +50,7 @@ def begin(job: Job) -> str:
     lines = [
         "# Always in a shell of its own, which exec replaces, so that a signal reaches the program.",
         "tries() {",
-        "  exec python3 -I - \"$@\" <<< \"$(sed -n '/^: <<.JUDGE.$/,/^JUDGE$/{//!p}' \"$0\")\"",
+        '  exec python3 -I - "$@" <<< "$(sed -n \'/^: <<.JUDGE.$/,/^JUDGE$/{//!p}\' "$0")"',
         "}",
         "if ! python3 -Ic 'import sys; sys.exit(sys.version_info < (3, 9))'; then",
         '  echo "$HOSTNAME: python3 is missing or older than 3.9 -> failures are not retried here" >&2',
@@ -68,21 +68,21 @@ def begin(job: Job) -> str:
 
 def loop(job: Job, one_try: str, rendezvous: str) -> str:
     """Return the tries of the training. one_try: the lines that run it in the background and set `code`."""
-    limit = ' && (( ! at_limit ))' if job.signal else ""
+    limit = " && (( ! at_limit ))" if job.signal else ""
     body = [
-        'TRAIN_NODES=$(tries start)',
-        '(( $? == 3 )) && exit 1',
+        "TRAIN_NODES=$(tries start)",
+        "(( $? == 3 )) && exit 1",
         *([rendezvous] if job.spare_nodes else []),
         one_try,
         'kill "$watch" 2> /dev/null',
         'wait "$watch" 2> /dev/null',
         f"(( code )){limit} || break",
         'read -r next pause out < <(tries end "$code") || break',
-        '[[ $next = end ]] && break',
+        "[[ $next = end ]] && break",
         'sleep "$pause" &',
         'wait "$!"',
         *(["(( at_limit )) && break"] if job.signal else []),
-        'if [[ $next = requeue ]]; then',
+        "if [[ $next = requeue ]]; then",
         "  # Slurm ends this script with TERM, a while before it kills it.",
         '  trap "" TERM',
         *(["  requeued=1"] if job.signal or _finishes(job) else []),
@@ -92,7 +92,11 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         "fi",
     ]
     text = "\n".join(body)
-    return "while true; do\n" + "\n".join(f"  {line}" if line else "" for line in text.split("\n")) + "\ndone"
+    return (
+        "while true; do\n"
+        + "\n".join(f"  {line}" if line else "" for line in text.split("\n"))
+        + "\ndone"
+    )
 
 
 def _finishes(job: Job) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""How tries of a training end: the classes of failure, the words of the log that show each, and how often it is retried.
+"""How tries of a training end: the classes of failure, the words of a log that show each, and its retries.
 
 Runs on nodes: Python 3.9.
 """
@@ -91,7 +91,10 @@ TABLE = (
     FailureClass(
         "hang",
         None,
-        (r"Heartbeat monitor timed out", r"\[Rank \d+\].* Terminating the process after attempting to dump"),
+        (
+            r"Heartbeat monitor timed out",
+            r"\[Rank \d+\].* Terminating the process after attempting to dump",
+        ),
         "PyTorch: ProcessGroupNCCL.cpp. Also found by the job itself: no new step, or no new line",
     ),
     FailureClass(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 _LONGEST_PAUSE = 600  # seconds
 _NEAR = 50  # lines before that of the last step
@@ -23,7 +23,7 @@ class End(t.NamedTuple):
 
     kind: str
     said: str = ""
-    step: t.Optional[int] = None
+    step: int | None = None
     task: str = ""
 
 
@@ -35,14 +35,14 @@ class Decision(t.NamedTuple):
     pause: int = 0
 
 
-def labelled(line: str) -> t.Tuple[str, str]:
+def labelled(line: str) -> tuple[str, str]:
     """Return the number of the task, "" where srun did not write it, and the text of a line."""
     text = _ESCAPE.sub("", line.rstrip("\r\n").split("\r")[-1])[:2000]
     match = _LABEL.match(text)
     return (match[1] or "", text[match.end() :]) if match else ("", text)
 
 
-def last_step(lines: t.Sequence[str], policy: Json) -> t.Tuple[t.Optional[int], int]:
+def last_step(lines: t.Sequence[str], policy: Json) -> tuple[int | None, int]:
     """Return the last step, and the number of its line from 0; None and 0 without any."""
     forms = [re.compile(form, re.IGNORECASE) for form in policy["steps"]]
     for number in range(len(lines) - 1, -1, -1):
@@ -90,7 +90,8 @@ def decide(before: t.Sequence[Json], end: End, policy: Json) -> Decision:
     before: the records of the tries of this job that failed, the oldest first. A try that came further than all
     before it made progress, and the count begins again.
     """
-    furthest, since = -1, []
+    furthest = -1
+    since: list[Json] = []
     for one in before:
         step = one["step"]
         if step is not None and step > furthest:
@@ -106,9 +107,10 @@ def decide(before: t.Sequence[Json], end: End, policy: Json) -> Decision:
     if len(before) >= policy["most"]:
         return Decision(False, f"{len(before)} retries, the most that the policy allows in all")
     last = before[-1] if before else None
-    if last and end.kind != "node" and end.step is not None:
-        if (last["class"], last["step"], shape(last["said"])) == (end.kind, end.step, shape(end.said)):
-            return Decision(False, f"the same failure at step {end.step} twice")
+    here = end.step is not None and end.kind != "node"
+    this = (end.kind, end.step, shape(end.said))
+    if last and here and this == (last["class"], last["step"], shape(last["said"])):
+        return Decision(False, f"the same failure at step {end.step} twice")
     if len(same) >= allowed:
         return Decision(False, f"class {end.kind} was retried {_times(len(same))} without progress")
     if len(since) >= policy["retries"]:
@@ -129,8 +131,8 @@ class Plan(t.NamedTuple):
     """Where the next try runs. how: retry, requeue, or end. nodes: of the next try; out: left out of it."""
 
     how: str
-    nodes: t.List[str]
-    out: t.List[str]
+    nodes: list[str]
+    out: list[str]
 
 
 def place(nodes: t.Sequence[str], wanted: int, dead: t.Collection[str], odd: t.Collection[str],
@@ -156,7 +158,9 @@ def place(nodes: t.Sequence[str], wanted: int, dead: t.Collection[str], odd: t.C
 def line(event: Json) -> str:
     """Return the record of a failed try as a line for people."""
     at = "" if event["step"] is None else f" at step {event['step']}"
-    text = f"try {event['try']} ended{at}: {event['class']}" + (f": {event['said']}" if event["said"] else "")
+    text = f"try {event['try']} ended{at}: {event['class']}" + (
+        f": {event['said']}" if event["said"] else ""
+    )
     if event["suspects"]:
         text += f"; {', '.join(event['suspects'])}"
     if event["action"] == "end":

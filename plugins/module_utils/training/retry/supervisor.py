@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Judges the tries of a training on the first node of its job. Batch scripts carry this file, with judgement.py before it.
+"""Judges the tries of a training on the first node of its job. Batch scripts carry this file after judgement.py.
 
 `start` begins a try and prints its nodes; `watch PID` ends one that hangs or has lost a node; `end CODE` finds out why
 it ended and prints what the batch script does next. What happened is in attempts-<job>.jsonl beside the log, which is
@@ -38,7 +38,7 @@ class Record:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.events: t.List[Json] = []
+        self.events: list[Json] = []
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 for row in file.read(_READ).splitlines():
@@ -63,7 +63,7 @@ class Record:
         except OSError as error:
             say(f"{self.path}: {error.strerror} -> train_status does not show this try")
 
-    def of(self, *names: str) -> t.List[Json]:
+    def of(self, *names: str) -> list[Json]:
         """Return the events of these names."""
         return [one for one in self.events if one["event"] in names]
 
@@ -71,18 +71,28 @@ class Record:
     def start(self) -> Json:
         """The beginning of the last try."""
         starts = self.of("start")
-        return starts[-1] if starts else {"try": 0, "offsets": {}, "nodes": [], "restart": 0, "time": 0}
+        return (
+            starts[-1]
+            if starts
+            else {"try": 0, "offsets": {}, "nodes": [], "restart": 0, "time": 0}
+        )
 
     @property
-    def marks(self) -> t.List[Json]:
+    def marks(self) -> list[Json]:
         """What was noted while the last try ran."""
-        found: t.List[Json] = []
+        found: list[Json] = []
         for one in self.events:
-            found = [] if one["event"] == "start" else [*found, one] if one["event"] == "mark" else found
+            found = (
+                []
+                if one["event"] == "start"
+                else [*found, one]
+                if one["event"] == "mark"
+                else found
+            )
         return found
 
     @property
-    def failures(self) -> t.List[Json]:
+    def failures(self) -> list[Json]:
         """The tries that failed, with the values that decide() reads."""
         return [
             {"class": str(one.get("class")), "step": step if isinstance(step, int) else None,
@@ -109,7 +119,7 @@ def ask(*command: str, patience: float = _PATIENCE) -> str:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
 
-def fields(row: str) -> t.Dict[str, str]:
+def fields(row: str) -> dict[str, str]:
     """Return the Name=value pairs of a line of `scontrol -o show`."""
     return dict(re.findall(r"(\w+)=(\S*)", row))
 
@@ -127,15 +137,15 @@ class Job:
         beside = os.path.dirname(self.logs[0]) if self.logs else os.environ.get("TRAIN_LOGS") or "."
         self.record = Record(os.path.join(beside, f"attempts-{self.id}.jsonl"))
 
-    def nodes(self) -> t.List[str]:
+    def nodes(self) -> list[str]:
         """Return the names of the nodes of the allocation."""
         return ask("scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
 
-    def state(self) -> t.Dict[str, str]:
+    def state(self) -> dict[str, str]:
         """Return the job as slurmctld has it; {} without an answer."""
         return fields(ask("scontrol", "-o", "show", "job", self.id))
 
-    def lines(self) -> t.List[str]:
+    def lines(self) -> list[str]:
         """Return what the last try wrote into its logs, the last lines of long ones."""
         begun, found = self.record.start["offsets"], []
         for path in self.logs:
@@ -148,7 +158,7 @@ class Job:
                 continue
         return found
 
-    def sizes(self) -> t.Dict[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Return the size of each log in bytes."""
         found = {}
         for path in self.logs:
@@ -158,11 +168,15 @@ class Job:
                 continue
         return found
 
-    def steps(self) -> t.List[str]:
+    def steps(self) -> list[str]:
         """Return the steps of the training, as JOB.STEP."""
-        rows = ask("squeue", "--noheader", "--steps", f"--jobs={self.id}", "--format=%i|%j").split("\n")
+        rows = ask("squeue", "--noheader", "--steps", f"--jobs={self.id}", "--format=%i|%j").split(
+            "\n"
+        )
         found = [row.partition("|") for row in rows if re.match(r"[\d_]+\.\d+\|", row)]
-        return [number for number, _bar, name in found if name not in ("gpu-samples", "retry-probe")]
+        return [
+            number for number, _bar, name in found if name not in ("gpu-samples", "retry-probe")
+        ]
 
     def wait_for_steps(self, seconds: float) -> None:
         """Wait until the training's steps have gone."""
@@ -170,7 +184,7 @@ class Job:
         while self.steps() and time.monotonic() < deadline:
             time.sleep(1)
 
-    def probe(self, nodes: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+    def probe(self, nodes: t.Sequence[str]) -> dict[str, list[str]]:
         """Ask the nodes themselves: name -> [boot, failed checks of its health] of those that answer."""
         if not nodes:
             return {}
@@ -187,7 +201,7 @@ class Job:
         return {row[0]: row[1:] for row in rows if len(row) == 3 and row[0] in nodes}
 
     @staticmethod
-    def _probe(nodes: t.Sequence[str]) -> t.List[str]:
+    def _probe(nodes: t.Sequence[str]) -> list[str]:
         count = str(len(nodes))
         return [
             "srun", "--overlap", "--job-name=retry-probe", f"--nodelist={','.join(nodes)}", f"--nodes={count}",
@@ -195,7 +209,7 @@ class Job:
             "--gres=none", "--mpi=none", "--input=none", "--immediate=20", "bash", "-c", _PROBE,
         ]  # fmt: skip
 
-    def registered(self, nodes: t.Sequence[str]) -> t.Dict[str, t.Tuple[str, str]]:
+    def registered(self, nodes: t.Sequence[str]) -> dict[str, tuple[str, str]]:
         """Return of each node, as slurmctld has it, the state and when it and its slurmd started."""
         found = {}
         for row in ask("scontrol", "-o", "show", "node", ",".join(nodes)).splitlines():
@@ -205,14 +219,22 @@ class Job:
         return found
 
     @staticmethod
-    def excluded(state: t.Mapping[str, str]) -> t.List[str]:
+    def excluded(state: t.Mapping[str, str]) -> list[str]:
         """Return the nodes that the job must not have."""
         names = state.get("ExcNodeList", "")
-        return [] if names in ("", "(null)") else ask("scontrol", "show", "hostnames", names).split()
+        return (
+            [] if names in ("", "(null)") else ask("scontrol", "show", "hostnames", names).split()
+        )
 
     def others(self, state: t.Mapping[str, str], nodes: t.Sequence[str]) -> int:
         """Return how many nodes of the job's partition are up and not among these."""
-        rows = ask("sinfo", "--noheader", "--Node", f"--partition={state.get('Partition', '')}", "--format=%N %T")
+        rows = ask(
+            "sinfo",
+            "--noheader",
+            "--Node",
+            f"--partition={state.get('Partition', '')}",
+            "--format=%N %T",
+        )
         given = self.excluded(state)
         up = {row.split()[0] for row in rows.splitlines() if len(row.split()) == 2
               and not _DOWN.search(row.split()[1].upper()) and not _LEAVING.search(row.split()[1].upper())}  # fmt: skip
@@ -226,12 +248,16 @@ def start(job: Job) -> int:
     last = record.events[-1]["event"] if record.events else ""
     if job.restart and last in ("start", "mark"):
         # Slurm ended the try together with its batch script, and started the job again.
-        end = End("node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0])
+        end = End(
+            "node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0]
+        )
         decision = decide(record.failures, end, policy)
         record.add("end", **_fields(job, end), action="retry" if decision.again else "end", why=decision.why,
                    suspects=[], out=[], pause=0)  # fmt: skip
         if not decision.again:
-            say(f"a failed node ended this job: {decision.why} -> see sacct --duplicates -j {job.id}")
+            say(
+                f"a failed node ended this job: {decision.why} -> see sacct --duplicates -j {job.id}"
+            )
             return 3
     nodes = job.nodes()
     wanted = policy["nodes"] or len(nodes)
@@ -241,7 +267,14 @@ def start(job: Job) -> int:
         chosen = [node for node in ends[-1]["next"] if node in nodes] or chosen
     boots = {node: seen[0] for node, seen in job.probe(nodes).items()}
     number = int(record.start["try"]) + 1
-    record.add("start", **{"try": number}, restart=job.restart, offsets=job.sizes(), nodes=chosen, boots=boots)
+    record.add(
+        "start",
+        **{"try": number},
+        restart=job.restart,
+        offsets=job.sizes(),
+        nodes=chosen,
+        boots=boots,
+    )
     print(",".join(chosen), flush=True)
     return 0
 
@@ -251,7 +284,7 @@ def watch(job: Job, process: int) -> int:
     policy = job.policy
     patience = policy["hang_after"]
     began = time.monotonic()
-    size: t.Dict[str, int] = {}
+    size: dict[str, int] = {}
     grew = moved = began
     step, longest = None, 0.0
     first = job.registered(job.record.start["nodes"])
@@ -281,7 +314,7 @@ def watch(job: Job, process: int) -> int:
     return 0
 
 
-def _gone(job: Job, first: t.Mapping[str, t.Tuple[str, str]]) -> str:
+def _gone(job: Job, first: t.Mapping[str, tuple[str, str]]) -> str:
     """Return which node of a try failed or started again, "" if none did."""
     start = job.record.start
     for node, (state, started) in job.registered(start["nodes"]).items():
@@ -339,7 +372,11 @@ def end(job: Job, code: int) -> int:
         # The step of a node that started again never ends; the next one shares its resources (--overlap).
         job.wait_for_steps(_PATIENCE)
     if found.kind in ("unknown", "connection", "watchdog", "hang"):
-        gone = [f"{node} {why}" for node, why in {**odd, **dead}.items() if node in begun["nodes"] and "health" not in why]
+        gone = [
+            f"{node} {why}"
+            for node, why in {**odd, **dead}.items()
+            if node in begun["nodes"] and "health" not in why
+        ]
         if gone:
             found = found._replace(kind="node", said=", ".join(gone))
     decision = decide(record.failures, found, policy)
@@ -347,8 +384,8 @@ def end(job: Job, code: int) -> int:
     plan = place(nodes, wanted, dead, odd, job.others(state, nodes) if dead or odd else 0)
     how = plan.how if decision.again else "end"
     record.add("end", **_fields(job, found), code=code, action=how, why=decision.why, pause=decision.pause,
-               suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()], out=plan.out if how != "end" else [],
-               next=plan.nodes)  # fmt: skip
+               suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()],
+               out=plan.out if how != "end" else [], next=plan.nodes)  # fmt: skip
     say(line(record.events[-1]))
     out = sorted({*plan.out, *job.excluded(state)})
     print(how, decision.pause, ",".join(out) if how == "requeue" else "", flush=True)
@@ -357,7 +394,7 @@ def end(job: Job, code: int) -> int:
 
 def suspects(
     job: Job, nodes: t.Sequence[str], begun: Json, found: End
-) -> t.Tuple[t.Dict[str, str], t.Dict[str, str]]:
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the nodes that cannot be used, and those that can and should not be, each with the reason."""
     registered, answers = job.registered(nodes), job.probe(nodes)
     dead, odd = {}, {}
@@ -369,7 +406,10 @@ def suspects(
             dead[node] = f"is {state}"
         elif _LEAVING.search(state):
             odd[node] = f"is {state}"
-        elif node in answers and begun.get("boots", {}).get(node, answers[node][0]) != answers[node][0]:
+        elif (
+            node in answers
+            and begun.get("boots", {}).get(node, answers[node][0]) != answers[node][0]
+        ):
             odd[node] = "started again"
         elif node in answers and answers[node][1] != "0":
             odd[node] = f"fails {answers[node][1]} checks of its health"
@@ -401,6 +441,14 @@ def main(words: t.Sequence[str], policy: Json) -> int:
     if words[0] == "watch":
         return watch(job, int(words[1]))
     if words[0] == "limit":
-        job.record.add("end", **_fields(job, End("limit")), action="limit", why="", suspects=[], out=[], pause=0)
+        job.record.add(
+            "end",
+            **_fields(job, End("limit")),
+            action="limit",
+            why="",
+            suspects=[],
+            out=[],
+            pause=0,
+        )
         return 0
     return end(job, int(words[1]))

@@ -15,8 +15,9 @@ from ..retry import classes, judgement
 
 View = dict[str, t.Any]
 
-_KINDS = frozenset(("limit", *(one.name for one in classes.TABLE)))
-_ACTIONS = frozenset(("retry", "requeue", "limit", "end"))
+# Tuples: what is looked up may not be hashable.
+_KINDS = ("limit", *(one.name for one in classes.TABLE))
+_ACTIONS = ("retry", "requeue", "limit", "end")
 _MOST = 1000  # tries that are shown, the last ones
 _LONGEST = 300  # characters of a text
 

@@ -254,7 +254,14 @@ def test_starts_after_failed_nodes_are_counted(slurm: Slurm) -> None:
 def test_tries_that_slurm_ended_are_counted_over_restarts(slurm: Slurm) -> None:
     made = text(launcher="srun", command="true", retries=2, logs=str(slurm.path))
     file = slurm.path / "attempts-12345.jsonl"
-    start = {"event": "start", "try": 1, "restart": 0, "offsets": {}, "nodes": ["n1", "n2"], "time": 1}
+    start = {
+        "event": "start",
+        "try": 1,
+        "restart": 0,
+        "offsets": {},
+        "nodes": ["n1", "n2"],
+        "time": 1,
+    }
     for number in (1, 2):
         # The batch script was ended with its node, so that nothing was written.
         with file.open("a") as rows:
@@ -287,22 +294,29 @@ def test_a_lost_connection_is_tried_again_and_an_error_is_not(slurm: Slurm) -> N
         "[ $n = 1 ] && echo Connection reset by peer\n"
         '[ $n = 2 ] && echo "ValueError: shard 3 is empty"\nexit 3',
     )
-    made = text(
-        launcher="srun", command=f"env -C {slurm.path} train", retries=3, retry={"wait": 0}
-    )
+    made = text(launcher="srun", command=f"env -C {slurm.path} train", retries=3, retry={"wait": 0})
     code, said = logged(slurm, made)
     assert code == 3 and said.count("step ") >= 2, said
     assert [(one["class"], one["step"], one["action"], one["code"]) for one in slurm.ends()] == [
         ("connection", 1, "retry", 3),
         ("program", 2, "end", 3),
     ]
-    assert "retry: try 1 ended at step 1: connection: Connection reset by peer -> tried again" in said
-    assert "retry: try 2 ended at step 2: program: ValueError: shard 3 is empty -> not retried" in said
+    assert (
+        "retry: try 1 ended at step 1: connection: Connection reset by peer -> tried again" in said
+    )
+    assert (
+        "retry: try 2 ended at step 2: program: ValueError: shard 3 is empty -> not retried" in said
+    )
 
 
 def test_a_job_that_is_cancelled_is_not_tried_again(slurm: Slurm) -> None:
-    slurm.program("scontrol", 'case "$*" in *"show job"*) echo "JobState=CANCELLED" ;; *show*) echo n1; echo n2 ;; esac')
-    made = text(launcher="srun", command="bash -c 'echo Connection reset by peer; exit 4'", retries=3)
+    slurm.program(
+        "scontrol",
+        'case "$*" in *"show job"*) echo "JobState=CANCELLED" ;; *show*) echo n1; echo n2 ;; esac',
+    )
+    made = text(
+        launcher="srun", command="bash -c 'echo Connection reset by peer; exit 4'", retries=3
+    )
     code, said = logged(slurm, made)
     assert code == 4 and said == "Connection reset by peer\n" and not slurm.ends()
 
@@ -312,7 +326,9 @@ def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> N
     made = text(launcher="srun", command=f"bash -c 'touch {slurm.path}/failed; exit 5'", retries=3,
                 retry={"wait": 0}, hooks={"always": "echo always >> $LOG"})  # fmt: skip
     srun = slurm.bin / "srun"
-    srun.write_text(srun.read_text().replace('echo "n2 b2 0"', f'[ -e {slurm.path}/failed ] || echo "n2 b2 0"'))
+    srun.write_text(
+        srun.read_text().replace('echo "n2 b2 0"', f'[ -e {slurm.path}/failed ] || echo "n2 b2 0"')
+    )
     code, _said = logged(slurm, made)
     assert code == 5
     (one,) = slurm.ends()
@@ -320,14 +336,21 @@ def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> N
         "node", "requeue", ["n2"], ["n2: does not answer"],
     )  # fmt: skip
     # It is requeued, so what comes at the end does not come yet.
-    assert slurm.log.endswith("show node n1,n2\nrequeue 12345\nupdate JobId=12345 ExcNodeList=n2 StartTime=now\n")
+    assert slurm.log.endswith(
+        "show node n1,n2\nrequeue 12345\nupdate JobId=12345 ExcNodeList=n2 StartTime=now\n"
+    )
 
 
 def test_without_python_nothing_is_tried_again_and_the_job_says_so(slurm: Slurm) -> None:
     slurm.program("python3", "exit 1")
-    made = text(launcher="srun", command="bash -c 'echo Connection reset by peer; exit 6'", retries=3)
+    made = text(
+        launcher="srun", command="bash -c 'echo Connection reset by peer; exit 6'", retries=3
+    )
     code, said = logged(slurm, made)
-    assert code == 6 and "python3 is missing or older than 3.9 -> failures are not retried here" in said
+    assert (
+        code == 6
+        and "python3 is missing or older than 3.9 -> failures are not retried here" in said
+    )
 
 
 def test_spare_nodes_are_held_and_the_training_has_the_others() -> None:

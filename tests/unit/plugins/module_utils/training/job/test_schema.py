@@ -77,7 +77,10 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"signal": {"name": "KILL"}}, "one of HUP"),
         ({"signal": {"seconds": 3600}}, "as long as the job"),
         ({"retry": {"hang": 1}}, "set retries"),
-        ({"retries": 1, "retry": {"hnag": 1}}, "job.retry.hnag: there is no such key -> did you mean hang?"),
+        (
+            {"retries": 1, "retry": {"hnag": 1}},
+            "job.retry.hnag: there is no such key -> did you mean hang?",
+        ),
         ({"retries": 1, "retry": {"hang_after": 5400.0}}, "put it in quotes"),
         ({"retries": 1, "retry": {"hang_after": "soon"}}, "write it as sbatch takes a time"),
         ({"retries": 1, "retry": {"hang_after": "0"}}, "is no time at all"),

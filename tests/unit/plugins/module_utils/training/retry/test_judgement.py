@@ -26,16 +26,16 @@ def policy(**changes: t.Any) -> dict[str, t.Any]:
 
 # -- the class -------------------------------------------------------------------------------------
 LOGS = [
-    ("hardware", ["NVRM: Xid (PCI:0000:44:00): 79, pid=1, name=python, GPU has fallen off the bus."]),
+    ("hardware", ["NVRM: Xid (PCI:0000:44:00): 79, pid=1, GPU has fallen off the bus."]),
     ("hardware", ["NVRM: GPU at PCI:0000:44:00: GPU-1 has fallen off the bus"]),
     (
         "hardware",
         ["3: RuntimeError: CUDA error: uncorrectable ECC error encountered", "0: Connection reset by peer"],
     ),
     ("node", ["srun: error: Node failure on worker-1"]),
-    ("node", ["slurmstepd: error: *** JOB 7 ON c1 CANCELLED AT 2026-11-24T10:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***"]),
-    ("memory", ["[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."]),
-    ("memory", ["slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed."]),
+    ("node", ["slurmstepd: error: *** JOB 7 ON c1 CANCELLED AT 2026-11-24T10:00:00 DUE TO NODE FAILURE ***"]),
+    ("memory", ["[rank1]: torch.OutOfMemoryError: CUDA out of memory."]),
+    ("memory", ["slurmstepd: error: Detected 1 oom_kill event in StepId=7.0."]),
     ("memory", ["srun: error: c2: tasks 1-3: Out Of Memory"]),
     ("memory", ["1: MemoryError"]),
     (
@@ -47,42 +47,50 @@ LOGS = [
         ],
     ),
     ("hang", ["[rank0]: Heartbeat monitor timed out! Process will be terminated after dumping debug info."]),
-    ("connection", ["c1:11:12 [0] transport/net_ib.cc:2 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<42> with status=12 opcode=0"]),
+    ("connection", ["NCCL WARN NET/IB: Got completion from peer 10.0.0.2<42> with status=12 opcode=0"]),
     ("connection", ["NCCL WARN NET/OFI Request 0x7f completed with error. RC: 107"]),
-    ("connection", ["RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4242"]),
+    ("connection", ["RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4242"]),
     ("connection", ["RuntimeError: The connection to the C10d store has failed. "]),
-    ("connection", ["[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"]),
+    ("connection", ["[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1"]),
     ("connection", ["0: ConnectionResetError: [Errno 104] Connection reset by peer"]),
     (
         "program",
-        ["0: ConnectionError: another rank has ended", "1: ValueError: shard 3 is empty", "srun: error: c2: task 1: Exited with exit code 1"],
+        ["0: ConnectionError: another rank has ended", "1: ValueError: shard 3 is empty"],
     ),
     ("program", ["[rank0]:   File \"a.py\", line 1", "[rank0]: KeyError: 'x'"]),
     ("program", ["python3: can't open file '/x/train.py': [Errno 2] No such file or directory"]),
     ("program", ["bash: line 3: nosuch: command not found"]),
     ("program", ["slurmstepd: error: execve(): nosuch: No such file or directory"]),
-    ("unknown", ["rank: line 5:  1092 Killed                  \"$@\"", "srun: error: c2: task 1: Exited with exit code 137"]),
-    ("unknown", ["CUDA kernel errors might be asynchronously reported at some other API call", "CUDA_LAUNCH_BLOCKING=1"]),
+    ("unknown", ["rank: line 5:  1092 Killed                  \"$@\"", "srun: error: c2: task 1: Killed"]),
+    ("unknown", ["CUDA kernel errors might be asynchronously reported", "CUDA_LAUNCH_BLOCKING=1"]),
     ("unknown", ["slurmstepd: error: *** STEP 5.1 ON c1 CANCELLED AT 2026-11-24T19:39:47 ***"]),
     ("unknown", ["subprocess.CalledProcessError: Command '['python3']' returned non-zero exit status 1."]),
     ("unknown", []),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "lines"), LOGS, ids=[f"{n}-{one[0]}" for n, one in enumerate(LOGS)])
+@pytest.mark.parametrize(
+    ("kind", "lines"), LOGS, ids=[f"{n}-{one[0]}" for n, one in enumerate(LOGS)]
+)
 def test_classes_by_lines_of_logs(kind: str, lines: list[str]) -> None:
     assert judgement.classify(lines, policy()).kind == kind
 
 
 def test_the_task_and_the_step_of_the_error() -> None:
-    lines = ["0: step 24/40 loss 0.1", "1: NVRM: Xid (PCI:0000:44:00): 79", "0: step 25/40 loss 0.1"]
+    lines = [
+        "0: step 24/40 loss 0.1",
+        "1: NVRM: Xid (PCI:0000:44:00): 79",
+        "0: step 25/40 loss 0.1",
+    ]
     found = judgement.classify(lines, policy())
     assert found == End("hardware", "NVRM: Xid (PCI:0000:44:00): 79", 25, "1")
 
 
 def test_an_error_that_was_survived_counts_only_without_another_one() -> None:
     survived = ["ValueError: one bad sample", *(f"step {n} loss 0.1" for n in range(100))]
-    assert judgement.classify([*survived, "Connection reset by peer"], policy()).kind == "connection"
+    assert (
+        judgement.classify([*survived, "Connection reset by peer"], policy()).kind == "connection"
+    )
     assert judgement.classify(survived, policy()).kind == "program"
 
 
@@ -121,19 +129,43 @@ def failed(kind: str, step: int | None, said: str = "") -> dict[str, t.Any]:
         ([], "connection", 10, True, ""),
         ([], "program", 10, False, "the policy does not retry class program"),
         ([], "memory", 10, True, ""),
-        ([failed("memory", 10)], "memory", 9, False, "class memory was retried once without progress"),
+        (
+            [failed("memory", 10)],
+            "memory",
+            9,
+            False,
+            "class memory was retried once without progress",
+        ),
         # Progress since then: the count begins again.
         ([failed("memory", 10)], "memory", 30, True, ""),
         ([failed("hang", 10)], "hang", 10, False, "the same failure at step 10 twice"),
         ([failed("hang", None)], "hang", None, True, ""),
         # Nodes fail at the same step by chance.
         ([failed("node", 10)], "node", 10, True, ""),
-        ([failed("node", 10), failed("connection", 9), failed("hang", 8)], "node", 7, False, "3 retries without progress"),
+        (
+            [failed("node", 10), failed("connection", 9), failed("hang", 8)],
+            "node",
+            7,
+            False,
+            "3 retries without progress",
+        ),
         ([failed("node", 10), failed("connection", 9), failed("hang", 8)], "node", 20, True, ""),
-        ([failed("unknown", None)], "unknown", None, False, "class unknown was retried once without progress"),
-        ([failed("node", n) for n in range(50)], "node", 60, False, "50 retries, the most that the policy allows in all"),
+        (
+            [failed("unknown", None)],
+            "unknown",
+            None,
+            False,
+            "class unknown was retried once without progress",
+        ),
+        (
+            [failed("node", n) for n in range(50)],
+            "node",
+            60,
+            False,
+            "50 retries, the most that the policy allows in all",
+        ),
     ],
-)  # fmt: skip
+)
 def test_decisions(
     before: list[dict[str, t.Any]], kind: str, step: int | None, again: bool, why: str
 ) -> None:
@@ -152,13 +184,16 @@ def test_a_policy_of_the_description() -> None:
     own = policy(retry={"connection": 0, "program": 1, "wait": 10, "most": 2})
     assert not judgement.decide([], End("connection"), own).again
     assert judgement.decide([], End("program"), own) == (True, "", 10)
-    assert not judgement.decide([failed("node", 1), failed("node", 2)], End("node", "", 3), own).again
+    assert not judgement.decide(
+        [failed("node", 1), failed("node", 2)], End("node", "", 3), own
+    ).again
 
 
 def test_the_pause_doubles_until_its_cap_and_until_there_is_progress() -> None:
     own = policy(retries=100, retry={"wait": 30})
     pauses = [
-        judgement.decide([failed("node", None)] * count, End("node"), own).pause for count in (0, 1, 2, 5, 40)
+        judgement.decide([failed("node", None)] * count, End("node"), own).pause
+        for count in (0, 1, 2, 5, 40)
     ]
     assert pauses == [30, 60, 120, 600, 600]
     assert judgement.decide([failed("node", 1)] * 9, End("node", "", 5), own).pause == 30
@@ -178,9 +213,7 @@ def test_the_pause_doubles_until_its_cap_and_until_there_is_progress() -> None:
         (["a"], ["b"], 2, 0, Plan("retry", ["b", "c"], ["a"])),
     ],
 )
-def test_places(
-    dead: list[str], odd: list[str], wanted: int, others: int, plan: Plan
-) -> None:
+def test_places(dead: list[str], odd: list[str], wanted: int, others: int, plan: Plan) -> None:
     assert judgement.place(["a", "b", "c"], wanted, dead, odd, others) == plan
 
 
