@@ -39,10 +39,13 @@ _FATAL = ("damaged",)
 
 
 class Plan(t.NamedTuple):
-    """The jobs to submit: descriptions with the defaults of their file, files for their workdir."""
+    """The jobs to submit: descriptions with the defaults of their file, files for their workdir.
+
+    files: None where they are not known, since the jobs come from several files.
+    """
 
     jobs: list[t.Any]
-    files: list[str]
+    files: list[str] | None
     together: bool
 
 
@@ -86,6 +89,7 @@ def prepared(asked: Plan, again: bool = True) -> View:
             together=asked.together,
             files=asked.files,
             again=again,
+            files=asked.files,
         )
     )
     if asked.files and not all(job["workdir"] for job in made["jobs"]):
@@ -119,7 +123,7 @@ def submit(
             _check_image(job, False)
         _write(lambda: _directories(made["directories"]))
         for place in sorted({job["workdir"] for job in made["jobs"]}):
-            _write(lambda place=place: _copy(asked.files, place))  # type: ignore[misc]
+            _write(lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
     found = []
     for job in made["jobs"]:
         text = made["scripts"][job["name"]]
@@ -238,7 +242,7 @@ def fits(paths: t.Sequence[str]) -> View:
     return prepared(
         Plan(
             [job for one in asked for job in one.jobs],
-            [],
+            None,
             all(one.together for one in asked) if len(asked) == 1 else True,
         )
     )

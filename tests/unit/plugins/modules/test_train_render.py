@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node, Partition
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
+    Job,
+    Node,
+    Partition,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import linter
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission import prepare
 from ansible_collections.trainwright.slurm.plugins.modules import train_render
@@ -169,3 +173,24 @@ def test_storage_that_the_cluster_does_not_mount(
     assert not run(jobs=[{**JOB, "command": "train.py --data /fsx2/x"}]).get("failed")
     config.write_text("{")
     assert "role slurm_login writes it" in run(jobs=[JOB])["msg"]
+
+
+def test_a_used_name_with_another_description(
+    run: t.Callable[..., t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is asked for, only the same batch script has a name that waits or runs."""
+    job = {**JOB, "logs": str(tmp_path)}
+    known = [
+        Job(7, name="train", user="alice", state="RUNNING"),
+        Job(8, name="train", user="bob", state="PENDING"),
+    ]
+    monkeypatch.setattr(CLUSTER, "jobs", lambda: known, raising=False)
+    monkeypatch.setattr(CLUSTER, "user", "alice", raising=False)
+    refused = run(jobs=[job], again=False)
+    assert "job train: 7 of this name is RUNNING with another description -> " in refused["msg"]
+    made = run(jobs=[job])
+    assert made["jobs"][0]["script"] == f"{tmp_path}/train.sbatch"
+    (tmp_path / "train.sbatch").write_text(made["scripts"]["train"])
+    assert not run(jobs=[job], again=False).get("failed")
+    known[0] = Job(7, name="train", user="alice", state="COMPLETED")
+    assert not run(jobs=[{**job, "command": "other.py"}], again=False).get("failed")
