@@ -38,7 +38,7 @@ def excerpt(
         for command in script.commands
         for line in range(command.line + 1, command.end_line + 1)
     }
-    kept = []
+    kept: list[str] = []
     place = 0
     for number, line in enumerate(script.lines, 1):
         text, touched = _line(line, place, edits)
