@@ -31,6 +31,11 @@ def test_it_names_the_mistake_and_its_script_runs_without_it(quiet_site: Converg
     said = site.as_user("alice", "job-lint ranks.sbatch; echo exit $?")
     assert "ranks.sbatch: line 8: error: RANK=$SLURM_PROCID: " in said
     assert said.endswith("exit 1")
+    refused = site.as_user(
+        "alice",
+        "(sed '2a #SBATCH --dependency=afterok:999999' ranks.sbatch; echo fi) | job-lint - || true",
+    )
+    assert "Slurm has no job 999999" in refused and "line 11: error: syntax error" in refused
     assert "partition nowhere" in site.as_user(
         "alice", "sed '2a #SBATCH --partition=nowhere' ranks.sbatch | job-lint - || true"
     )
@@ -76,8 +81,10 @@ def test_an_image_that_does_not_fit_the_nodes(quiet_site: Converged) -> None:
         )
         site.as_user("alice", f"cat >image.sbatch <<'EOF'\n{script}EOF")
         # The nodes have no GPUs, and so nothing to compare.
-        assert "image-" not in site.as_user("alice", "job-lint image.sbatch")
+        said = site.as_user("alice", "job-lint image.sbatch || true")
+        assert "image-" not in said and "[container-without-pyxis]" in said
         published = json.loads(site.run("login1", f"cat {known}"))
+        published["pyxis"] = True
         published["stack"] = [{"nodes": "c[1-9]", "stack": {"driver": "535.183.01"}}]
         site.run("login1", f"cat >{known} <<'EOF'\n{json.dumps(published)}\nEOF")
         said = site.as_user("alice", "job-lint image.sbatch; echo exit $?")

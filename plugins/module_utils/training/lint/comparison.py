@@ -106,7 +106,7 @@ def lost(
     """
     hooks = job.get("hooks", {})
     texts = [hooks.get("pre", ""), hooks.get("always", "")] if launch else [job["command"]]
-    got = [shell.parse(text) for text in texts]
+    got = [shell.parse(f"{text}\n") for text in texts]
     want: list[list[t.Any]] = [[]]
     for command in script.commands:
         if launch and command.start == launch.command.start:

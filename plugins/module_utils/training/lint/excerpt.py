@@ -32,20 +32,20 @@ def excerpt(
     """
     edits = [Cut(0, start), *cuts, *variables(script, gone), Cut(end, len(script.text))]
     edits = _apart(sorted(edits))
+    # Lines inside a command, its quoted texts among them.
     protected = set(script.documents) | {
         line
         for command in script.commands
-        for word in (*command.words, *command.assignments)
-        for line in range(word.line, word.line + word.text.count("\n"))
-        if "\n" in word.text
+        for line in range(command.line + 1, command.end_line + 1)
     }
-    kept = []
+    kept: list[str] = []
     place = 0
     for number, line in enumerate(script.lines, 1):
         text, touched = _line(line, place, edits)
         place += len(line) + 1
-        inside = number in protected or number - 1 in protected
-        if (inside and not touched) or _says(text):
+        # An empty line ends a command whose last line ends with a backslash.
+        ends = bool(kept) and bool(re.search(r"(?<!\\)(\\\\)*\\\Z", kept[-1]))
+        if ((number in protected or ends) and not touched) or _says(text):
             kept.append(text)
     return (
         re.sub(r"\A[\s;]+(?=\n|\S)", "", "\n".join(kept)) if start else "\n".join(kept).strip("\n")

@@ -274,7 +274,7 @@ class _Translator(Fields):
                 )
             elif self._no_interface(one):
                 self.correct(one.line, f"{one.name}={one.value}", "names no interface of the nodes")
-            elif rank and (one.exported or "RANK" in one.name):
+            elif rank and self._only_rank(one):
                 self.correct(
                     one.line,
                     f"{one.name}={one.value}",
@@ -284,6 +284,13 @@ class _Translator(Fields):
                 continue
             gone.add((one.line, one.name))
         return gone
+
+    def _only_rank(self, one: Variable) -> bool:
+        """Whether a variable is only a task's number, and the tasks get their own without it."""
+        if not re.fullmatch(r'"?\$\{?SLURM_\w+\}?"?', one.text):
+            return False
+        used = re.search(rf"\$\{{?{one.name}\b", self.script.text)
+        return one.exported or ("RANK" in one.name and not used)
 
     def _no_interface(self, one: Variable) -> bool:
         exact = environment.INTERFACES.get(one.name)

@@ -276,6 +276,26 @@ def test_lines_of_texts_and_patterns_stay() -> None:
     assert job_of(text)["command"] == text.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python prepare.py --a \\\n  --b \\\n\nsrun ./a\nsrun ./b\n",
+        'readarray -t FOUND < <(python -c "\n# first\n\nprint(1)\n")\nsrun ./a\nsrun ./b\n',
+    ],
+)
+def test_lines_that_end_or_continue_a_command_stay(text: str) -> None:
+    assert job_of(text)["command"] == text.rstrip("\n")
+
+
+def test_a_number_of_a_task_that_the_command_needs_stays() -> None:
+    for text in (
+        'export L="torchrun --rdzv_backend c10d --node_rank $SLURM_PROCID"\nsrun bash -c "$L a.py"\nsrun ./b\n',
+        "NODE_RANK=$SLURM_NODEID\nsrun ./a $NODE_RANK\nsrun ./b\n",
+    ):
+        assert job_of(text)["command"] == text.rstrip("\n")
+    assert "RANK" not in job_of("export RANK=$SLURM_PROCID\nsrun ./a\nsrun ./b\n")["command"]
+
+
 def test_a_branch_does_not_become_empty() -> None:
     text = "if true; then\n  export NCCL_PROTO=simple\nfi\nfor i in 1 2; do\n  srun ./a $i\ndone\n"
     assert job_of(text)["command"].startswith("if true; then\n  :\nfi\n")
