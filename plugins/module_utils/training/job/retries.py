@@ -110,7 +110,7 @@ def program(job: Job) -> str:
     own = pprint.pformat(policy(job), width=118, sort_dicts=False)
     return "\n".join(
         [
-            "# What judges the tries, and its policy. It is data for bash, which has ended before.",
+            "# The program that judges the tries, and its policy. It is data for bash, which has ended before.",
             ": <<'JUDGE'",
             "from __future__ import annotations",
             *texts,

@@ -3,8 +3,8 @@
 """Judges the tries of a training on the first node of its job. Batch scripts carry this file after judgement.py.
 
 `start` begins a try and prints its nodes; `watch PID` ends one that hangs or has lost a node; `end CODE` finds out why
-it ended and prints what the batch script does next. What happened is in attempts-<job>.jsonl beside the log, which is
-also what is known after the job was requeued. Runs on nodes: Python 3.9.
+it ended and prints what the batch script does next. It keeps attempts-<job>.jsonl beside the log, and
+reads it again after the job was requeued. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Record:
 
     @property
     def marks(self) -> list[Json]:
-        """What was noted while the last try ran."""
+        """The notes of the last try while it ran."""
         found: list[Json] = []
         for one in self.events:
             found = (
