@@ -18,6 +18,11 @@ from ..retry import classes, judgement, supervisor
 from .schema import Job
 
 _LOCAL = re.compile(r"^from (?:__future__|\.judgement) import .*\n", re.MULTILINE)
+#: Where the program could not say.
+_FIRST_NODES = (
+    '[[ $TRAIN_NODES ]] || TRAIN_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST"'
+    " | head -n {} | paste -s -d ,)"
+)
 _LICENSE = re.compile(r"\A(?:#.*\n)+")
 
 
@@ -72,7 +77,8 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
     body = [
         "TRAIN_NODES=$(tries start)",
         "(( $? == 3 )) && exit 1",
-        *([rendezvous] if job.spare_nodes else []),
+        *(["(( at_limit )) && break"] if job.signal else []),
+        *([_FIRST_NODES.format(job.nodes), rendezvous] if job.spare_nodes else []),
         one_try,
         'kill "$watch" 2> /dev/null',
         'wait "$watch" 2> /dev/null',

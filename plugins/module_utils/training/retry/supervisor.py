@@ -227,18 +227,21 @@ class Job:
         )
 
     def others(self, state: t.Mapping[str, str], nodes: t.Sequence[str]) -> int:
-        """Return how many nodes of the job's partition are up and not among these."""
-        rows = ask(
-            "sinfo",
-            "--noheader",
-            "--Node",
-            f"--partition={state.get('Partition', '')}",
-            "--format=%N %T",
+        """Return how many nodes could take the place of one of these: up, with the same CPUs and GPUs."""
+        asked = ("--noheader", "--Node", f"--partition={state.get('Partition', '')}")
+        rows = [row.split() for row in ask("sinfo", *asked, "--format=%N %T %c %G").splitlines()]
+        kinds = {tuple(row[2:]) for row in rows if row and row[0] in nodes}
+        leaving = {*nodes, *self.excluded(state)}
+        return len(
+            {
+                name
+                for name, now, *kind in rows
+                if name not in leaving
+                and tuple(kind) in kinds
+                and not _DOWN.search(now.upper())
+                and not _LEAVING.search(now.upper())
+            }
         )
-        given = self.excluded(state)
-        up = {row.split()[0] for row in rows.splitlines() if len(row.split()) == 2
-              and not _DOWN.search(row.split()[1].upper()) and not _LEAVING.search(row.split()[1].upper())}  # fmt: skip
-        return len(up - set(nodes) - set(given))
 
 
 # -- the commands ----------------------------------------------------------------------------------
@@ -263,8 +266,8 @@ def start(job: Job) -> int:
     wanted = policy["nodes"] or len(nodes)
     chosen = nodes[:wanted]
     ends = record.of("end")
-    if ends and ends[-1].get("action") == "retry" and ends[-1].get("next"):
-        chosen = [node for node in ends[-1]["next"] if node in nodes] or chosen
+    if ends and ends[-1].get("action") == "retry" and ends[-1].get("restart") == job.restart:
+        chosen = ends[-1].get("next") or chosen
     boots = {node: seen[0] for node, seen in job.probe(nodes).items()}
     number = int(record.start["try"]) + 1
     record.add(
@@ -306,7 +309,7 @@ def watch(job: Job, process: int) -> int:
             return _stop(job, process, "hang", f"no output for {round(silent)} s")
         if limit and step is not None and idle >= 2 * limit:
             return _stop(job, process, "hang", f"no step after {step} for {round(idle)} s")
-        if now - asked >= min(30.0, 4 * every):
+        if now - asked >= min(60.0, 4 * every):
             asked = now
             gone = _gone(job, first)
             if gone:

@@ -322,7 +322,9 @@ def test_a_job_that_is_cancelled_is_not_tried_again(slurm: Slurm) -> None:
 
 
 def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> None:
-    slurm.program("sinfo", 'echo "n1 idle"; echo "n2 down*"; echo "n3 idle"; echo "n4 drained"')
+    slurm.program(
+        "sinfo", 'echo "n1 idle 8 (null)"; echo "n2 down* 8 (null)"; echo "n3 idle 8 (null)"'
+    )
     made = text(launcher="srun", command=f"bash -c 'touch {slurm.path}/failed; exit 5'", retries=3,
                 retry={"wait": 0}, hooks={"always": "echo always >> $LOG"})  # fmt: skip
     srun = slurm.bin / "srun"
