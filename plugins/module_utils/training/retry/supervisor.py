@@ -39,13 +39,16 @@ class Record:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: list[Json] = []
+        self.cut = False  # a power failure left a part of a line
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                for row in file.read(_READ).splitlines():
+                text = file.read(_READ)
+                self.cut = bool(text) and not text.endswith("\n")
+                for row in text.splitlines():
                     try:
                         event = json.loads(row)
                     except ValueError:
-                        continue  # cut off by a power failure
+                        continue
                     if isinstance(event, dict) and isinstance(event.get("event"), str):
                         self.events.append(event)
         except OSError:
@@ -57,7 +60,8 @@ class Record:
         self.events.append(one)
         try:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(one) + "\n")
+                file.write(("\n" if self.cut else "") + json.dumps(one) + "\n")
+                self.cut = False
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
