@@ -72,6 +72,11 @@ def over(site: Converged, job: str, seconds: float = 120) -> str:
     return str(poll(f"job {job} to end", state, seconds, every=1))
 
 
+def nodes_of(site: Converged, job: str) -> list[str]:
+    """The nodes of a job, in their order."""
+    return site.run("ctl1", f"scontrol show hostnames {site.job(job)['NodeList']}").split()
+
+
 @functools.cache
 def unbroken() -> dict[int, float]:
     """Losses of the same training without a fault, computed here, on one rank after the other."""
@@ -196,7 +201,7 @@ def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     retry = {"hang_after": "0:1:0"}
     job = submit(site, description("boot", "none", spare_nodes=1, arguments=arguments, retry=retry))
     poll("step 22", lambda: "step 22/" in text(site, "boot", job), 90)
-    node = ends_nodes(site, job)[1]
+    node = nodes_of(site, job)[1]
     began = time.monotonic()
     site.cluster.kill(node)
     site.cluster.start(node)
@@ -207,6 +212,30 @@ def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     check_resumed(text(site, "boot", job))
 
 
-def ends_nodes(site: Converged, job: str) -> list[str]:
-    """The nodes of a job, in their order."""
-    return site.run("ctl1", f"scontrol show hostnames {site.job(job)['NodeList']}").split()
+@pytest.mark.soak
+def test_a_node_that_slurm_ends_counts_after_the_requeue(site: Converged) -> None:
+    arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.5"]
+    job = submit(site, description("down", "none", arguments=arguments))
+    poll("step 22", lambda: "step 22/" in text(site, "down", job), 90)
+    node = nodes_of(site, job)[1]
+    site.run("ctl1", f"scontrol update node={node} state=down reason=test")
+    try:
+        poll("the job to wait again", lambda: site.job(job).get("Restarts") == "1", 60)
+    finally:
+        site.run("ctl1", f"scontrol update node={node} state=resume", check=False)
+    assert over(site, job, 180) == "COMPLETED"
+    (one,) = ends(site, "down", job)
+    assert (one["class"], one["action"]) == ("node", "retry") and one["step"] >= 22
+    check_resumed(text(site, "down", job))
+
+
+@pytest.mark.soak
+def test_a_job_that_is_cancelled_is_not_tried_again(site: Converged) -> None:
+    arguments = ["--steps", "1000", "--pause", "0.5"]
+    job = submit(site, description("cancel", "none", arguments=arguments))
+    poll("a step", lambda: "step 3/" in text(site, "cancel", job), 90)
+    began = time.monotonic()
+    site.as_user("alice", f"scancel {job}")
+    assert over(site, job) == "CANCELLED" and time.monotonic() - began < 60
+    assert not ends(site, "cancel", job)
+    assert text(site, "cancel", job).count("beginning at step 0") == 1

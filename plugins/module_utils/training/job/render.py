@@ -353,7 +353,7 @@ def _step(job: Job, efa: bool) -> list[str]:
     # One task that fails ends all; each line of the output names its task.
     chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
     if _tries(job):
-        # What is left of the step before on a node that started again would hold this one up.
+        # The remains of an earlier step, on a node that started again, would hold this one up.
         chosen["overlap"] = True
     if job.spare_nodes:
         each = 1 if job.launcher in PER_NODE else job.tasks_per_node or job.gpu_count or 1

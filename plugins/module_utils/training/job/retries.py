@@ -18,6 +18,11 @@ from ..retry import classes, judgement, supervisor
 from .schema import Job
 
 _LOCAL = re.compile(r"^from (?:__future__|\.judgement) import .*\n", re.MULTILINE)
+#: Where the program could not say.
+_FIRST_NODES = (
+    '[[ $TRAIN_NODES ]] || TRAIN_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST"'
+    " | head -n {} | paste -s -d ,)"
+)
 _LICENSE = re.compile(r"\A(?:#.*\n)+")
 
 
@@ -68,20 +73,23 @@ def begin(job: Job) -> str:
 
 def loop(job: Job, one_try: str, rendezvous: str) -> str:
     """Return the tries of the training. one_try: the lines that run it in the background and set `code`."""
-    limit = " && (( ! at_limit ))" if job.signal else ""
-    body = [
+    at_limit = ["(( at_limit )) && break"] if job.signal else []
+    before = [
         "TRAIN_NODES=$(tries start)",
         "(( $? == 3 )) && exit 1",
-        *([rendezvous] if job.spare_nodes else []),
-        one_try,
+        *at_limit,
+        *([_FIRST_NODES.format(job.nodes), *rendezvous.split("\n")] if job.spare_nodes else []),
+    ]
+    after = [
         'kill "$watch" 2> /dev/null',
         'wait "$watch" 2> /dev/null',
-        f"(( code )){limit} || break",
+        "(( code == 0 )) && break",
+        *at_limit,
         'read -r next pause out < <(tries end "$code") || break',
         "[[ $next = end ]] && break",
         'sleep "$pause" &',
         'wait "$!"',
-        *(["(( at_limit )) && break"] if job.signal else []),
+        *at_limit,
         "if [[ $next = requeue ]]; then",
         "  # Slurm ends this script with TERM, a while before it kills it.",
         '  trap "" TERM',
@@ -91,11 +99,16 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         '  exit "$code"',
         "fi",
     ]
-    text = "\n".join(body)
-    return (
-        "while true; do\n"
-        + "\n".join(f"  {line}" if line else "" for line in text.split("\n"))
-        + "\ndone"
+    # The lines of the try stay where they are: they may have a here-document, or a text of several lines.
+    return "\n".join(
+        [
+            "code=0",
+            "while true; do",
+            *(f"  {line}" for line in before),
+            one_try,
+            *(f"  {line}" for line in after),
+            "done",
+        ]
     )
 
 
@@ -110,7 +123,7 @@ def program(job: Job) -> str:
     own = pprint.pformat(policy(job), width=118, sort_dicts=False)
     return "\n".join(
         [
-            "# What judges the tries, and its policy. It is data for bash, which has ended before.",
+            "# The program that judges the tries, and its policy. It is data for bash, which has ended before.",
             ": <<'JUDGE'",
             "from __future__ import annotations",
             *texts,

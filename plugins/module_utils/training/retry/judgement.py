@@ -28,7 +28,7 @@ class End(t.NamedTuple):
 
 
 class Decision(t.NamedTuple):
-    """What comes next. pause: seconds."""
+    """The next action. pause: seconds before it."""
 
     again: bool
     why: str

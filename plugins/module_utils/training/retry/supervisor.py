@@ -3,8 +3,8 @@
 """Judges the tries of a training on the first node of its job. Batch scripts carry this file after judgement.py.
 
 `start` begins a try and prints its nodes; `watch PID` ends one that hangs or has lost a node; `end CODE` finds out why
-it ended and prints what the batch script does next. What happened is in attempts-<job>.jsonl beside the log, which is
-also what is known after the job was requeued. Runs on nodes: Python 3.9.
+it ended and prints what the batch script does next. It keeps attempts-<job>.jsonl beside the log, and
+reads it again after the job was requeued. Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -39,13 +39,16 @@ class Record:
     def __init__(self, path: str) -> None:
         self.path = path
         self.events: list[Json] = []
+        self.cut = False  # a power failure left a part of a line
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                for row in file.read(_READ).splitlines():
+                text = file.read(_READ)
+                self.cut = bool(text) and not text.endswith("\n")
+                for row in text.splitlines():
                     try:
                         event = json.loads(row)
                     except ValueError:
-                        continue  # cut off by a power failure
+                        continue
                     if isinstance(event, dict) and isinstance(event.get("event"), str):
                         self.events.append(event)
         except OSError:
@@ -57,7 +60,8 @@ class Record:
         self.events.append(one)
         try:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(one) + "\n")
+                file.write(("\n" if self.cut else "") + json.dumps(one) + "\n")
+                self.cut = False
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -79,7 +83,7 @@ class Record:
 
     @property
     def marks(self) -> list[Json]:
-        """What was noted while the last try ran."""
+        """The notes of the last try while it ran."""
         found: list[Json] = []
         for one in self.events:
             found = (
@@ -227,18 +231,21 @@ class Job:
         )
 
     def others(self, state: t.Mapping[str, str], nodes: t.Sequence[str]) -> int:
-        """Return how many nodes of the job's partition are up and not among these."""
-        rows = ask(
-            "sinfo",
-            "--noheader",
-            "--Node",
-            f"--partition={state.get('Partition', '')}",
-            "--format=%N %T",
+        """Return how many nodes could take the place of one of these: up, with the same CPUs and GPUs."""
+        asked = ("--noheader", "--Node", f"--partition={state.get('Partition', '')}")
+        rows = [row.split() for row in ask("sinfo", *asked, "--format=%N %T %c %G").splitlines()]
+        kinds = {tuple(row[2:]) for row in rows if row and row[0] in nodes}
+        leaving = {*nodes, *self.excluded(state)}
+        return len(
+            {
+                name
+                for name, now, *kind in rows
+                if name not in leaving
+                and tuple(kind) in kinds
+                and not _DOWN.search(now.upper())
+                and not _LEAVING.search(now.upper())
+            }
         )
-        given = self.excluded(state)
-        up = {row.split()[0] for row in rows.splitlines() if len(row.split()) == 2
-              and not _DOWN.search(row.split()[1].upper()) and not _LEAVING.search(row.split()[1].upper())}  # fmt: skip
-        return len(up - set(nodes) - set(given))
 
 
 # -- the commands ----------------------------------------------------------------------------------
@@ -263,8 +270,8 @@ def start(job: Job) -> int:
     wanted = policy["nodes"] or len(nodes)
     chosen = nodes[:wanted]
     ends = record.of("end")
-    if ends and ends[-1].get("action") == "retry" and ends[-1].get("next"):
-        chosen = [node for node in ends[-1]["next"] if node in nodes] or chosen
+    if ends and ends[-1].get("action") == "retry" and ends[-1].get("restart") == job.restart:
+        chosen = ends[-1].get("next") or chosen
     boots = {node: seen[0] for node, seen in job.probe(nodes).items()}
     number = int(record.start["try"]) + 1
     record.add(
@@ -306,7 +313,7 @@ def watch(job: Job, process: int) -> int:
             return _stop(job, process, "hang", f"no output for {round(silent)} s")
         if limit and step is not None and idle >= 2 * limit:
             return _stop(job, process, "hang", f"no step after {step} for {round(idle)} s")
-        if now - asked >= min(30.0, 4 * every):
+        if now - asked >= min(60.0, 4 * every):
             asked = now
             gone = _gone(job, first)
             if gone:

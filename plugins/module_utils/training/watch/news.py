@@ -25,7 +25,7 @@ class News:
         look = seen["look"]
         newest = [one["name"] for one in look["checkpoints"] if one["newest"]]
         nan = (look["progress"] or {}).get("nan_since")
-        kept = (seen["state"], look["stalled"], nan, *newest)
+        kept = (seen["state"], look["stalled"], nan, len(look.get("attempts") or []), *newest)
         due = not self.line or time.monotonic() - self.at >= _EVERY
         if due or kept != self.kept:
             self.line, self.kept, self.at = look["summary"], kept, time.monotonic()

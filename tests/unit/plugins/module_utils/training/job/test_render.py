@@ -322,7 +322,9 @@ def test_a_job_that_is_cancelled_is_not_tried_again(slurm: Slurm) -> None:
 
 
 def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> None:
-    slurm.program("sinfo", 'echo "n1 idle"; echo "n2 down*"; echo "n3 idle"; echo "n4 drained"')
+    slurm.program(
+        "sinfo", 'echo "n1 idle 8 (null)"; echo "n2 down* 8 (null)"; echo "n3 idle 8 (null)"'
+    )
     made = text(launcher="srun", command=f"bash -c 'touch {slurm.path}/failed; exit 5'", retries=3,
                 retry={"wait": 0}, hooks={"always": "echo always >> $LOG"})  # fmt: skip
     srun = slurm.bin / "srun"
@@ -353,10 +355,18 @@ def test_without_python_nothing_is_tried_again_and_the_job_says_so(slurm: Slurm)
     )
 
 
+def test_a_command_of_several_lines_stays_as_it_is(slurm: Slurm) -> None:
+    command = "python3 -c '\nimport sys\nsys.exit(7)\n'"
+    code, _said = logged(
+        slurm, text(launcher="srun", command=command, retries=1, retry={"unknown": 0})
+    )
+    assert code == 7
+
+
 def test_spare_nodes_are_held_and_the_training_has_the_others() -> None:
     made = text(retries=3, spare_nodes=2)
     assert "#SBATCH --nodes=4\n" in made and "#SBATCH --no-kill\n" in made
-    assert '--nodes=2 \\\n    --ntasks=2 \\\n    --nodelist="$TRAIN_NODES"' in made
+    assert '--nodes=2 \\\n  --ntasks=2 \\\n  --nodelist="$TRAIN_NODES"' in made
     assert '--nnodes="2"' in made and "$SLURM_JOB_NUM_NODES" not in made.split(": <<")[0]
     assert made.index("TRAIN_NODES=$(tries start)") < made.index("MASTER_ADDR=")
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of the program of a batch script that need no cluster: its record, and what it makes of Slurm's answers."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import retries, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry import supervisor
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry.judgement import End
+
+START = {"event": "start", "try": 1, "restart": 0, "offsets": {}, "nodes": ["c1", "c2"],
+         "boots": {"c1": "b1", "c2": "b2"}, "time": 1}  # fmt: skip
+
+
+class Answers:
+    """Slurm's answers by the first words of a question."""
+
+    def __init__(self, **changes: str) -> None:
+        self.nodes = {name: "ALLOCATED" for name in ("c1", "c2", "c3")}
+        self.probe = "c1 b1 0\nc2 b2 0\nc3 b3 0\n"
+        self.sinfo = "c1 mixed 8 (null)\nc2 mixed 8 (null)\nc3 mixed 8 (null)\nc4 idle 8 (null)\nc5 idle 4 (null)\n"
+        self.sinfo += "c6 drained 8 (null)\nc7 down* 8 (null)\n"
+
+    def __call__(self, *command: str, patience: float = 0) -> str:
+        if command[:3] == ("scontrol", "show", "hostnames"):
+            return command[3].replace(",", "\n")
+        if command[:4] == ("scontrol", "-o", "show", "node"):
+            return "\n".join(f"NodeName={name} State={state} BootTime=1 SlurmdStartTime=2"
+                             for name, state in self.nodes.items())  # fmt: skip
+        return {"srun": self.probe, "sinfo": self.sinfo}.get(command[0], "")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    made = Answers()
+    monkeypatch.setattr(supervisor, "ask", made)
+    return made
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: Answers) -> supervisor.Job:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "c1,c2,c3")
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    given = {"name": "a", "command": "x", "launcher": "srun", "tasks_per_node": 2, "nodes": 2,
+             "retries": 3, "spare_nodes": 1}  # fmt: skip
+    made = supervisor.Job(retries.policy(schema.check(given)))
+    made.record = supervisor.Record(str(tmp_path / "attempts-7.jsonl"))
+    return made
+
+
+def test_a_record_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "attempts-7.jsonl"
+    record = supervisor.Record(str(path))
+    assert record.start["try"] == 0 and record.failures == []
+    record.add("start", **{"try": 1})
+    record.add("mark", **{"class": "hang"})
+    with path.open("a") as file:
+        file.write('{"event": "end", "tr')
+    again = supervisor.Record(str(path))
+    assert [one["event"] for one in again.events] == ["start", "mark"] and len(again.marks) == 1
+    # The line that follows is not lost with it.
+    again.add("start", **{"try": 2})
+    last = supervisor.Record(str(path))
+    assert last.start["try"] == 2 and last.marks == []
+
+
+def test_ends_by_the_limit_are_not_failures(job: supervisor.Job) -> None:
+    job.record.add("end", **{"class": "limit"}, action="limit", step=3)
+    job.record.add("end", **{"class": "node"}, action="retry", step=4)
+    assert [one["class"] for one in job.record.failures] == ["node"]
+
+
+@pytest.mark.parametrize(
+    ("state", "probe", "found", "dead", "odd"),
+    [
+        ({}, None, End("connection"), {}, {}),
+        ({"c2": "DOWN*"}, None, End("connection"), {"c2": "is DOWN*"}, {}),
+        ({"c2": "MIXED+DRAIN"}, None, End("connection"), {}, {"c2": "is MIXED+DRAIN"}),
+        ({}, "c1 b1 0\nc3 b3 0\n", End("connection"), {"c2": "does not answer"}, {}),
+        ({}, "c1 b1 0\nc2 b9 0\nc3 b3 0\n", End("connection"), {}, {"c2": "started again"}),
+        ({}, "c1 b1 0\nc2 b2 4\nc3 b3 0\n", End("hang"), {}, {"c2": "fails 4 checks of its health"}),
+        # Two tasks a node: the third is on the second node.
+        ({}, None, End("hardware", "Xid", 1, "2"), {}, {"c2": "has a fault of its hardware"}),
+        # A cluster that does not start steps says nothing about its nodes.
+        ({}, "", End("connection"), {}, {}),
+    ],
+)  # fmt: skip
+def test_suspects(
+    job: supervisor.Job, answers: Answers, monkeypatch: pytest.MonkeyPatch,
+    state: dict[str, str], probe: str | None, found: End, dead: dict[str, str], odd: dict[str, str],
+) -> None:  # fmt: skip
+    answers.nodes.update(state)
+    answers.probe = answers.probe if probe is None else probe
+    if probe == "":
+        monkeypatch.setattr(job, "probe", lambda _nodes: {})
+    assert supervisor.suspects(job, ["c1", "c2", "c3"], START, found) == (dead, odd)
+
+
+def test_a_node_that_was_left_out_stays_out_of_this_allocation(job: supervisor.Job) -> None:
+    job.record.add("end", **{"class": "hardware"}, action="retry", restart=0, out=["c2"])
+    suspects = supervisor.suspects(job, ["c1", "c2", "c3"], START, End("connection"))
+    assert suspects == ({}, {"c2": "was left out before"})
+
+
+def test_others_are_up_alike_and_not_excluded(job: supervisor.Job) -> None:
+    assert job.others({"Partition": "p", "ExcNodeList": "(null)"}, ["c1", "c2", "c3"]) == 1
+    assert job.others({"Partition": "p", "ExcNodeList": "c4"}, ["c1", "c2", "c3"]) == 0
+
+
+def test_the_next_try_has_the_nodes_that_were_chosen(
+    job: supervisor.Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c2\n"
+    job.record.add(
+        "end", **{"class": "hardware"}, action="retry", restart=0, out=["c2"], next=["c1", "c3"]
+    )
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c3\n"
+    # After a requeue the allocation is another one.
+    job.record.add(
+        "end", **{"class": "hardware"}, action="retry", restart=0, out=["c2"], next=["c1", "c3"]
+    )
+    job.restart = 1
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c2\n"
+    rows: list[dict[str, t.Any]] = [
+        json.loads(row) for row in Path(job.record.path).read_text().splitlines()
+    ]
+    assert [one["try"] for one in rows if one["event"] == "start"] == [1, 2, 3]
