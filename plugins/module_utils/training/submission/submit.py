@@ -87,7 +87,6 @@ def prepared(asked: Plan, again: bool = True) -> View:
             defaults={},
             fit=True,
             together=asked.together,
-            files=asked.files,
             again=again,
             files=asked.files,
         )
