@@ -81,10 +81,9 @@ def test_an_image_that_does_not_fit_the_nodes(quiet_site: Converged) -> None:
         )
         site.as_user("alice", f"cat >image.sbatch <<'EOF'\n{script}EOF")
         # The nodes have no GPUs, and so nothing to compare.
-        said = site.as_user("alice", "job-lint image.sbatch || true")
-        assert "image-" not in said and "[container-without-pyxis]" in said
+        assert "image-" not in site.as_user("alice", "job-lint image.sbatch")
         published = json.loads(site.run("login1", f"cat {known}"))
-        published["pyxis"] = True
+        assert published["pyxis"] is True
         published["stack"] = [{"nodes": "c[1-9]", "stack": {"driver": "535.183.01"}}]
         site.run("login1", f"cat >{known} <<'EOF'\n{json.dumps(published)}\nEOF")
         said = site.as_user("alice", "job-lint image.sbatch; echo exit $?")

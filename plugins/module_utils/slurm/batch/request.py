@@ -150,7 +150,7 @@ def value_of(script: Script, text: str, depth: int = 3) -> str:
         mine = [one for one in script.variables if one.name == name and one.where == "batch"]
         return mine[0].value if len(mine) == 1 else match[0]
 
-    for _ in range(depth):
+    for _pass in range(depth):
         replaced = re.sub(r"\$(?:(\w+)|\{(\w+)(?::?-[\w.]+)?\})", put, text)
         if replaced == text:
             break
