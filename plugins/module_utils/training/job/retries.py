@@ -81,7 +81,8 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         *([_FIRST_NODES.format(job.nodes), *rendezvous.split("\n")] if job.spare_nodes else []),
     ]
     after = [
-        'kill "$watch" 2> /dev/null',
+        "# Not TERM: a shell that has not become the program yet would run the trap of the script's end.",
+        'kill -s KILL "$watch" 2> /dev/null',
         'wait "$watch" 2> /dev/null',
         "(( code == 0 )) && break",
         *at_limit,

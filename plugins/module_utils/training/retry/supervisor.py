@@ -207,7 +207,10 @@ class Job:
     @staticmethod
     def _probe(nodes: t.Sequence[str]) -> list[str]:
         count = str(len(nodes))
+        # The job's own request for GPUs and tasks, which srun takes from there, is not this step's.
+        own = [name for name in os.environ if re.match(r"SLURM_(?:GPU|NTASKS|TRES)", name)]
         return [
+            "env", *(f"--unset={name}" for name in own),
             "srun", "--overlap", "--job-name=retry-probe", f"--nodelist={','.join(nodes)}", f"--nodes={count}",
             f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", "--mem=0",
             "--gres=none", "--mpi=none", "--input=none", "--immediate=20", "bash", "-c", _PROBE,

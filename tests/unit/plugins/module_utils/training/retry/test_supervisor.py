@@ -32,7 +32,7 @@ class Answers:
         if command[:4] == ("scontrol", "-o", "show", "node"):
             return "\n".join(f"NodeName={name} State={state} BootTime=1 SlurmdStartTime=2"
                              for name, state in self.nodes.items())  # fmt: skip
-        return {"srun": self.probe, "sinfo": self.sinfo}.get(command[0], "")
+        return {"env": self.probe, "sinfo": self.sinfo}.get(command[0], "")
 
 
 @pytest.fixture
