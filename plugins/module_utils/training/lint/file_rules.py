@@ -224,6 +224,7 @@ def _output(script: Script, cluster: Cluster) -> Found:
             ),
             0,
         )
+        known = cluster.directory_exists if os.path.isabs(path) else None
         lost = "the job fails at once and leaves no output that says why"
         remedy = f"make it before you submit: mkdir -p {path}"
         if re.search(r"%[0-9]*[jJAa]", directory):
@@ -232,7 +233,7 @@ def _output(script: Script, cluster: Cluster) -> Found:
                 f"{directory}: no directory can have the job's number before the job is there; {lost}",
                 "put the number into the file's name",
             )
-        elif "%" in directory:
+        elif "%" in directory or (known and known(path)):
             continue
         elif made:
             yield (
@@ -240,7 +241,5 @@ def _output(script: Script, cluster: Cluster) -> Found:
                 f"{path} is made in line {made}, after Slurm has opened the output in it; without it {lost}",
                 remedy,
             )
-        elif (
-            cluster.directory_exists and os.path.isabs(path) and not cluster.directory_exists(path)
-        ):
+        elif known:
             yield one.line, f"{path} is not there: {lost}", remedy

@@ -121,6 +121,10 @@ def test_output() -> None:
     assert not found(missing, rule.Cluster())
     assert found(HEAD + "#SBATCH --output=/shared/%j/out\nsrun a\n") == {"output-directory"}
     assert not found(HEAD + "#SBATCH --output=/shared/logs/%j.out --error=/dev/null\nsrun a\n")
+    # The script makes the directory, too late for its own first run; one that exists is good.
+    made = HEAD + "#SBATCH --output=/shared/{0}/%j.out\nmkdir -p /shared/{0}\nsrun a\n"
+    assert found(made.format("new")) == {"output-directory"}
+    assert not found(made.format("logs"))
 
 
 def test_interfaces() -> None:
