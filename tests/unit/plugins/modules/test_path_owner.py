@@ -60,6 +60,7 @@ def home(open_directory: Path) -> Path:
     home = open_directory / "home"
     (home / "set").mkdir(parents=True)
     (home / "set/own").write_text("own")
+    (home / "a.py").write_text("")
     (home / "job.sh").write_text("#!/bin/bash\n#SBATCH -N2 --mem=1G -t 60\nsrun python a.py\n")
     for path in (home, *home.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
