@@ -107,7 +107,14 @@ class Record:
 
 def say(text: str) -> None:
     """Write a line into the job's log."""
-    print(f"retry: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"retry: {text}\n")
+    sys.stderr.flush()
+
+
+def reply(text: str) -> None:
+    """Tell the batch script."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 # -- the job and its nodes -------------------------------------------------------------------------
@@ -285,7 +292,7 @@ def start(job: Job) -> int:
         nodes=chosen,
         boots=boots,
     )
-    print(",".join(chosen), flush=True)
+    reply(",".join(chosen))
     return 0
 
 
@@ -366,7 +373,7 @@ def end(job: Job, code: int) -> int:
     record, policy = job.record, job.policy
     state = job.state()
     if state.get("JobState", "RUNNING") != "RUNNING":
-        print("end")  # cancelled, or at its limit: Slurm ends the job
+        reply("end")  # cancelled, or at its limit: Slurm ends the job
         return 0
     begun = record.start
     found = classify(job.lines(), policy)
@@ -398,7 +405,7 @@ def end(job: Job, code: int) -> int:
                out=plan.out if how != "end" else [], next=plan.nodes)  # fmt: skip
     say(line(record.events[-1]))
     out = sorted({*plan.out, *job.excluded(state)})
-    print(how, decision.pause, ",".join(out) if how == "requeue" else "", flush=True)
+    reply(f"{how} {decision.pause} {','.join(out) if how == 'requeue' else ''}")
     return 0
 
 
