@@ -46,7 +46,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
 def job_file(tmp_path: Path, more: dict[str, t.Any] | None = None, **job: t.Any) -> str:
     described = {
         "name": "train", "command": "true", "launcher": "batch", "memory": "1G", "time": "60",
-        "workdir": f"{tmp_path}/work", "logs": f"{tmp_path}/work/logs", **job,
+        "workdir": f"{tmp_path}/run", "logs": f"{tmp_path}/run/logs", **job,
     }  # fmt: skip
     path = tmp_path / "job.yml"
     path.write_text(yaml.safe_dump({"train_job": described, **(more or {})}))
@@ -59,11 +59,11 @@ def test_a_job_is_submitted_with_what_it_needs(cluster: Cluster, tmp_path: Path)
     path = job_file(tmp_path, {"train_files": ["code.py"]})
     (seen,) = submit.submit(submit.read(path))
     assert seen["id"] == 100 and seen["changed"] and seen["name"] == "train"
-    script = tmp_path / "work" / "logs" / "train.sbatch"
+    script = tmp_path / "run" / "logs" / "train.sbatch"
     assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o755
     assert script.read_text() == cluster.submitted[0][0] == seen["text"]
-    assert cluster.submitted[0][1]["chdir"] == f"{tmp_path}/work"
-    copied = tmp_path / "work" / "code.py"
+    assert cluster.submitted[0][1]["chdir"] == f"{tmp_path}/run"
+    copied = tmp_path / "run" / "code.py"
     assert copied.read_text() == "print()\n" and copied.stat().st_mode & 0o777 == 0o750
     # A second run finds the job.
     (again,) = submit.submit(submit.read(path))
@@ -75,12 +75,12 @@ def test_a_job_is_submitted_with_what_it_needs(cluster: Cluster, tmp_path: Path)
 def test_a_check_only_asks_slurm(cluster: Cluster, tmp_path: Path) -> None:
     (seen,) = submit.submit(submit.read(job_file(tmp_path)), check=True)
     assert seen["id"] is None and seen["text"].startswith("#!/bin/bash")
-    assert cluster.tested and not cluster.submitted and not (tmp_path / "work").exists()
+    assert cluster.tested and not cluster.submitted and not (tmp_path / "run").exists()
 
 
 def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_path: Path) -> None:
     submit.submit(submit.read(job_file(tmp_path)))
-    script = tmp_path / "work" / "logs" / "train.sbatch"
+    script = tmp_path / "run" / "logs" / "train.sbatch"
     before = script.read_text()
     with pytest.raises(SlurmError) as raised:
         submit.submit(submit.read(job_file(tmp_path, command="false")))
@@ -89,13 +89,13 @@ def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_p
 
 
 def test_links_of_others_are_replaced_and_not_followed(cluster: Cluster, tmp_path: Path) -> None:
-    (tmp_path / "work" / "logs").mkdir(parents=True)
+    (tmp_path / "run" / "logs").mkdir(parents=True)
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (tmp_path / "work" / "logs" / "train.sbatch").symlink_to(victim)
+    (tmp_path / "run" / "logs" / "train.sbatch").symlink_to(victim)
     submit.submit(submit.read(job_file(tmp_path)))
     assert victim.read_text() == "mine"
-    assert not (tmp_path / "work" / "logs" / "train.sbatch").is_symlink()
+    assert not (tmp_path / "run" / "logs" / "train.sbatch").is_symlink()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_root_submits_nothing(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(SlurmError, match="DisableRootJobs"):
         submit.submit(submit.read(job_file(tmp_path)))
-    assert not cluster.submitted and not (tmp_path / "work").exists()
+    assert not cluster.submitted and not (tmp_path / "run").exists()
 
 
 def test_secrets_are_in_a_file_of_their_own(cluster: Cluster, tmp_path: Path) -> None:
