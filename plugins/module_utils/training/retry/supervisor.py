@@ -335,7 +335,8 @@ def _gone(job: Job, first: t.Mapping[str, tuple[str, str]]) -> str:
     """Return which node of a try failed or started again, "" if none did."""
     start = job.record.start
     for node, (state, started) in job.registered(start["nodes"]).items():
-        if re.match(r"DOWN|FAIL", state):
+        # Jobs run on where a failure is only expected (FAILING).
+        if state.startswith("DOWN"):
             return f"{node} is {state}"
         if node in first and started != first[node][1] and node in start["boots"]:
             # Its slurmd did; that a node did is what only the node knows.

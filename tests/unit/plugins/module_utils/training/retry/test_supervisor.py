@@ -131,3 +131,16 @@ def test_the_next_try_has_the_nodes_that_were_chosen(
         json.loads(row) for row in Path(job.record.path).read_text().splitlines()
     ]
     assert [one["try"] for one in rows if one["event"] == "start"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("DOWN*", "c2 is DOWN*"), ("ALLOCATED+FAIL", ""), ("FAILING", ""), ("MIXED+DRAIN", "")],
+)
+def test_a_running_try_is_ended_only_where_a_node_is_down(
+    job: supervisor.Job, answers: Answers, state: str, said: str
+) -> None:
+    job.record.events.append(START)
+    first = job.registered(START["nodes"])
+    answers.nodes["c2"] = state
+    assert supervisor._gone(job, first) == said
