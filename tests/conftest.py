@@ -75,13 +75,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> ByCluster 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the parts in their order; within a part pytest's own order stays."""
+    """Run the parts in their order, within a part in pytest's own; leave out what only `make soak` runs."""
 
     def order(item: pytest.Item) -> int:
         part = part_of(item.path)
         return PARTS.index(part) if part in PARTS else len(PARTS)
 
     items.sort(key=order)
+    for item in items:
+        marker = item.get_closest_marker("soak")
+        if marker and "TRAINWRIGHT_SOAK" not in os.environ:
+            (why,) = marker.args
+            item.add_marker(pytest.mark.skip(reason=f"{why}; run by `make soak`"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -266,6 +266,21 @@ class Site:
             f"job {job} to be {'/'.join(wanted)} ({self.job(job).get('Reason')})", look, timeout
         )
 
+    def see_through(self, job: str, timeout: float = 120) -> str:
+        """Wait for the end of a job that may be requeued, without Slurm's two minutes each time; return its state.
+
+        The accounting has the state once slurmctld has forgotten the job (MinJobAge).
+        """
+
+        def ended() -> str:
+            now = self.job(job)
+            state = now.get("JobState") or self.sacct(job).split(" ")[0]
+            if state == "PENDING" and now.get("Restarts") != "0":
+                self.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
+            return "" if state in ("PENDING", "REQUEUED", "RUNNING", "COMPLETING") else state
+
+        return str(poll(f"job {job} to end", ended, timeout, every=1))
+
     def end_all_jobs(self) -> None:
         """Cancel every job and wait until no node is busy with one."""
         self.run("ctl1", "for u in alice bob; do scancel -f -u $u; done", check=False)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from . import efa_archive
-from .site import ROOT, SOAK, Nodes, Run, Site
+from .site import ROOT, Nodes, Run, Site
 
 EFA = str(ROOT / "tests" / "integration" / "playbooks" / "efa.yml")
 OLD, NEW = "1.90.0", "1.91.0"
@@ -214,8 +214,7 @@ def test_a_downgrade_is_refused(host: Host) -> None:
     host.refused(f"EFA {NEW} is installed, and {OLD} is asked for")
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="one more installation; run by `make soak`")
+@pytest.mark.soak("one more installation")
 def test_a_downgrade_that_is_asked_for_uninstalls_first(host: Host) -> None:
     host.play(efa_downgrade=True)
     assert host.version() == OLD

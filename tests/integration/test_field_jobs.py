@@ -317,7 +317,7 @@ def field(quiet_site: Converged) -> Iterator[Converged]:
             site.run(
                 host, "ip link del ens5; ip route flush root 10.98.0.0/24; rm -f /fsx3", check=False
             )
-        site.run("login1", f"rm -rf {PLACE} /shared/logs ~alice/.openmpi", check=False)
+        site.run("login1", f"rm -rf {PLACE} /shared/new ~alice/.openmpi", check=False)
 
 
 def provide(site: Site, place: Path) -> None:
@@ -424,7 +424,7 @@ def elsewhere(place: Path, name: str, way: str) -> list[Path]:
     """Outputs that are not beside the script."""
     directories = {
         "output-directory": place / "fsx3" / "logs" / "train",
-        "output-made-too-late": place.parent / "logs",
+        "output-made-too-late": place.parent / "new",
     }
     return sorted(directories[name].glob("*.out")) if name in directories else []
 

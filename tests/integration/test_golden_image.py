@@ -22,13 +22,12 @@ import yaml
 from .conftest import Converged
 from .gpu_packages import NOW, OTHERS, driver
 from .repositories import build, sign
-from .site import ROOT, SOAK, Run, Site, poll, tail
+from .site import ROOT, Run, Site, poll, tail
 from .test_gpu_stack import PORT, SERVER
 
 pytestmark = [
     pytest.mark.systems("debian12", only="munge, with which a node asks the controllers"),
-    pytest.mark.soak,
-    pytest.mark.skipif(not SOAK, reason="an image and several boots; run by `make soak`"),
+    pytest.mark.soak("an image and several boots"),
 ]
 
 NEW = "c3"

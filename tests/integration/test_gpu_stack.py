@@ -20,7 +20,7 @@ import yaml
 
 from . import efa_archive, gpu_packages
 from .gpu_packages import NEW, NOW, OLD
-from .site import SOAK, Nodes, Run, Site, sample
+from .site import Nodes, Run, Site, sample
 from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
@@ -207,7 +207,7 @@ def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None
     assert refused.changed == set()
 
 
-@pytest.mark.skipif(not SOAK, reason="one more package by the same tasks; run by `make soak`")
+@pytest.mark.soak("one more package by the same tasks")
 def test_a_node_that_comes_later_gets_the_kept_nccl_tests(stack: Stack) -> None:
     site, last = stack.site, NODES[-1]
     [package] = (stack.mirror / "cache").glob(KEPT)

@@ -211,8 +211,7 @@ def test_a_change_that_was_killed_is_done_by_the_next_run(
         assert now[key] == job[key], f"{what}: {now}"
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="a node of its own for each attempt; run by `make soak`")
+@pytest.mark.soak("a node of its own for each attempt")
 @pytest.mark.parametrize("attempt", range(5))
 def test_an_addition_and_a_removal_of_a_node_that_were_killed_are_done_by_the_next_run(
     site: Converged, attempt: int

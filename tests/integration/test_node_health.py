@@ -24,7 +24,7 @@ from tests.unit.plugins.module_utils.health.test_corpus import FAULTS, LOOK_ALIK
 from tests.unit.plugins.module_utils.health.world import World
 
 from .conftest import Converged
-from .site import SOAK, Site, poll, sample
+from .site import Site, poll, sample
 
 NODE = "c2"
 PLACE = Path("/tmp/trainwright-health-fixtures")
@@ -244,7 +244,7 @@ def test_the_playbook_prints_a_table_and_ends_by_the_verdict(
     assert site.play("health.yml", "--limit", "c1").rc == 0
 
 
-@pytest.mark.skipif(not SOAK, reason="a program that is not ours; run by `make soak`")
+@pytest.mark.soak("a program that is not ours")
 def test_lbnl_nhc_runs_in_place_of_the_checks(site: Converged, tmp_path: Path) -> None:
     """A substitute for its archive, of the same shape."""
     archive = tmp_path / "lbnl-nhc-1.4.99.tar.gz"

@@ -170,7 +170,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 
-@pytest.mark.skipif(not SOAK, reason="a race for slurmd's port; run by `make soak`")
+@pytest.mark.soak("a race for slurmd's port")
 def test_an_old_slurmd_that_hangs_does_not_keep_the_next_from_its_port(
     quiet_site: Converged,
 ) -> None:

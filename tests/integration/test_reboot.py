@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import pytest
 
 from .conftest import Converged
-from .site import SOAK, Site, poll, sample
+from .site import Site, poll, sample
 from .test_kills import kill_tree
 
 pytestmark = pytest.mark.systems("debian12")
@@ -163,7 +163,7 @@ def test_a_run_of_another_control_host_is_not_disturbed(rebooting: Converged) ->
     site.run("c1", "rm /var/tmp/reboots")
 
 
-@pytest.mark.skipif(not SOAK, reason="the unit tests have the lock; run by `make soak`")
+@pytest.mark.soak("the unit tests have the lock")
 def test_a_run_that_another_has_replaced_ends_before_its_next_wave(rebooting: Converged) -> None:
     site = rebooting
     options = {"nodes": "c[1-2]", "reason": "replaced", "confirm": True, **FLAGS}

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from .repositories import run, sign
-from .site import ROOT, SOAK, Nodes, Site
+from .site import ROOT, Nodes, Site
 
 INSTALL = str(ROOT / "tests" / "integration" / "playbooks" / "install.yml")
 MARK = "~site1"
@@ -108,8 +108,7 @@ def test_the_named_repository_wins_over_the_distribution(repository: Repository)
     assert "Candidate: (none)" in policy, policy
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="three attempts at a key that is wrong; run by `make soak`")
+@pytest.mark.soak("three attempts at a key that is wrong")
 def test_a_key_that_is_another_is_refused(repository: Repository) -> None:
     wrong = {**repository.variables["slurm_repository"], "key_checksum": f"sha256:{'0' * 64}"}
     variables = {**repository.variables, "slurm_repository": wrong}

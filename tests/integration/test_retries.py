@@ -58,20 +58,6 @@ def ends(site: Converged, name: str, job: str) -> list[dict[str, Any]]:
     return [one for one in events if one["event"] == "end"]
 
 
-def over(site: Converged, job: str, seconds: float = 120) -> str:
-    """Wait for the end of a job; return its state."""
-
-    def state() -> str:
-        now = site.job(job)
-        if now["JobState"] == "PENDING" and now["Restarts"] != "0":
-            site.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
-        return (
-            now["JobState"] if now["JobState"] not in ("PENDING", "RUNNING", "COMPLETING") else ""
-        )
-
-    return str(poll(f"job {job} to end", state, seconds, every=1))
-
-
 def nodes_of(site: Converged, job: str) -> list[str]:
     """The nodes of a job, in their order."""
     return site.run("ctl1", f"scontrol show hostnames {site.job(job)['NodeList']}").split()
@@ -130,7 +116,7 @@ def test_a_peer_that_is_killed_and_a_program_that_fails(site: Converged) -> None
     line = f"try 1 ended at step {FAULT_STEP - 1}: connection: ConnectionError: another rank has ended -> tried again"
     assert line in run.output and "COMPLETED" in run.output, run.output
 
-    assert over(site, wrong) == "FAILED"
+    assert site.see_through(wrong) == "FAILED"
     (one,) = ends(site, "wrong", wrong)
     assert site.job(wrong)["ExitCode"] == f"{one['code']}:0" != "0:0"
     assert (one["class"], one["action"], one["said"]) == (
@@ -141,40 +127,40 @@ def test_a_peer_that_is_killed_and_a_program_that_fails(site: Converged) -> None
     assert text(site, "wrong", wrong).count("beginning at step 0") == 1
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_the_same_error_at_the_same_step_is_not_tried_a_third_time(site: Converged) -> None:
     job = submit(
         site, description("twice", "error", environment={"FAULT_ALWAYS": 1}, retry={"program": 3})
     )
-    assert over(site, job) == "FAILED"
+    assert site.see_through(job) == "FAILED"
     assert [(one["action"], one["why"]) for one in ends(site, "twice", job)] == [
         ("retry", ""), ("end", f"the same failure at step {FAULT_STEP - 1} twice"),
     ]  # fmt: skip
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_rank_that_runs_out_of_memory_is_tried_once(site: Converged) -> None:
     job = submit(site, description("memory", "memory"))
-    assert over(site, job) == "COMPLETED"
+    assert site.see_through(job) == "COMPLETED"
     (one,) = ends(site, "memory", job)
     assert (one["class"], one["action"]) == ("memory", "retry"), one
     check_resumed(text(site, "memory", job))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_rank_that_hangs_is_ended_and_tried_again(site: Converged) -> None:
     job = submit(site, description("hang", "hang", retry={"hang_after": "0:0:10"}))
-    assert over(site, job, 180) == "COMPLETED"
+    assert site.see_through(job, 180) == "COMPLETED"
     (one,) = ends(site, "hang", job)
     assert (one["class"], one["step"], one["action"]) == ("hang", FAULT_STEP - 1, "retry"), one
     assert one["seconds"] < 90
     check_resumed(text(site, "hang", job))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_node_with_an_xid_is_left_out_by_a_spare_one(site: Converged) -> None:
     job = submit(site, description("xid", "xid", spare_nodes=1))
-    assert over(site, job) == "COMPLETED"
+    assert site.see_through(job) == "COMPLETED"
     (one,) = ends(site, "xid", job)
     assert (one["class"], one["action"]) == ("hardware", "retry")
     assert one["out"] == [one["nodes"][1]] and one["suspects"] == [
@@ -184,10 +170,10 @@ def test_a_node_with_an_xid_is_left_out_by_a_spare_one(site: Converged) -> None:
     assert site.job(job)["Restarts"] == "0"
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_without_a_spare_node_the_queue_finds_another_one(site: Converged) -> None:
     job = submit(site, description("queue", "xid"))
-    assert over(site, job) == "COMPLETED"
+    assert site.see_through(job) == "COMPLETED"
     (one,) = ends(site, "queue", job)
     assert (one["action"], one["out"]) == ("requeue", [one["nodes"][1]])
     now = site.job(job)
@@ -195,7 +181,7 @@ def test_without_a_spare_node_the_queue_finds_another_one(site: Converged) -> No
     check_resumed(text(site, "queue", job))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.8"]
     retry = {"hang_after": "0:1:0"}
@@ -205,14 +191,14 @@ def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     began = time.monotonic()
     site.cluster.kill(node)
     site.cluster.start(node)
-    assert over(site, job, 240) == "COMPLETED"
+    assert site.see_through(job, 240) == "COMPLETED"
     (one,) = ends(site, "boot", job)
     assert (one["class"], one["action"], one["out"]) == ("node", "retry", [node]), one
     print(f"resumed and completed {time.monotonic() - began:.0f} s after the power cut")
     check_resumed(text(site, "boot", job))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_node_that_slurm_ends_counts_after_the_requeue(site: Converged) -> None:
     arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.5"]
     job = submit(site, description("down", "none", arguments=arguments))
@@ -223,19 +209,19 @@ def test_a_node_that_slurm_ends_counts_after_the_requeue(site: Converged) -> Non
         poll("the job to wait again", lambda: site.job(job).get("Restarts") == "1", 60)
     finally:
         site.run("ctl1", f"scontrol update node={node} state=resume", check=False)
-    assert over(site, job, 180) == "COMPLETED"
+    assert site.see_through(job, 180) == "COMPLETED"
     (one,) = ends(site, "down", job)
     assert (one["class"], one["action"]) == ("node", "retry") and one["step"] >= 22
     check_resumed(text(site, "down", job))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_job_that_is_cancelled_is_not_tried_again(site: Converged) -> None:
     arguments = ["--steps", "1000", "--pause", "0.5"]
     job = submit(site, description("cancel", "none", arguments=arguments))
     poll("a step", lambda: "step 3/" in text(site, "cancel", job), 90)
     began = time.monotonic()
     site.as_user("alice", f"scancel {job}")
-    assert over(site, job) == "CANCELLED" and time.monotonic() - began < 60
+    assert site.see_through(job) == "CANCELLED" and time.monotonic() - began < 60
     assert not ends(site, "cancel", job)
     assert text(site, "cancel", job).count("beginning at step 0") == 1

@@ -13,7 +13,6 @@ import pytest
 
 from .conftest import Converged
 from .modules import run_tasks
-from .site import SOAK
 
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
@@ -192,7 +191,7 @@ def hidden(site: Converged) -> Iterator[Converged]:
         assert not site.run(host, "find /etc/systemd -name '*hidepid*'")
 
 
-@pytest.mark.skipif(not SOAK, reason="three runs of site.yml; run by `make soak`")
+@pytest.mark.soak("three runs of site.yml")
 @pytest.mark.systems("debian13")
 def test_hidepid_hides_processes_and_jobs_still_run(hidden: Converged) -> None:
     site = hidden

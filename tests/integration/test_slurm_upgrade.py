@@ -12,11 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from . import artifacts, small_image
-from .site import SOAK, Nodes, Site
+from .site import Nodes, Site
 
 pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not SOAK, reason="a cluster and an upgrade of its own; run by `make soak`"),
+    pytest.mark.soak("a cluster and an upgrade of its own"),
 ]
 IMAGE = "/shared/data/small.sqsh"
 # Slurm, and what it needs of sid: nothing else comes from there. Its Release file may have expired.

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from .site import SOAK, Nodes, Site
+from .site import Nodes, Site
 
 # Compiling takes 8 minutes of CPU.
 pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not SOAK, reason="compiles Slurm; run by `make soak`"),
+    pytest.mark.soak("compiles Slurm"),
     pytest.mark.systems("debian12", only="the older Slurm"),
 ]
 

@@ -145,19 +145,6 @@ def unbroken(site: Converged, python: str) -> dict[int, float]:
     return found
 
 
-def see_through(site: Converged, job: str) -> None:
-    """Wait for the end of a job that is requeued, without the two minutes that Slurm waits each time."""
-
-    def look() -> bool:
-        now = site.job(job)
-        if now["JobState"] == "PENDING" and now["Restarts"] != "0":
-            site.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
-        assert now["JobState"] not in ("FAILED", "TIMEOUT", "CANCELLED"), now
-        return now["JobState"] == "COMPLETED"
-
-    poll("the job to complete", look, 300, every=1)
-
-
 def check_resumed(site: Converged, name: str, job: str, unbroken: dict[int, float]) -> None:
     """The log has another beginning, and the same losses as the unbroken run."""
     text = log(site, name, job)
@@ -209,7 +196,7 @@ def test_a_node_that_fails_does_not_change_the_curve(
         site.cluster.start("c2")
         site.run("ctl1", "scontrol update node=c2 state=resume", check=False)
     assert site.run("c2", f"ls {left}", check=False).endswith("No such file or directory")
-    see_through(site, job)
+    assert site.see_through(job, 300) == "COMPLETED"
     check_resumed(site, "ddp", job, unbroken)
 
 
@@ -390,10 +377,9 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
     ("name", "packages", "second"),
     [
         ("transformers", "transformers accelerate", "accelerate"),
-        # It compiles for a minute on each node when it starts.
         pytest.param(
             *("deepspeed", "deepspeed", "deepspeed"),
-            marks=[pytest.mark.soak, pytest.mark.skipif(not SOAK, reason="make soak runs it")],
+            marks=pytest.mark.soak("it compiles for a minute on each node"),
         ),
     ],
 )
@@ -422,5 +408,5 @@ def test_recipes_with_other_libraries(
 def test_the_time_limit_does_not_change_the_curve(
     site: Converged, limited: str, unbroken: dict[int, float]
 ) -> None:
-    see_through(site, limited)
+    assert site.see_through(limited, 300) == "COMPLETED"
     check_resumed(site, "limited", limited, unbroken)

@@ -17,12 +17,11 @@ from driver.image import recipe_for
 from driver.layout import LocalError
 
 from . import artifacts, small_image
-from .site import ROOT, SOAK, Nodes, Site
+from .site import ROOT, Nodes, Site
 from .test_slurm_upgrade import IMAGE, container_job
 
 pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not SOAK, reason="a cluster of its own; run by `make soak`"),
+    pytest.mark.soak("a cluster of its own"),
 ]
 
 

@@ -16,7 +16,7 @@ import yaml
 from . import small_image
 from .artifacts import REAL
 from .conftest import Converged
-from .site import ROOT, SOAK, Nodes, Site, poll
+from .site import ROOT, Nodes, Site, poll
 from .test_kills import kill_tree
 
 pytestmark = pytest.mark.systems("debian13")
@@ -205,8 +205,7 @@ def six() -> Iterator[Site]:
     cluster.local.destroy()
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="a cluster of its own; run by `make soak`")
+@pytest.mark.soak("a cluster of its own")
 @pytest.mark.parametrize(
     ("faults", "nodes", "switches"),
     [

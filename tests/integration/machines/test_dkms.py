@@ -24,13 +24,12 @@ from driver.machine_image import SYSTEM
 
 from .. import gpu_packages, repositories
 from ..gpu_packages import MODULE, NEW, NOW
-from ..site import ROOT, SOAK, VENV_BIN, Run, read_report, tail
+from ..site import ROOT, VENV_BIN, Run, read_report, tail
 from ..test_machines import P5, SMALL
 from .conftest import KEEP
 
 pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not SOAK, reason="an emulated machine that compiles; run by `make soak`"),
+    pytest.mark.soak("an emulated machine that compiles"),
 ]
 
 NAME = "dkms1"

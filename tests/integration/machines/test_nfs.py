@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..site import SOAK, poll
+from ..site import poll
 from .conftest import NAME, READ_AHEAD, Node, as_alice, module, play
 
 #: Numbered lines, each of them on the server's disk before the next.
@@ -79,7 +79,7 @@ def limited(server: Node) -> Iterator[Node]:
     )
 
 
-@pytest.mark.skipif(not SOAK, reason="a file system with quotas; run by `make soak`")
+@pytest.mark.soak("a file system with quotas")
 def test_an_export_holds_no_more_than_its_quota(limited: Node, other: Node) -> None:
     path, options, *clients = limited.run(
         "grep '^/srv/data ' /etc/exports.d/trainwright.exports"
@@ -115,7 +115,7 @@ def test_an_export_holds_no_more_than_its_quota(limited: Node, other: Node) -> N
     assert left.strip() == "projid = 0"
 
 
-@pytest.mark.skipif(not SOAK, reason="as tests/integration/test_storage.py; run by `make soak`")
+@pytest.mark.soak("as tests/integration/test_storage.py")
 def test_an_export_that_everybody_may_write_is_refused(server: Node) -> None:
     before = server.run("exportfs -v").stdout
     wrong = '{"nfs_server_exports": [{"path": "/srv/data", "mount": "/", "clients": ["*"]}]}'

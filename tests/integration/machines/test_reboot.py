@@ -17,7 +17,7 @@ import pytest
 
 from driver.layout import LocalError
 
-from ..site import ROOT, SOAK, poll, tail
+from ..site import ROOT, poll, tail
 from .conftest import NAME, OTHER, Node, play, playbook
 
 
@@ -28,7 +28,7 @@ def boot_id(node: Node, before: str = "") -> str:
     return before
 
 
-@pytest.mark.skipif(not SOAK, reason="two emulated boots through Slurm; run by `make soak`")
+@pytest.mark.soak("two emulated boots through Slurm")
 def test_machines_reboot_in_turn_also_when_a_run_is_ended_in_the_middle(
     both: dict[str, Node],
 ) -> None:

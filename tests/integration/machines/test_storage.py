@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..site import SOAK, poll
+from ..site import poll
 from .conftest import KEPT_LABEL, SCRATCH, Node, kept, play
 
 
@@ -39,7 +39,7 @@ def test_a_disk_that_carries_data_is_refused_before_anything_is_changed(other: N
     assert kept(other) == before
 
 
-@pytest.mark.skipif(not SOAK, reason="the unit tests have this decision; run by `make soak`")
+@pytest.mark.soak("the unit tests have this decision")
 def test_a_scratch_that_lost_one_of_its_disks_is_refused_and_slurmd_stays_down(other: Node) -> None:
     # The first disk stays, which has the beginning of the file system.
     started = other.power_cycle(SCRATCH[1:])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..site import SOAK, tail
+from ..site import tail
 from .conftest import Node, play
 
 MAPS, OURS, KERNELS = "vm.max_map_count", "1048576", "65530"
@@ -40,7 +40,7 @@ def test_a_machine_is_tuned_and_agrees_with_tuned(tuned: Node) -> None:
     assert "succeeded" in tuned.run("tuned-adm verify").stdout
 
 
-@pytest.mark.skipif(not SOAK, reason="two more runs of site.yml; run by `make soak`")
+@pytest.mark.soak("two more runs of site.yml")
 def test_none_undoes_it_and_a_file_of_the_site_wins_afterwards(tuned: Node) -> None:
     jobs = tuned.run("systemctl show --property=InvocationID slurmd").stdout
     tune(tuned, "-e", "node_tuning_profile=none")
