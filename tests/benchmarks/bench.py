@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
 accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, the inventory of
-EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, and the job hooks.
+EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, the job hooks, and how
+long a training stands still after a fault.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -36,7 +37,7 @@ init_plugin_loader([str(ROOT / ".collections")])
 from driver.cluster import Cluster
 from driver.host import podman
 from driver.layout import SYSTEMS, LocalError
-from tests.benchmarks import dataset, health, hooks, inventory, join
+from tests.benchmarks import dataset, health, hooks, inventory, join, resume
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
@@ -122,6 +123,12 @@ class Bench:
         with self._fresh(1):
             self._play(SITE, "site-joining", {})
             return join.measure(Site(Nodes(self.cluster.name)))
+
+    def resuming(self) -> resume.Timing:
+        """Trainings that fail and go on, on a cluster with three nodes."""
+        with self._fresh(3):
+            self._play(SITE, "site-resuming", {})
+            return resume.measure(Site(Nodes(self.cluster.name)))
 
     def warm_up(self, compute: int) -> None:
         """Fill the network's package cache, so that the first run does not pay for it."""
@@ -276,6 +283,9 @@ def parser() -> argparse.ArgumentParser:
         "--join-only", action="store_true", help="only nodes from an image against bare nodes"
     )
     arguments.add_argument(
+        "--resume-only", action="store_true", help="only trainings that fail and go on"
+    )
+    arguments.add_argument(
         "--instances",
         type=int,
         nargs="+",
@@ -333,6 +343,15 @@ def joins(bench: Bench) -> tuple[dict[str, object], list[str]]:
     return {"busy": busy, "timing": asdict(timing)}, join.misses(timing)
 
 
+def resumptions(bench: Bench) -> tuple[dict[str, object], list[str]]:
+    """Time trainings that fail and go on, print their table; return what is kept; no figure has a limit."""
+    busy, timing = _busy(), bench.resuming()
+    print(f"\n{resume.render(timing)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the times are rough.")
+    return {"busy": busy, "timing": asdict(timing)}, []
+
+
 def main() -> int:
     args = parser().parse_args()
     try:
@@ -355,6 +374,9 @@ def main() -> int:
         if args.join_only:
             kept, missed = joins(bench)
             return finish(bench, {"machine": bench.machine(), "join": kept}, missed)
+        if args.resume_only:
+            kept, missed = resumptions(bench)
+            return finish(bench, {"machine": bench.machine(), "resume": kept}, missed)
         if args.warm_up:
             bench.warm_up(args.scale[0])
         measurements = [
@@ -372,6 +394,8 @@ def main() -> int:
             parts["health"], more = cycles()
             missed += more
             parts["join"], more = joins(bench)
+            missed += more
+            parts["resume"], more = resumptions(bench)
             missed += more
     except (LocalError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"\nerror: {error}", file=sys.stderr)

@@ -14,6 +14,8 @@ from pathlib import Path
 import train
 
 regular = train.samples
+#: When this process did its first step; kept beside the checkpoints, a line for each try.
+began: list[float] = []
 
 
 def fault(kind: str) -> None:
@@ -36,8 +38,14 @@ def fault(kind: str) -> None:
 
 def samples(step: int, rank: int, size: int) -> list[tuple[list[float], float]]:
     """Return the data of a step, or fail."""
-    done = Path(os.environ["TRAIN_CHECKPOINTS"]) / "fault"
-    mine = rank == int(os.environ["WORLD_SIZE"]) - 1 and step == int(os.environ["FAULT_STEP"])
+    checkpoints = Path(os.environ["TRAIN_CHECKPOINTS"])
+    done = checkpoints / "fault"
+    last = rank == int(os.environ["WORLD_SIZE"]) - 1
+    if last and not began:
+        began.append(time.time())
+        with open(checkpoints / "began", "a", encoding="ascii") as file:
+            file.write(f"{began[0]}\n")
+    mine = last and step == int(os.environ["FAULT_STEP"])
     if mine and ("FAULT_ALWAYS" in os.environ or not done.exists()):
         done.touch()
         fault(os.environ["FAULT"])

@@ -279,7 +279,11 @@ class Site:
                 self.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
             return "" if state in ("PENDING", "REQUEUED", "RUNNING", "COMPLETING") else state
 
-        return str(poll(f"job {job} to end", ended, timeout, every=1))
+        try:
+            return str(poll(f"job {job} to end", ended, timeout, every=1))
+        except AssertionError as error:
+            nodes = self.run("ctl1", "scontrol ping; sinfo -Nl; sinfo -R", check=False)
+            raise AssertionError(f"{error}: {self.job(job)}\n{nodes}") from error
 
     def end_all_jobs(self) -> None:
         """Cancel every job and wait until no node is busy with one."""

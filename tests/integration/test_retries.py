@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
 
 from .conftest import Converged
-from .site import ROOT, poll
+from .site import ROOT, Site, poll
 from .test_training import job_of, losses
 
 # Three nodes, so that one can take another's place.
@@ -34,7 +34,7 @@ def description(name: str, fault: str, **changes: Any) -> dict[str, Any]:
             "retry": {"wait": 1, **changes.get("retry", {})}}  # fmt: skip
 
 
-def submit(site: Converged, job: dict[str, Any]) -> str:
+def submit(site: Site, job: dict[str, Any]) -> str:
     """Submit a job's script by hand, as docs/training_jobs.md says; return its number."""
     made = schema.check(job)
     place = made.workdir
@@ -46,19 +46,19 @@ def submit(site: Converged, job: dict[str, Any]) -> str:
     return site.as_user("alice", f"sbatch --parsable {place}/job.sbatch").split()[-1]
 
 
-def text(site: Converged, name: str, job: str) -> str:
+def text(site: Site, name: str, job: str) -> str:
     """The job's log."""
     return site.as_user("alice", f"cat /shared/data/{name}/logs/{name}-{job}.out", check=False)
 
 
-def ends(site: Converged, name: str, job: str) -> list[dict[str, Any]]:
+def ends(site: Site, name: str, job: str) -> list[dict[str, Any]]:
     """The tries that failed, from the file beside the log."""
     rows = site.as_user("alice", f"cat /shared/data/{name}/logs/attempts-{job}.jsonl", check=False)
     events = [json.loads(row) for row in rows.splitlines() if row.startswith("{")]
     return [one for one in events if one["event"] == "end"]
 
 
-def nodes_of(site: Converged, job: str) -> list[str]:
+def nodes_of(site: Site, job: str) -> list[str]:
     """The nodes of a job, in their order."""
     return site.run("ctl1", f"scontrol show hostnames {site.job(job)['NodeList']}").split()
 
