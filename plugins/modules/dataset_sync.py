@@ -121,7 +121,7 @@ verified:
   type: int
   sample: 10000
 checksums:
-  description: C(SHA256), or C(MD5) with a store that does not support it.
+  description: C(SHA256), with C(CRC32) for the parts of large files, or C(MD5) with a store that does not support them.
   returned: success
   type: str
   sample: SHA256
@@ -239,7 +239,9 @@ def main() -> None:
         if progress:
             progress.close()
     if made.checksums == "MD5":
-        warn(f"{target} does not know SHA-256: each object was verified by its MD5 instead")
+        warn(
+            f"{target} knows neither SHA-256 nor CRC32: each object was verified by its MD5 instead"
+        )
     if made.changed:
         warn(f"{len(made.changed)} files changed while they were sent, and were sent again")
     module.exit_json(**result_of(made, path))

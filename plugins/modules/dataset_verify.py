@@ -12,8 +12,8 @@ version_added: "0.1.0"
 author: The trainwright team (@trainwright)
 description:
   - Compares all files by name and size, and the content of all or of some of them by checksum. Changes nothing.
-  - An object's checksum is the SHA-256 that it was stored with, else its ETag, both computed from its parts
-    for an object in parts. If neither decides, the object is read.
+  - An object's checksum is the SHA-256 or CRC32 that it was stored with, else its ETag, computed from its parts
+    for an object in parts. If none decides, the object is read.
   - A difference is not a failure of the task; RV(same) says whether there is one.
 extends_documentation_fragment:
   - trainwright.slurm.aws

@@ -10,6 +10,7 @@ import hashlib
 import os
 import stat
 import typing as t
+import zlib
 from dataclasses import dataclass, field
 
 from ..node.terminal import printable
@@ -164,7 +165,7 @@ def sums(path: str, expected: Entry, kind: str = "sha256", part: int = 0) -> Sum
     """Read a file once.
 
     Args:
-        kind: of the combined checksum, sha256 or md5.
+        kind: of the combined checksum, sha256, crc32 or md5.
         part: bytes of a part; 0: the file is not split.
     Raises:
         ChangedError: it is gone, or not as expected, or changed meanwhile.
@@ -201,13 +202,29 @@ def combine(kind: str, digests: t.Iterable[bytes]) -> bytes:
     return whole.digest()
 
 
-def md5(data: bytes = b"") -> t.Any:
-    """MD5, which S3 calls an ETag, also where cryptography with it is forbidden."""
-    return hashlib.new("md5", data, usedforsecurity=False)
+class _Crc32:
+    """CRC32 as hashlib has other checksums."""
+
+    def __init__(self) -> None:
+        self._value = 0
+
+    def update(self, data: bytes) -> None:
+        self._value = zlib.crc32(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(4, "big")
+
+
+def digest(kind: str, data: bytes) -> bytes:
+    """The checksum of these bytes, of the kind sha256, crc32 or md5."""
+    return combine(kind, [data])
 
 
 def _new(kind: str) -> t.Any:
-    return hashlib.sha256() if kind == "sha256" else md5()
+    if kind == "crc32":
+        return _Crc32()
+    # S3 calls MD5 an ETag; it is needed also where cryptography with it is forbidden.
+    return hashlib.new(kind, usedforsecurity=False)
 
 
 def said(error: OSError, path: str) -> DatasetError:

@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A bucket of S3 or of any store that speaks it, as a destination: both ends agree on a checksum of each object.
 
-SHA-256 goes with each object and each part; a store that answers with it has verified it. One that does not know these
-checksums gets MD5, and its ETag is compared. An object of parts has the checksum of its parts' checksums.
+SHA-256 goes with each object, and CRC32 with each part of a large one, where SHA-256 takes longer than the network.
+A store that answers with them has verified them; one that does not know these checksums gets MD5, and its ETag is
+compared. An object of parts has the checksum of its parts' checksums, or by others' programs that of the whole.
 
 Sources: S3 API reference (PutObject, UploadPart, CompleteMultipartUpload, HeadObject) and S3 user guide, "Checking
 object integrity".
@@ -29,8 +30,8 @@ from .manifest import (
     Entry,
     There,
     combine,
+    digest,
     entry_of,
-    md5,
     opened,
     read,
     sums,
@@ -61,6 +62,8 @@ _DAMAGED = {
     "InvalidPart", "InvalidPartOrder", "NoSuchUpload", "EntityTooSmall",
 }  # fmt: skip
 _MD5 = re.compile(r"[0-9a-f]{32}")
+# A checksum that the store keeps -> its name in requests and answers.
+_KEPT = {"SHA256": "ChecksumSHA256", "CRC32": "ChecksumCRC32"}
 
 
 class DamagedError(Exception):
@@ -95,7 +98,7 @@ class Bucket:
     """A bucket and a prefix in it.
 
     Attributes:
-        checksums: SHA256, or MD5 for a store that does not know that.
+        checksums: SHA256 (CRC32 for parts), or MD5 for a store that does not know them.
         resumed: bytes of parts that an earlier run sent.
         read_back: objects that had to be read to compare them.
     """
@@ -192,16 +195,17 @@ class Bucket:
                 raise
             return None  # removed since it was listed
         tag = head.get("ETag", "").strip('"')
-        given, _dash, count = head.get("ChecksumSHA256", "").partition("-")
-        kind = "sha256" if given else "md5"
+        kind = next((one for one, name in _KEPT.items() if head.get(name)), "MD5")
+        given, _dash, count = head.get(_KEPT.get(kind, ""), "").partition("-")
         wanted: bytes | None = base64.b64decode(given) if given else None
         text, _dash, parts = tag.partition("-")
-        count = count or parts  # some stores leave the number out of the checksum
+        # Some stores leave the number out of the checksum.
+        count = count or ("" if head.get("ChecksumType") == "FULL_OBJECT" else parts)
         if not given:
             wanted = bytes.fromhex(text) if _MD5.fullmatch(text) else None
         part = self._part_size(path, entry.size, int(count)) if count.isdigit() else 0
         if wanted is not None and (part or not count):
-            found = sums(local, entry, kind, part)
+            found = sums(local, entry, kind.lower(), part)
             if found.combined == wanted and (not part or found.parts == int(count)):
                 return Sent(entry, found.sha256, tag)
             if given and not part:
@@ -219,12 +223,12 @@ class Bucket:
     def _read(self, path: str, local: str, entry: Entry, tag: str) -> Sent | None:
         with self._lock:
             self.read_back += 1
-        digest, own = hashlib.sha256(), sums(local, entry).sha256
+        theirs, own = hashlib.sha256(), sums(local, entry).sha256
         with self._calling("GetObject"):
             body = self._client.get_object(Bucket=self.name, Key=self.prefix + path)["Body"]
             for block in body.iter_chunks(BLOCK):
-                digest.update(block)
-        return Sent(entry, own, tag) if digest.hexdigest() == own else None
+                theirs.update(block)
+        return Sent(entry, own, tag) if theirs.hexdigest() == own else None
 
     # -- sending ---------------------------------------------------------------------------------------------------
     def send(
@@ -243,44 +247,44 @@ class Bucket:
             body = read(handle, entry.size + 1)
             if len(body) != entry.size or entry_of(handle) != entry:
                 raise ChangedError(local)
-        digest = hashlib.sha256(body)
-        answer = self._checked("PutObject", path, body, digest.digest(), self.checksums)
+        sha256 = digest("sha256", body)
+        answer = self._checked("PutObject", path, body, sha256, self.checksums)
         sent(len(body))
-        return Sent(entry, digest.hexdigest(), answer["ETag"].strip('"'))
+        return Sent(entry, sha256.hex(), answer["ETag"].strip('"'))
 
     def in_parts(self, entry: Entry) -> bool:
         """Tell whether a file is sent in parts, by all jobs together."""
         return entry.size > PART
 
     def _checked(
-        self, operation: str, path: str, body: bytes, digest: bytes, kind: str, **params: t.Any
+        self, operation: str, path: str, body: bytes, own: bytes, kind: str, **params: t.Any
     ) -> dict[str, t.Any]:
         """Send bytes with their checksum, and see that the store answers with the same. Returns its answer."""
-        if kind == "SHA256":
-            asked = base64.b64encode(digest).decode()
-            given = {"ChecksumSHA256": asked, "ChecksumAlgorithm": "SHA256"}
+        if kind in _KEPT:
+            asked = base64.b64encode(own).decode()
+            given = {_KEPT[kind]: asked, "ChecksumAlgorithm": kind}
             try:
                 answer = self._call(operation, path, Body=body, **given, **params)
             except DatasetError as error:
                 if error.code not in _UNKNOWN or params:
                     raise
                 self.checksums = "MD5"
-                return self._checked(operation, path, body, digest, "MD5", **params)
-            told = answer.get("ChecksumSHA256")
+                return self._checked(operation, path, body, own, "MD5", **params)
+            told = answer.get(_KEPT[kind])
             if told:
                 if told != asked:
                     raise DamagedError(f"{told} instead of {asked}")
                 return answer
             if not params:
                 self.checksums = "MD5"
-            own = md5(body)
+            md5 = digest("md5", body)
         else:
-            own = md5(body)
-            asked = base64.b64encode(own.digest()).decode()
+            md5 = digest("md5", body)
+            asked = base64.b64encode(md5).decode()
             answer = self._call(operation, path, Body=body, ContentMD5=asked, **params)
-        if answer["ETag"].strip('"') != own.hexdigest() and kind == "SHA256":
+        if answer["ETag"].strip('"') != md5.hex() and kind in _KEPT:
             # Nothing was verified by the store: send it with what every store verifies.
-            return self._checked(operation, path, body, digest, "MD5", **params)
+            return self._checked(operation, path, body, own, "MD5", **params)
         return answer
 
     def _send_parts(
@@ -308,14 +312,14 @@ class Bucket:
                 one.cancel()
         parts = {"Parts": [part for part, _digest in done]}
         answer = self._call("CompleteMultipartUpload", path, UploadId=upload, MultipartUpload=parts)
-        own = combine(kind.lower(), (digest for _part, digest in done))
+        own = combine(kind.lower(), (one for _part, one in done))
         tag = answer["ETag"].strip('"')
-        told = answer.get("ChecksumSHA256", "") if kind == "SHA256" else tag
-        text = base64.b64encode(own).decode() if kind == "SHA256" else own.hex()
+        told = answer.get(_KEPT[kind], "") if kind in _KEPT else tag
+        text = base64.b64encode(own).decode() if kind in _KEPT else own.hex()
         # Each part was verified as it came; the store's checksum of the whole must match if it returns one.
         if (
             told
-            and (kind == "SHA256" or _MD5.fullmatch(told.partition("-")[0]))
+            and (kind in _KEPT or _MD5.fullmatch(told.partition("-")[0]))
             and told.partition("-")[0] != text
         ):
             raise DamagedError(f"{told} instead of {text}")
@@ -334,19 +338,22 @@ class Bucket:
             pages = list(self._pages("ListParts", Key=key, UploadId=one["UploadId"]))
             parts = {part["PartNumber"]: part for page in pages for part in page.get("Parts", ())}
             kind = pages[0].get("ChecksumAlgorithm") or "MD5"
-            if kind == "MD5" and any("ChecksumSHA256" in part for part in parts.values()):
-                kind = "SHA256"
-            if kind in ("SHA256", "MD5"):
+            for kept, name in _KEPT.items():
+                if kind == "MD5" and any(name in part for part in parts.values()):
+                    kind = kept
+            # The checksum of the whole is another calculation than that of the parts' checksums.
+            if kind in (*_KEPT, "MD5") and pages[0].get("ChecksumType") != "FULL_OBJECT":
                 return one["UploadId"], kind, parts
-        wanted = {"ChecksumAlgorithm": "SHA256"} if self.checksums == "SHA256" else {}
+        wanted = {"ChecksumAlgorithm": "CRC32"} if self.checksums != "MD5" else {}
         try:
             answer = self._call("CreateMultipartUpload", path, **wanted)
         except DatasetError as error:
             if error.code not in _UNKNOWN or not wanted:
                 raise
             answer = self._call("CreateMultipartUpload", path)
-        kind = "SHA256" if answer.get("ChecksumAlgorithm") == "SHA256" else "MD5"
-        self.checksums = kind
+        kind = "CRC32" if answer.get("ChecksumAlgorithm") == "CRC32" else "MD5"
+        if kind == "MD5":
+            self.checksums = kind
         self._own.add(answer["UploadId"])
         return answer["UploadId"], kind, {}
 
@@ -355,23 +362,22 @@ class Bucket:
         sent: t.Callable[[int], None],
     ) -> tuple[dict[str, t.Any], bytes]:  # fmt: skip
         """Send a part unless it is there. Returns what completes the upload, and the part's own checksum."""
-        sha256 = hashlib.sha256(block).digest()
-        digest = sha256 if kind == "SHA256" else md5(block).digest()
-        text = base64.b64encode(digest).decode() if kind == "SHA256" else digest.hex()
-        key = "ChecksumSHA256" if kind == "SHA256" else "ETag"
+        own = digest(kind.lower(), block)
+        text = base64.b64encode(own).decode() if kind in _KEPT else own.hex()
+        key = _KEPT.get(kind, "ETag")
         part = {"PartNumber": number, "ETag": (known or {}).get("ETag", "")}
         if known and known["Size"] == len(block) and known.get(key, "").strip('"') == text:
             with self._lock:
                 self.resumed += 0 if upload in self._own else len(block)
         else:
             answer = self._checked(
-                "UploadPart", path, block, sha256, kind, PartNumber=number, UploadId=upload
+                "UploadPart", path, block, own, kind, PartNumber=number, UploadId=upload
             )
             part["ETag"] = answer["ETag"]
-        if kind == "SHA256":
+        if kind in _KEPT:
             part[key] = text
         sent(len(block))
-        return part, digest
+        return part, own
 
     def remove(self, path: str) -> None:
         """Remove an object. Raises DatasetError."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import socket
+import zlib
 from pathlib import Path
 
 import pytest
@@ -63,15 +64,20 @@ def test_what_cannot_be_listed_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2 * manifest.BLOCK, 2 * manifest.BLOCK + 5])
 @pytest.mark.parametrize("part", [0, manifest.BLOCK, manifest.BLOCK + 3])
-@pytest.mark.parametrize("kind", ["sha256", "md5"])
+@pytest.mark.parametrize("kind", ["sha256", "crc32", "md5"])
 def test_sums_are_those_of_the_parts(tmp_path: Path, size: int, part: int, kind: str) -> None:
     data = os.urandom(size)
     path = make(tmp_path, {"f": data}) / "f"
     entry = Entry(size, path.stat().st_mtime_ns)
     found = manifest.sums(str(path), entry, kind, part)
     parts = [data[at : at + part] for at in range(0, size, part)] if part else []
-    digests = [hashlib.new(kind, one).digest() for one in parts]
-    wanted = hashlib.new(kind, b"".join(digests) if part else data).digest()
+
+    def digest(content: bytes) -> bytes:
+        if kind == "crc32":
+            return zlib.crc32(content).to_bytes(4, "big")
+        return hashlib.new(kind, content).digest()
+
+    wanted = digest(b"".join(map(digest, parts)) if part else data)
     sha256 = wanted.hex() if kind == "sha256" else "" if part else hashlib.sha256(data).hexdigest()
     assert found == (sha256, wanted, len(parts))
 

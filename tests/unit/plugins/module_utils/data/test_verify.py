@@ -8,6 +8,7 @@ import base64
 import os
 import time
 import typing as t
+import zlib
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_damaged_object_is_found_whatever_it_says(store: Store, tmp_path: Path
     source = make(tmp_path / "set", {"plain": b"1", "large": os.urandom(PART + 9)})
     sync(source, bucket(store))
     for thing in store.bucket.values():
-        thing.sha256, thing.etag = "", "unknown"
+        thing.kind, thing.checksum, thing.etag = "", "", "unknown"
     assert compare(str(source), bucket(store)).same, "read, since nothing else is known"
     assert compare(str(source), bucket(store)).read_back == 2
     for thing in store.bucket.values():
@@ -79,9 +80,23 @@ def test_the_etag_of_an_encrypted_object_is_no_reason(store: Store, tmp_path: Pa
 def test_a_checksum_of_the_whole_is_believed(store: Store, tmp_path: Path) -> None:
     source = make(tmp_path / "set", {"a": b"1"})
     wrong = base64.b64encode(bytes(32)).decode()
-    store.bucket["set/a"] = Thing(b"2", "x", wrong)
+    store.bucket["set/a"] = Thing(b"2", "x", "sha256", wrong)
     found = compare(str(source), bucket(store))
     assert list(found.other) == ["a"] and not store.count["GetObject"]
+
+
+def test_an_object_with_the_crc32_of_its_whole_is_compared_by_it(
+    store: Store, tmp_path: Path
+) -> None:
+    """As the command of AWS leaves large files; its parts may have any size."""
+    data = os.urandom(PART + 9)
+    source = make(tmp_path / "set", {"a": data, "b": data})
+    whole = base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode()
+    wrong = base64.b64encode(bytes(4)).decode()
+    store.bucket["set/a"] = Thing(data, f"{'0' * 32}-3", "crc32", whole, whole=True)
+    store.bucket["set/b"] = Thing(data[1:] + b"2", f"{'0' * 32}-3", "crc32", wrong, whole=True)
+    found = compare(str(source), bucket(store))
+    assert found.same is False and list(found.other) == ["b"] and not store.count["GetObject"]
 
 
 def test_a_sample_is_drawn(store: Store, tmp_path: Path) -> None:
