@@ -27,8 +27,8 @@ _VERSION = 1
 class Sent(t.NamedTuple):
     """A file that both ends agreed on.
 
-    sha256: of the content, in hexadecimal, or of the checksums of its parts; empty for parts in a store that does not
-    know SHA-256. there: how the destination knew it then (ETag, or time of change).
+    sha256: of the content, in hexadecimal, or of the checksums of its parts; empty for parts with another checksum.
+    there: how the destination knew it then (ETag, or time of change).
     """
 
     entry: Entry
