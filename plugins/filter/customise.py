@@ -40,6 +40,7 @@ class FilterModule:
             "site_template": site_template,
             "files_stamp": customise.files_stamp,
             "conf_lines": customise.conf_lines,
+            "module_options": customise.module_options,
             "conf_server": customise.conf_server,
         }
         return {name: _reported(name, function) for name, function in filters.items()}

@@ -20,6 +20,12 @@ options:
     required: true
     type: list
     elements: str
+  of:
+    description:
+      - Directory of the role that the templates belong to, where another role renders them. They, and what they
+        include, are looked for there first.
+    type: path
+    version_added: "1.2.0"
 """
 
 EXAMPLES = r"""
@@ -58,5 +64,8 @@ class LookupModule(LookupBase):
         lookup = lookup_loader.get(
             "ansible.builtin.template", loader=self._loader, templar=self._templar
         )
-        found: list[t.Any] = lookup.run(terms, _Shared(variables or {}), **kwargs)
+        given = _Shared(variables or {})
+        if owner := kwargs.pop("of", None):
+            given["ansible_search_path"] = [owner, *given.get("ansible_search_path", [])]
+        found: list[t.Any] = lookup.run(terms, given, **kwargs)
         return found

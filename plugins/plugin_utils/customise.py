@@ -17,6 +17,8 @@ from ..module_utils.node.terminal import NOT_IN_A_LINE
 from .drop_in import unit_drop_in
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_OPTION = re.compile(r'(?:[^\s"\\]|"[^"\\]*")+')
 #: The parts of the file that matter to its daemon; the owner does not.
 _STAMPED = ("path", "content", "content_b64", "link", "state", "block")
 # systemd.unit(5), systemd.service(5); any other section is ignored with a line in the journal.
@@ -138,6 +140,44 @@ def conf_lines(settings: t.Any, separator: str = "=", own: t.Any = None) -> str:
     return "".join(lines)
 
 
+def module_options(modules: t.Any) -> str:
+    """Return a line of modprobe.d for each option: {"nvidia": {"NVreg_X": 1}} as "options nvidia NVreg_X=1".
+
+    Null leaves out an option, or all of a module. Raises CustomiseError for a name or value that modprobe or the
+    kernel would read as something else (modprobe.d(5); parse_args in the kernel, which takes blanks in double quotes).
+    """
+    if not isinstance(modules, Mapping):
+        raise CustomiseError(
+            f"{modules!r} is not a set of modules -> write {{module: {{option: value}}}}"
+        )
+    lines = []
+    for module, options in modules.items():
+        if not isinstance(options, (Mapping, type(None))):
+            raise CustomiseError(
+                f"{module}: {options!r} is not a set of options -> write {{option: value}}"
+            )
+        for name, value in (options or {}).items():
+            for word in (module, name):
+                if not isinstance(word, str) or not _MODULE.fullmatch(word):
+                    raise CustomiseError(
+                        f"{word!r} is not a name of a kernel module or of its option -> use letters, digits, _ and -"
+                    )
+            if value is None:
+                continue
+            given = int(value) if isinstance(value, bool) else value
+            if not isinstance(given, (str, int, float)):
+                raise CustomiseError(
+                    f"{module} {name}: {value!r} is not a text or a number -> give one value"
+                )
+            if NOT_IN_A_LINE.search(str(given)) or not _OPTION.fullmatch(str(given)):
+                raise CustomiseError(
+                    f"{module} {name}: {given!r} would not be one value"
+                    " -> write one word, or put blanks in double quotes"
+                )
+            lines.append(f"options {module} {name}={given}\n")
+    return "".join(lines)
+
+
 def conf_server(controllers: Sequence[t.Any], port: int) -> str:
     """Return the value of --conf-server, such as ctl1:6817,ctl2:6817, for slurmd and sackd.
 
@@ -154,6 +194,17 @@ def conf_server(controllers: Sequence[t.Any], port: int) -> str:
     return ",".join(found)
 
 
+#: How roles write the settings of a variable. Those of Slurm's files have checks of their own.
+_WRITERS: dict[str, Callable[[t.Any], str]] = {
+    "efa_conf": lambda options: module_options({"efa": options}),
+    "gdrcopy_conf": lambda options: module_options({"gdrdrv": options}),
+    "nccl_conf": conf_lines,
+    "nvidia_container_conf": conf_lines,
+    "nvidia_driver_conf": module_options,
+    "rdma_core_conf": module_options,
+}
+
+
 def problems(
     variables: Mapping[str, t.Any],
     places: Sequence[str],
@@ -161,8 +212,8 @@ def problems(
 ) -> list[tuple[str, str]]:
     """Return what is wrong with the extension points among the variables, as (variable, what -> remedy).
 
-    variables: what is given for <role>_unit, <role>_files and <role>_template, by name; other names are
-    left alone. A file that a role also writes itself is found later, by the role.
+    variables: what is given for <role>_unit, <role>_files, <role>_template and the <role>_conf of _WRITERS, by name;
+    other names are left alone. A file that a role also writes itself is found later, by the role.
     """
     found = []
     for name, value in variables.items():
@@ -173,6 +224,8 @@ def problems(
                 site_files([], value)
             elif name.endswith("_template"):
                 site_template("", value, places, is_file)
+            elif name in _WRITERS:
+                _WRITERS[name](value)
         except (CustomiseError, AnsibleFilterError) as error:
             found.append((name, str(error)))
     return found

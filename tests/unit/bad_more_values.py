@@ -293,6 +293,13 @@ MORE = [
          "<role>_files", conf(CliFilterPlugins="cli_filter/lua"), facts=lacks("ctl1", "/etc/slurm/cli_filter.lua")),
     Case("script-of-ended-jobs", "ctl1", "slurm_conf.JobCompType", "/etc/slurm/jobcomp.lua is not on", "<role>_files",
          conf(JobCompType="jobcomp/lua"), facts=lacks("ctl1", "/etc/slurm/jobcomp.lua")),
+    # what a site adds to the GPU software
+    Case("options-of-a-module-in-one", "cluster", "nvidia_driver_conf", "NVreg_A: '1 NVreg_B=2' would not be one",
+         "write one word", {"nvidia_driver_conf": {"nvidia": {"NVreg_A": "1 NVreg_B=2"}}}),
+    Case("section-of-a-unit", "cluster", "nvidia_dcgm_unit", r"\[Servce\] is not a section", "use one of Unit, Service",
+         {"nvidia_dcgm_unit": {"Servce": {"Nice": 1}}}),
+    Case("template-that-is-not-there", "cluster", "nccl_template", "there is no such file on the control node",
+         "put the template into group_vars", {"nccl_template": "missing.j2"}),
 ]  # fmt: skip
 
 #: The words of the trial -> the cases that are it.

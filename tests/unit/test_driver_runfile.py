@@ -15,6 +15,7 @@ from ansible.template import Templar
 from ansible_collections.trainwright.slurm.plugins.filter.artifact import artifact
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack import parts
 from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.customise import site_files
 
 from tests.unit.cluster import ROOT
 
@@ -51,11 +52,14 @@ def render(name: str, source: str = "runfile", **given: t.Any) -> t.Any:
         slurm_facts={"node": node},
         slurm_model={"stack": {"hosts": {"c1": host}, "versions": VERSIONS}},
         nvidia_driver_runfile_sha256={FILE: SUM},
+        # Of test_stack_customised.py.
+        __nvidia_driver_own_files=[],
         __nvidia_driver_stand_in="",
         **given,
     )
     templar = Templar(loader=LOADER, variables=variables)
     templar.environment.filters["trainwright.slurm.artifact"] = artifact
+    templar.environment.filters["trainwright.slurm.site_files"] = site_files
     return templar.template(variables[name])
 
 

@@ -45,7 +45,7 @@ def run(tmp_path: Path, managed: list[str], **plan: Any) -> tuple[int, str]:
     first = {"hosts": "ctl", "gather_facts": False, "tasks": [told]}
     (tmp_path / "inventory").write_text(yaml.safe_dump(INVENTORY), encoding="utf-8")
     (tmp_path / "play.yml").write_text(yaml.safe_dump([first, of_image]), encoding="utf-8")
-    given = json.dumps({"__gpu_stack_plan": {"waits": False, "reason": "", **plan}})
+    given = json.dumps({"__gpu_stack_boot": {"waits": False, "reason": "", **plan}})
     return play(tmp_path, str(tmp_path / "play.yml"), "-e", given)
 
 

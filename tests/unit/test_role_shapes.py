@@ -26,13 +26,44 @@ OWN_PHASES = {
 }
 # Every other role reads slurm_model, so --tags slurmd has to make it.
 ALWAYS = ("cluster",)
-# What a role of a daemon does not have, and why: slurmctld and slurmd read slurm.conf, which is slurm_conf;
-# munge has a key and no configuration.
+# What a role that can be customised does not have, and why.
 NOT_THERE = {
-    "slurmctld_conf": "slurm_conf",
-    "slurmd_conf": "slurm_conf",
-    "slurm_auth_conf": "",
-    "slurm_auth_template": "",
+    "slurmctld_conf": "slurm.conf, which is slurm_conf",
+    "slurmd_conf": "slurm.conf, which is slurm_conf",
+    "slurm_auth_conf": "munge has a key and no configuration",
+    "slurm_auth_template": "the same",
+    "aws_ofi_nccl_conf": "variables of jobs",
+    "aws_ofi_nccl_template": "its file has the place of the plugin alone",
+    "cuda_toolkit_conf": "packages alone, which read no configuration",
+    "cuda_toolkit_unit": "the same",
+    "cuda_toolkit_template": "the same",
+    "efa_unit": "kernel modules, which udev loads",
+    "efa_template": "efa_conf is the whole of its file",
+    "gdrcopy_unit": "systemd loads its kernel module",
+    "gdrcopy_template": "gdrcopy_conf is the whole of its file",
+    "gpu_stack_conf": "that of its parts",
+    "nccl_unit": "a library",
+    "nvidia_dcgm_conf": "nv-hostengine has options, which are in its unit",
+    "nvidia_dcgm_template": "the same",
+    "openmpi_unit": "a library",
+    "rdma_core_unit": "systemd loads its kernel modules",
+    "rdma_core_template": "rdma_core_conf is the whole of its file",
+}
+
+#: The roles of a node's GPU and network software.
+STACK = {
+    "gpu_stack",
+    "nvidia_driver",
+    "cuda_toolkit",
+    "nvidia_dcgm",
+    "nvidia_container",
+    "gdrcopy",
+    "nccl",
+    "nccl_tests",
+    "efa",
+    "aws_ofi_nccl",
+    "openmpi",
+    "rdma_core",
 }
 
 
@@ -123,8 +154,8 @@ def test_what_a_role_writes_and_runs_is_in_vars_files(role: str) -> None:
 
 
 @pytest.mark.parametrize("point", ["conf", "unit", "files", "template"])
-@pytest.mark.parametrize("role", DAEMONS)
-def test_every_daemon_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
+@pytest.mark.parametrize("role", [*DAEMONS, *sorted(STACK - {"nccl_tests"})])
+def test_every_role_can_be_customised_in_the_same_ways(role: str, point: str) -> None:
     name = f"{role}_{point}"
     option = specs(role)["main"]["options"].get(name)
     if name in NOT_THERE:
@@ -175,23 +206,6 @@ def by_molecule() -> set[str]:
     alone = [path for path in scenarios if load(path / "vars/cluster.yml")["cluster"].get("bare")]
     assert not any("test_sequence" in load(path / "molecule.yml")["scenario"] for path in alone)
     return set().union(*(whole_roles(path / "converge.yml") for path in alone))
-
-
-#: The roles of a node's GPU and network software.
-STACK = {
-    "gpu_stack",
-    "nvidia_driver",
-    "cuda_toolkit",
-    "nvidia_dcgm",
-    "nvidia_container",
-    "gdrcopy",
-    "nccl",
-    "nccl_tests",
-    "efa",
-    "aws_ofi_nccl",
-    "openmpi",
-    "rdma_core",
-}
 
 
 def test_every_role_runs_in_check_mode_with_its_documented_input() -> None:

@@ -18,7 +18,6 @@ VERSIONS = {
     "libnccl-dev": "2.27.3-1+cuda13.0",
 }
 DAEMONS = ("nvidia-persistenced", "nvidia-fabricmanager", "nvidia-dcgm", "trainwright-cdi")
-LOADED = "NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  Release Build"
 
 
 def test_each_part_is_there_in_its_version(host: Host) -> None:
@@ -38,21 +37,15 @@ def test_the_daemons_run_before_slurmd(host: Host) -> None:
 
 
 def test_modules_are_loaded_and_kept_out(host: Host) -> None:
-    assert host.file("/etc/modprobe.d/trainwright-nvidia.conf").contains("blacklist nouveau")
+    options = host.file("/etc/modprobe.d/trainwright-nvidia.conf").content_string.splitlines()
+    assert options[1:3] == ["blacklist nouveau", "options nouveau modeset=0"]
+    assert options[3] == "options nvidia NVreg_EnableStreamMemOPs=1", "of the site"
     assert host.file("/etc/modules-load.d/trainwright-gdrcopy.conf").contains("gdrdrv")
 
 
-def test_cdi_has_the_driver_that_is_loaded(host: Host) -> None:
-    path, version = "/etc/cdi/nvidia.yaml", "/proc/driver/nvidia/version"
-    host.check_output(
-        f"mount -t tmpfs tmpfs /proc/driver; mkdir /proc/driver/nvidia; echo '{LOADED}' >{version}"
-    )
-    try:
-        host.check_output("systemctl restart trainwright-cdi")
-        assert host.file(path).content_string.split()[-1] == "595.91.07"
-    finally:
-        host.check_output("umount /proc/driver; systemctl restart trainwright-cdi")
-    assert host.file("/etc/cdi").listdir() == [], "no driver, no GPUs"
+def test_files_and_settings_of_the_site_are_there(host: Host) -> None:
+    assert host.file("/etc/profile.d/site.sh").contains("/usr/local/cuda-13.2/bin")
+    assert "NCCL_DEBUG=WARN" in host.file("/etc/nccl.conf").content_string.splitlines()
 
 
 def test_nccl_tests_were_built(host: Host) -> None:

@@ -16,10 +16,16 @@ Json = dict[str, t.Any]
 OWN = "gpu_stack"
 #: The part for which a host waits for its boot.
 DRIVER = "nvidia_driver"
+#: Why a host waits for its boot.
+REASON = f"{DIRECTORY}/{OWN}"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")
 #: Packages that the next boot installs.
 PENDING = "/var/lib/trainwright/gpu_stack/packages"
+
+
+class StackPlanError(ValueError):
+    """Parts that cannot be put together; the message ends with the remedy."""
 
 
 def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -> str:
@@ -56,6 +62,19 @@ def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     return name
 
 
+def _one_owner(roles: t.Iterable[str], parts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    """Raise StackPlanError for a file that two parts write: each run would replace that of the other."""
+    owners = dict.fromkeys((PENDING, REASON), "the next boot")
+    for role in roles:
+        for item in parts.get(role, {}).get("files") or []:
+            other = owners.setdefault(item["path"], role)
+            if other != role:
+                named = " or ".join(f"{name}_files" for name in (other, role) if name in parts)
+                raise StackPlanError(
+                    f"{item['path']} is there twice, a file of {other} and of {role} -> take another path in {named}"
+                )
+
+
 def plan(
     parts: t.Mapping[str, t.Mapping[str, t.Any]],
     host: t.Mapping[str, t.Any],
@@ -66,7 +85,7 @@ def plan(
     """Return the packages, pins, modules, directories, files and units of a host, and whether it waits for a boot.
 
     parts: by role what it has of each. host: of the cluster model's stack. only: a part that is set up alone, which
-    leaves to the others what they hold and what they wait for.
+    leaves to the others what they hold and what they wait for. Raises StackPlanError for a file of two parts.
     """
     every = [OWN, *host["roles"]]
     roles = [role for role in every if not only or role in (OWN, only)]
@@ -75,19 +94,20 @@ def plan(
         chosen = (parts[role] for role in among if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
+    _one_owner(roles, parts)
     pins = [pin for pin in of("pins", every) if pin["version"] or pin.get("elsewhere")]
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     waiting = bool(reason) and waits(host, facts, versions)
     directories = {item["path"]: item for item in of("directories")}
     pending: Json = {"path": PENDING, "state": "absent"}
-    reboot: Json = {"path": f"{DIRECTORY}/{OWN}", "state": "absent"}
+    reboot: Json = {"path": REASON, "state": "absent"}
     if waiting:
         pending = {"path": PENDING, "mode": "0644", "content": "\n".join(packages) + "\n"}
     if reason:
         above = DIRECTORY.rpartition("/")[0]
         directories |= {path: {"path": path, "mode": "0755"} for path in (above, DIRECTORY)}
-        reboot = {"path": f"{DIRECTORY}/{OWN}", "mode": "0644", "content": f"{reason}\n"}
+        reboot = {"path": REASON, "mode": "0644", "content": f"{reason}\n"}
     units = []
     for unit in of("units"):
         if not unit.get("when", True):

@@ -76,6 +76,16 @@ def test_a_template_that_is_missing_is_an_error(role: Path) -> None:
     assert done.returncode and "nodes.j2 could not be found" in done.stderr
 
 
+def test_templates_of_another_role_and_what_they_include_are_found(role: Path) -> None:
+    (role / "own" / "templates").mkdir(parents=True)
+    (role / "templates" / "tail.j2").rename(role / "own" / "templates" / "tail.j2")
+    done = render("trainwright.slurm", role)
+    assert done.returncode and "tail.j2" in done.stderr
+    done = render("trainwright.slurm", role, f", of='{role}/own'")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0].endswith("C\n")
+
+
 def test_no_role_copies_all_variables_for_a_template() -> None:
     """It takes as long as all else of the task, and grows with the cluster."""
     files = [*ROOT.glob("roles/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")]

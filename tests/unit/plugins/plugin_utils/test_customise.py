@@ -124,6 +124,43 @@ def test_settings_that_would_be_read_as_others_are_refused(settings: t.Any, said
     assert said in str(raised.value)
 
 
+def test_options_of_kernel_modules_become_lines() -> None:
+    options = {
+        "nouveau": None,
+        "nvidia": {"NVreg_A": 1, "NVreg_B": None, "NVreg_C": '"a=1; b=2"'},
+        "mlx5_core": {"on": True, "off": False},
+        "idle": {},
+    }
+    assert FILTERS["module_options"](options).splitlines() == [
+        "options nvidia NVreg_A=1",
+        'options nvidia NVreg_C="a=1; b=2"',
+        "options mlx5_core on=1",
+        "options mlx5_core off=0",
+    ]
+    assert FILTERS["module_options"]({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("nvidia", "is not a set of modules"),
+        ({"nvidia": "a=1"}, "nvidia: 'a=1' is not a set of options"),
+        ({"nvidia x": {"a": 1}}, "'nvidia x' is not a name of a kernel module"),
+        ({"nvidia": {"a=1 b": 1}}, "'a=1 b' is not a name of a kernel module or of its option"),
+        ({"nvidia": {"a": "1 b=2"}}, "nvidia a: '1 b=2' would not be one value"),
+        ({"nvidia": {"a": "1\ninstall nvidia reboot"}}, "would not be one value"),
+        ({"nvidia": {"a": '"1'}}, "would not be one value"),
+        ({"nvidia": {"a": "1\\"}}, "would not be one value"),
+        ({"nvidia": {"a": ""}}, "would not be one value"),
+        ({"nvidia": {"a": [1]}}, "is not a text or a number"),
+    ],
+)
+def test_options_that_would_be_read_as_others_are_refused(options: t.Any, said: str) -> None:
+    with pytest.raises(AnsibleFilterError) as raised:
+        FILTERS["module_options"](options)
+    assert said in str(raised.value) and " -> " in str(raised.value)
+
+
 def test_controllers_for_conf_server() -> None:
     model = [{"name": "ctl1", "host": "ctl1.site"}, {"name": "ctl2", "host": "ctl2.site"}]
     assert customise.conf_server(model, 6817) == "ctl1:6817,ctl2:6817"
@@ -148,3 +185,24 @@ def test_preflight_names_the_variable_of_each_problem() -> None:
     assert set(found) == {"slurmctld_unit", "slurmdbd_unit", "slurmd_files", "slurmd_template"}
     assert "[Servce] is not a section of a service" in found["slurmctld_unit"]
     assert all(" -> " in text for text in found.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("efa_conf", {"a": "1 b=2"}),
+        ("gdrcopy_conf", {"dbg enabled": 1}),
+        ("nccl_conf", {"NCCL_DEBUG": "WARN\nA=1"}),
+        ("nvidia_container_conf", {"NVIDIA CTK": "1"}),
+        ("nvidia_driver_conf", {"NVreg_A": 1}),
+        ("rdma_core_conf", {"mlx5_core": {"a": "1\n"}}),
+        ("nvidia_dcgm_unit", {"Servce": {"Nice": 1}}),
+        ("gpu_stack_template", "missing.j2"),
+        ("cuda_toolkit_files", [{"content": "no path"}]),
+    ],
+)
+def test_preflight_refuses_what_no_part_of_the_gpu_software_can_write(
+    name: str, bad: t.Any
+) -> None:
+    ((found, text),) = customise.problems({name: bad}, ["/site"], lambda path: False)
+    assert found == name and " -> " in text

@@ -13,6 +13,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.r
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack_plan import (
     PENDING,
+    StackPlanError,
     plan,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack import (
@@ -385,6 +386,18 @@ def test_one_part_alone_keeps_what_the_others_hold_and_wait_for() -> None:
 def test_a_part_that_the_host_does_not_get_brings_nothing() -> None:
     found = plan(PARTS, {"roles": ["nvidia_driver"]}, {}, VERSIONS, only="nccl")
     assert (found["packages"], [unit["name"] for unit in found["units"]]) == ([], ["boot"])
+
+
+def test_a_file_of_two_parts_is_refused() -> None:
+    """The second would replace the first in each run."""
+    both = {**PARTS, "nccl": {"files": [{"path": "/x"}]}}
+    with pytest.raises(StackPlanError, match="/x is there twice.* gpu_stack_files or nccl_files"):
+        plan(both, HOST, {}, VERSIONS)
+    ours = {"nccl": {"files": [{"path": PENDING}]}}
+    with pytest.raises(StackPlanError, match="a file of the next boot and of nccl.* in nccl_files"):
+        plan(ours, HOST, {}, VERSIONS)
+    # Of a part that is not on this host.
+    assert plan(both, {"roles": ["nvidia_driver"]}, {}, VERSIONS)["files"]
 
 
 # -- the driver of the distribution ---------------------------------------------------------------------
