@@ -583,6 +583,19 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"sample": "x"}, "sample"),
         ({"queue_seconds": -1}, "validate_queue_seconds: is -1 -> a whole number of at least 1"),
         ({"queue_seconds": 0}, "validate_queue_seconds: is 0 -> "),
+        ({"buckets": ["bucket"]}, "validate_buckets[0]: is 'bucket' -> s3://BUCKET, or s3://BUCKET/PREFIX"),
+        ({"buckets": ["s3://b", "s3://b/$(id)"]}, "validate_buckets[1]: is 's3://b/$(id)' -> "),
+        ({"path": ["bin"]}, "validate_path[0]: is 'bin' -> the absolute path of a directory"),
+        ({"path": ["/a:/b"]}, "validate_path[0]: is '/a:/b' -> "),
+        (
+            {"exports": {"AWS_SECRET_ACCESS_KEY": "Sesame-77"}},
+            "validate_exports: AWS_SECRET_ACCESS_KEY looks like a secret, which would be in scripts and in the report",
+        ),
+        ({"exports": "NCCL_DEBUG=INFO,hf_token=Sesame-77"}, "validate_exports: hf_token looks like a secret"),
+        (
+            {"changes": {"kernel": {"environment": {"AWS_ACCESS_KEY_ID": "AKIA"}}}},
+            "validate_checks.kernel.environment: AWS_ACCESS_KEY_ID looks like a secret",
+        ),
         ({"parallel": -1}, "validate_parallel: is -1 -> "),
         ({"storage": {"/shared": "fast"}}, "validate_storage./shared: is 'fast' -> a mapping such as {write: 1.2"),
         ({"storage": {"/shared": {}}}, "validate_storage./shared: is {} -> "),
@@ -658,3 +671,4 @@ def test_wrong_values_are_refused_before_anything_runs(
     result = slurm(**{"mounts": MOUNTS, **options})
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files
+    assert "Sesame-77" not in json.dumps(result) and "Sesame-77" not in "".join(slurm.lines)
