@@ -117,13 +117,20 @@ def declared(
     variables: t.Mapping[str, t.Any],
     rows: t.Mapping[str, MachineType] | None = None,
 ) -> dict[str, t.Any]:
-    """Return what a node should have: by its machine type (slurm_node.machine_type, EC2's), and by Slurm's Gres."""
+    """Return what a node should have: by its machine type (slurm_node.machine_type, EC2's), and by Slurm's Gres.
+
+    The inventory may lack a node of somebody else's Slurm, such as one that is powered down. AWS ParallelCluster gives
+    a node its instance type as a feature, and the feature efa where it has such adapters.
+    """
     own = variables.get("slurm_node")
     name = (own.get("machine_type") if isinstance(own, t.Mapping) else None) or variables.get(
         "ec2_instance_type"
     )
-    kind = find(str(name), rows) if name else None
     attached = variables.get("ec2_efa_interfaces")
+    if not name:
+        name = next((one for one in node.features if "." in one and find(one, rows)), None)
+        attached = 0 if name and "efa" not in node.features else attached
+    kind = find(str(name), rows) if name else None
     found: dict[str, t.Any] = {"machine_type": str(name or "")}
     if kind:
         found.update(

@@ -15,7 +15,7 @@ import typing as t
 from ..training.job import environment, render
 from ..training.job.schema import Container
 from .catalogue import Check
-from .collect import CUT, mark
+from .collect import CUT, FULL, mark
 from .plan import Host
 
 #: Seconds that the start and the end of a step may take besides its deadline.
@@ -203,7 +203,7 @@ def _functions(work: Work, frame: Frame) -> str:
             "step() {",
             "  local name=$1 deadline=$2 output code cut= begin=$SECONDS",
             "  shift 2",
-            '  output=$(mktemp -p "$work")',
+            '  output=$(mktemp -p "$work") || output=$work/none',
             '  timeout --kill-after=10 "$deadline" "$@" > "$output" 2>&1 < /dev/null',
             "  code=$?",
             "  {",
@@ -211,6 +211,8 @@ def _functions(work: Work, frame: Frame) -> str:
             f'    echo "{begin} $name"',
             f'    head -c {_KEPT} "$output"',
             f'    (( $(stat -c %s "$output") > {_KEPT} )) && cut=" {CUT}"',
+            # Whoever prints into a full file system is not told in every case.
+            f'    echo room 2> /dev/null > "$work/room" || cut=" {FULL}"',
             f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))$cut\"",
             '  } 9> "$work/lock"',
             '  rm -f "$output"',

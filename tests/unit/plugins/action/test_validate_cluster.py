@@ -672,3 +672,25 @@ def test_wrong_values_are_refused_before_anything_runs(
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files
     assert "Sesame-77" not in json.dumps(result) and "Sesame-77" not in "".join(slurm.lines)
+
+
+def test_nodes_of_a_foreign_slurm_are_found_in_the_inventory_by_their_address(slurm: Slurm) -> None:
+    """The inventory plugin calls them by their private names, and Slurm by names of its own."""
+    kinds = {"c1": "p5.48xlarge", "c2": "p5.48xlarge", "c3": "m7i.large"}
+    slurm.variables = {
+        "hostvars": {
+            f"ip-{name}.internal": {"ec2_private_ip": name, "ec2_instance_type": kind}
+            for name, kind in kinds.items()
+        }
+    }
+    result = slurm(foreign=True, stages=["static"])
+    bad = {
+        one["host"]
+        for one in result["document"]["results"]
+        if one["check"] == "efa_domains" and one["verdict"] == "INCOMPLETE"
+    }
+    assert bad == {"c1", "c2"}
+    slurm.forget()
+    # Those of a cluster of ours have the names of the inventory, and an address may be of two networks.
+    ours = slurm(stages=["static"])["document"]["results"]
+    assert {one["verdict"] for one in ours if one["check"] == "efa_domains"} == {"NOT_APPLICABLE"}

@@ -86,6 +86,19 @@ def test_hardware_is_declared_by_the_machine_type_and_by_gres() -> None:
     assert plan.declared(Node("n1"), {"ec2_instance_type": "unknown"})["gpus"] == 0
 
 
+def test_a_node_that_the_inventory_lacks_has_its_type_as_a_feature() -> None:
+    """As AWS ParallelCluster writes its nodes; without the feature efa, the type has adapters and the node does not."""
+    features = ("dynamic", "p5.48xlarge", "cr", "efa", "gpu")
+    node = Node("gpu-dy-cr-1", gres="gpu:h100:8", features=features)
+    found = plan.declared(node, {})
+    assert (found["machine_type"], found["gpus"], found["efa"]) == ("p5.48xlarge", 8, 32)
+    without = plan.declared(dataclasses.replace(node, features=features[:3]), {})
+    assert (without["machine_type"], without["efa"]) == ("p5.48xlarge", 0)
+    named = plan.declared(node, {"slurm_node": {"machine_type": "g5.xlarge"}})
+    assert named["machine_type"] == "g5.xlarge"
+    assert plan.declared(Node("c1", features=("rack4", "v1.2")), {})["machine_type"] == ""
+
+
 GPU = Host("g1", declared={"gpus": 8, "efa": 32}, programs={"all_reduce_perf": "/x"})
 CPU = Host("c1", declared={"gpus": 0}, programs={})
 

@@ -72,6 +72,7 @@ def run(
     frame: Frame | None = None,
     login: dict[str, str] | None = None,
     srun: str = SRUN,
+    shell: tuple[str, ...] = ("/bin/bash", "-s"),
 ) -> tuple[str, str]:
     """Run a job's script; return its log, and the arguments of srun. login: variables of whoever submits it."""
     (path / "bin").mkdir(exist_ok=True)
@@ -86,7 +87,7 @@ def run(
         **(login or {}),
     }
     done = subprocess.run(
-        ["/bin/bash", "-s"],
+        shell,
         input=text,
         env=environment,
         capture_output=True,
@@ -478,6 +479,30 @@ def test_an_output_of_which_only_the_beginning_is_kept_says_nothing(
         assert reading.why.startswith("printed more than the log keeps") and not reading.failed
         (found,) = verdicts.expected(asks, {"c1": Place((C1,))}, {"c1": reading})
         assert found.verdict is Verdict.INCOMPLETE and found.remedy == "print less"
+
+
+def test_an_output_on_a_full_disk_says_nothing(tmp_path: Path) -> None:
+    """Neither a pass of what it should lack nor a failure that would name a node."""
+    (tmp_path / "small").mkdir()
+    mount = f"mount -t tmpfs -o size=16k none {tmp_path}/small"
+    inside = ("unshare", "--mount", "/bin/bash", "-c")
+    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
+        pytest.skip("needs root: a full file system")
+    fills = "head -c 200000 /dev/zero | tr '\\0' x; echo; echo broken; exit 3"
+    asks = check(fills, expect={"lacks": "broken"}, name="fills")
+    steps = (Step("fills", asks, (C1,)), Step("fine", check("echo fine"), (C1,)))
+    log, _seen = run(
+        Work("validate-x", "static", (C1,), steps=steps),
+        tmp_path,
+        login={"TMPDIR": f"{tmp_path}/small"},
+        shell=(*inside, f"{mount} && exec /bin/bash -s"),
+    )
+    outputs = collect.steps(log, RUN)
+    reading = verdicts.read(asks, outputs["fills"])
+    assert "the disk of the first node of the job is full -> make room" in reading.why
+    assert not reading.failed
+    # Its output was removed, and the next one is whole.
+    assert outputs["fine"].code == 0 and not outputs["fine"].cut
 
 
 @pytest.mark.parametrize("cut", range(0, 10))
