@@ -305,7 +305,9 @@ def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
             missing[host.name] = f"{', '.join(lacking)} is not installed there -> {_BRING}"
     left = tuple(host for host in able if host.name not in missing)
     if check.optional and missing and not left:
-        return Reach(reason=f"no node has {', '.join(check.programs)}")
+        there = [host.programs or {} for host in able]
+        nowhere = [name for name in check.programs if not any(one.get(name) for one in there)]
+        return Reach(reason=f"no node has {', '.join(nowhere or check.programs)}")
     return Reach(left, {} if check.optional else missing)
 
 
