@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""objects.py of role validate against a store that fails as stores do; boto3 stands in for the AWS CLI.
+"""objects.py of role validate against a store that fails as stores do, by a stand-in for the AWS CLI.
 
 tests/integration/test_validate.py has the CLI itself, as jobs on nodes.
 """
@@ -33,27 +33,39 @@ from tests.fixtures.aws.s3 import Request, Store
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "roles" / "validate" / "files" / "objects.py"
 # The commands of the CLI that the program calls, with its words for errors.
-CLI = f"""#!{sys.executable}
-import sys
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+CLI = f"""#!{sys.executable} -SE
+import os, re, sys, urllib.error, urllib.request
 sys.argv[1:] = [word for word in sys.argv[1:] if word != "--only-show-errors"]
 assert sys.argv[1:5:2] == ["--cli-connect-timeout", "--cli-read-timeout"] and sys.argv[5] == "s3", sys.argv
 command, *names = sys.argv[6:]
-bucket, key = next(name for name in names if name != "-").removeprefix("s3://").split("/", 1)
-limits = Config(connect_timeout=1, read_timeout=1, retries={{"total_max_attempts": 2}})
-client = boto3.client("s3", config=limits)
-try:
-    if command == "rm":
-        client.delete_object(Bucket=bucket, Key=key)
-    elif names[0] == "-":
-        client.put_object(Bucket=bucket, Key=key, Body=sys.stdin.buffer.read())
-    else:
-        client.head_object(Bucket=bucket, Key=key)
-        sys.stdout.buffer.write(client.get_object(Bucket=bucket, Key=key)["Body"].read())
-except (ClientError, BotoCoreError) as error:
-    sys.exit(f"fatal error: {{error}}")
+key = next(name for name in names if name != "-").removeprefix("s3://")
+if not os.environ["AWS_SECRET_ACCESS_KEY"]:
+    sys.exit("upload failed: Unable to locate credentials")
+data = sys.stdin.buffer.read() if names[0] == "-" else None
+
+def call(method, operation):
+    for last in (False, True):
+        asked = urllib.request.Request(f"{{os.environ['AWS_ENDPOINT_URL']}}/{{key}}", data, method=method)
+        asked.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=x")
+        try:
+            return urllib.request.urlopen(asked, timeout=1).read()
+        except urllib.error.HTTPError as error:
+            found = re.search(r"<Code>(\\w+)", error.read().decode())
+            code = found[1] if found else error.code
+            if last or error.code < 500:
+                sys.exit(f"fatal error: An error occurred ({{code}}) when calling the {{operation}} operation: x")
+        except OSError as error:
+            refused = "refused" in str(error)
+            if last or refused:
+                sys.exit("fatal error: " + ("Could not connect" if refused else "Read timeout"))
+
+if command == "rm":
+    call("DELETE", "DeleteObject")
+elif names[0] == "-":
+    call("PUT", "PutObject")
+else:
+    call("HEAD", "HeadObject")
+    sys.stdout.buffer.write(call("GET", "GetObject"))
 """
 
 
@@ -80,7 +92,7 @@ def use(
         **more,
     }
     done = subprocess.run(
-        [sys.executable, PROGRAM, "--seconds=40"],
+        [sys.executable, PROGRAM, "--seconds=40", "--pause=1.5"],
         env=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -110,7 +122,7 @@ def answers(store: Store, operation: str, data: bytes) -> None:
 
 
 def late(_request: Request) -> None:
-    time.sleep(3)
+    time.sleep(1.5)
 
 
 FAULTS: list[tuple[str, Callable[[Store], t.Any], Verdict, str, str]] = [
@@ -164,6 +176,12 @@ def test_credentials_are_named_as_the_reason_and_never_printed(cli: Path) -> Non
         found, said = use(store, cli, **secret)
     assert found.verdict is Verdict.FAIL and "not valid" in found.detail
     assert "Sesame" not in said and "AKIASESAME" not in said
+
+
+def test_a_cli_that_cannot_run_is_no_fault_of_the_node(tmp_path: Path) -> None:
+    with Store() as store:
+        found, said = use(store, tmp_path, PATH=str(tmp_path))
+    assert found.verdict is Verdict.INCOMPLETE and "aws cannot run" in found.detail, said
 
 
 def test_one_bad_bucket_of_two_is_named(cli: Path) -> None:

@@ -78,6 +78,10 @@ def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise Refused(f"{step}: {SLOWNESS[1]} ({seconds:.0f} s)", SLOWNESS[2], SLOW) from None
+    except OSError as error:
+        raise Refused(
+            f"{step}: aws cannot run: {error.strerror}", "install the AWS CLI", 127
+        ) from None
     if not done.returncode:
         return done.stdout
     said = done.stderr.decode("utf-8", "replace")
@@ -90,8 +94,11 @@ def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
     raise Refused(f"{step}: aws ended with {done.returncode}{named}", "run it there by hand")
 
 
-def use(bucket: str, end: float) -> None:
-    """Write, read and delete an object. Raises Refused."""
+def use(bucket: str, end: float, pause: float) -> None:
+    """Write, read and delete an object. Raises Refused.
+
+    end: by the monotonic clock. pause: seconds after which an object is deleted again whose write had no answer.
+    """
     node, job = os.environ["SLURMD_NODENAME"], os.environ["SLURM_JOB_ID"]
     name = f"{bucket.rstrip('/')}/validation-{job}-{node}-{secrets.token_hex(8)}"
     data = secrets.token_hex(512).encode()
@@ -99,9 +106,13 @@ def use(bucket: str, end: float) -> None:
     def left() -> float:
         return min(CALL, end - time.monotonic() - DELETION)
 
-    gone = False
+    gone = late = False
     try:
-        aws("write", ["cp", "-", name], left(), data)
+        try:
+            aws("write", ["cp", "-", name], left(), data)
+        except Refused as error:
+            late = error.code == SLOW
+            raise
         if aws("read", ["cp", name, "-"], left()) != data:
             raise Refused(
                 "read: the store answered with other data than was written",
@@ -113,9 +124,11 @@ def use(bucket: str, end: float) -> None:
             raise Refused("delete: the object is still there", f"delete {name}, and see the store")
     finally:
         if not gone:
-            # The write may have come through although its answer did not.
-            with contextlib.suppress(Refused):
-                delete(name, DELETION)
+            # The write may have come through although its answer did not, and a slow store may be at it still.
+            for seconds in (0, pause) if late else (0,):
+                time.sleep(seconds)
+                with contextlib.suppress(Refused):
+                    delete(name, DELETION)
 
 
 def delete(name: str, seconds: float) -> None:
@@ -138,6 +151,9 @@ def main() -> None:
     """Use each bucket, and say what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=100.0, help="for all buckets together")
+    parser.add_argument(
+        "--pause", type=float, default=5.0, help="before what may be late is deleted"
+    )
     given = parser.parse_args()
     # Whoever ends the job gets the object deleted as well.
     signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit(SLOW))
@@ -145,7 +161,7 @@ def main() -> None:
     found: list[tuple[str, Refused]] = []
     for bucket in os.environ["VALIDATION_BUCKETS"].split():
         try:
-            use(bucket, end)
+            use(bucket, end, given.pause)
         except Refused as error:
             found.append((bucket, error))
     if not found:
