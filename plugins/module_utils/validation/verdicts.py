@@ -63,7 +63,7 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         return Reading(why=why or "its output is missing in the log")
     if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        silent = output.cut == FULL or output.refused
+        silent = output.cut == FULL or bool(output.refused)
         silent = silent or output.code in (0, None, *TIMED_OUT, *MISSING)
         answer = check.parser == "text" and not silent
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
