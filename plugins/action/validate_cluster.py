@@ -53,6 +53,8 @@ _EVERY, _RAREST = (
     300.0,
 )  # seconds between two lines that differ in their numbers alone, twice as many each time
 _NODES = 10.0  # seconds between two looks at the nodes of jobs that wait
+#: Variables with an address of a host that Slurm may have too.
+_ADDRESSES = ("ansible_host", "ec2_private_ip")
 #: Options that do not make a validation another one.
 _SAME = (
     "node_results",
@@ -156,7 +158,7 @@ class ActionModule(WaitsForJob):
         asked = validation.asked(
             options,
             slurm,
-            self._hosts([node.name for node in nodes]),
+            self._hosts(nodes),
             run,
             there["directory"],
             found.nodes if found and goes_on else (),
@@ -229,15 +231,24 @@ class ActionModule(WaitsForJob):
             if job["name"].startswith(f"validate-{run}-") and job["state"] not in ENDED:
                 self._module("slurm_job", state="cancelled", id=job["id"])
 
-    def _hosts(self, names: t.Iterable[str]) -> dict[str, Mapping[str, t.Any]]:
-        """Return the variables of the nodes that the inventory has."""
+    def _hosts(self, nodes: t.Iterable[Node]) -> dict[str, Mapping[str, t.Any]]:
+        """Return the variables of the nodes that the inventory has, by their names in Slurm.
+
+        Somebody else's Slurm has names of its own, so a node may also be the host with its address.
+        """
         known = self._vars.get("hostvars") or {}
         wanted = ("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path")
+        at: dict[str, str] = {}
+        if self._options["foreign"]:
+            for host in known:
+                variables = known[host]
+                at.update({str(variables[key]): host for key in _ADDRESSES if variables.get(key)})
         found: dict[str, Mapping[str, t.Any]] = {}
-        for name in names:
-            if name in known:
-                variables = known[name]
-                found[name] = {key: variables[key] for key in wanted if key in variables}
+        for node in nodes:
+            host = node.name if node.name in known else at.get(node.address)
+            if host is not None:
+                variables = known[host]
+                found[node.name] = {key: variables[key] for key in wanted if key in variables}
         return found
 
     def _course(self, course: Course, jobs: _Jobs) -> None:

@@ -73,6 +73,7 @@ counts:
   sample: {PASS: 1, NOT_APPLICABLE: 0, WARN: 0, INCOMPLETE: 0, FAIL: 1}
 """
 
+import errno
 import functools
 import os
 import re
@@ -165,8 +166,11 @@ def main() -> None:
             for path, text in wrong.items():
                 _write(path, text)
         except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            remedy = "make room there, or name another" if full else "name a"
             module.fail_json(
-                msg=f"{directory}: the report cannot be written: {error} -> name a directory in which you may write"
+                msg=f"{directory}: the report cannot be written: {error.strerror or error}"
+                f" -> {remedy} directory in which you may write"
             )
     module.exit_json(
         changed=bool(wrong),

@@ -116,6 +116,11 @@ options:
     type: list
     elements: str
     default: []
+  path:
+    description: Directories in which the jobs look for programs, in their order. Empty means those of the system.
+    type: list
+    elements: str
+    default: []
   pyxis:
     description: Hosts that should have Pyxis.
     type: list

@@ -65,6 +65,9 @@ def exports(given: t.Any) -> dict[str, str]:
             raise plan.PlanError(
                 f"srun_exports: {wrong[0]!r} has no value -> NAME=value, with commas in between"
             )
+    faults = list(inputs.secrets(pairs, "validate_exports"))
+    if faults:
+        raise plan.PlanError("\n".join(faults))
     for name in pairs:
         if not _EXPORT.fullmatch(name):
             raise plan.PlanError(
@@ -239,6 +242,7 @@ def asked(
                 "VALIDATION_MOUNTS": " ".join(one.path for one in site.mounts),
                 "VALIDATION_BUCKETS": " ".join(site.buckets),
             },
+            tuple(options["path"]),
         ),
         probe=probe,
         node_results=None if results is None else tuple(from_json(results)),

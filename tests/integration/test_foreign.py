@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -128,6 +129,45 @@ def test_the_guide_s_training_job_is_submitted_and_watched(guide: dict[str, Run]
     job = re.search(r"job (\d+) \(hello\): COMPLETED", guide["train"].output)
     assert job and "step 1/1 (100 %), loss 0.5" in guide["train"].output
     assert f"job {job[1]} (hello): COMPLETED on {STATIC}" in guide["train_status"].output
+
+
+def test_validate_tests_what_is_there(
+    pc: ParallelCluster, before: str, guide: dict[str, Run], tmp_path: Path
+) -> None:
+    """Nothing there is ours: neither the agent, nor the directories, nor the names of the inventory."""
+    left_out = {
+        # The containers lack what the image of ParallelCluster has for p5.48xlarge, and would be left out as faulty.
+        name: None
+        for name in ("efa_files", "ofi_nccl", "memlock")
+    }
+    made = pc.play(
+        "validate.yml",
+        *("--tags", "static,node,pairwise"),
+        rc=2,
+        validate_user="ubuntu",
+        validate_wake=True,
+        validate_checks=left_out,
+        validate_report=str(tmp_path),
+    )
+    (path,) = tmp_path.glob("*/validate.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["verdict"] == "INCOMPLETE", made.output
+    assert not [one for one in found["results"] if one["verdict"] == "FAIL"], made.output
+    told = {(one["host"], one["check"]): one for one in found["results"]}
+    for node in (STATIC, DYNAMIC):
+        for check in ("node_state", "open_files", "kernel"):
+            assert told[node, check]["verdict"] == "PASS", told[node, check]
+        # Declared, by the type of the instance with the node's address, and not there.
+        programs = {"gpus": "nvidia-smi", "efa_domains": "fi_info", "pair_efa": "fi_pingpong"}
+        for check, program in programs.items():
+            one = told[node, check]
+            assert one["verdict"] == "INCOMPLETE" and "validate_path" in one["remedy"], one
+            assert one["detail"].startswith(f"{program} is not installed"), one
+        assert told[node, "pair_sockets"]["value"] > 0, told[node, "pair_sockets"]
+    for check in ("node_health", "mounts", "pair_mpi", "pair_infiniband"):
+        one = told["cluster", check]
+        assert one["verdict"] == "NOT_APPLICABLE" and one["detail"], one
+    assert {one["kind"] for one in found["measurements"]} >= {"pair"}
 
 
 def test_a_job_that_fails_or_does_not_fit_is_reported(pc: ParallelCluster, before: str) -> None:

@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shlex
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.fixtures.aws.s3 import Store
 
 from . import small_image
 from .artifacts import REAL
@@ -182,6 +186,157 @@ def test_the_slow_node_is_named_and_drained_if_asked(quiet_site: Converged, tmp_
     finally:
         site.run("ctl1", "scontrol update nodename=c3 state=resume", check=False)
     site.wait_node("c3", "idle")
+
+
+# -- an object store --------------------------------------------------------------------------------
+SECRET = "Sesame-77-open"
+Fault = Callable[[Store], None]
+
+
+def stored(site: Site, variables: dict[str, str]) -> str:
+    """Run the program of the check on c1 as a job of alice; return what it prints, and `rc N` in the last line."""
+    given = " ".join(f"{name}={value}" for name, value in variables.items())
+    command = "python3 ~/validation/programs/objects.py --seconds=60"
+    return site.as_user(
+        "alice", f"srun -Q -w c1 env {given} {command} 2>&1; echo rc $?", check=False
+    )
+
+
+def replies(operation: str, data: bytes) -> Fault:
+    """A store that answers an operation with 200 and these bytes."""
+    return lambda store: setattr(store, f"_{operation}", lambda _asked: ({"ETag": '"x"'}, data))
+
+
+STORES: list[tuple[Fault, str, int]] = [
+    (lambda store: store.fail("PutObject", "AccessDenied", 403), "write: permission is denied", 1),
+    (lambda store: store.fail("GetObject", "AccessDenied", 403), "read: permission is denied", 1),
+    (lambda store: store.objects.clear(), "there is no such bucket", 1),
+    (lambda store: store.on("GetObject", lambda _asked: time.sleep(25)), "did not answer in time", 124),
+    (replies("GetObject", b"<html>welcome</html>"), "other data than was written", 1),
+    (replies("PutObject", b""), "the object that was written is not there", 1),
+]  # fmt: skip
+
+
+def test_an_object_store_is_used_from_a_node_and_never_believed(
+    quiet_site: Converged, tmp_path: Path
+) -> None:
+    site = quiet_site
+    site.run(
+        "c1",
+        "command -v aws >/dev/null || { apt-get update -q; DEBIAN_FRONTEND=noninteractive"
+        " apt-get install -y -q --no-install-recommends awscli; } >/dev/null 2>&1",
+    )
+    # The address of this machine on the cluster's network.
+    address = site.cluster.addresses["c1"].rpartition(".")[0] + ".1"
+    seen: list[str] = []
+    lines = f"[default]\naws_access_key_id = AKIASESAME\naws_secret_access_key = {SECRET}\n"
+    site.as_user(
+        "alice", f"umask 077; mkdir -p .aws; printf {shlex.quote(lines)} > .aws/credentials"
+    )
+    try:
+        with Store(address=address) as store:
+            place = {"AWS_ENDPOINT_URL": store.url, "AWS_DEFAULT_REGION": "eu-west-1"}
+            options = {
+                "validate_user": "alice",
+                "validate_nodes": "c1",
+                "validate_only": ["object_store"],
+                "validate_buckets": ["s3://bucket/some"],
+                "validate_exports": place,
+                "validate_report": str(tmp_path),
+                "validate_again": True,
+            }
+            # While a request is answered: the command lines of all processes there.
+            store.on("PutObject", lambda _asked: seen.append(site.run("c1", "ps -eo args")), 1)
+            done = site.play("validate.yml", "-v", **options)
+            found = report(tmp_path)
+            assert ("c1", "object_store") in of(found, "PASS"), found["results"]
+            assert not store.bucket and store.count["DeleteObject"] == 1
+            assert "objects.py" in seen[0] and "aws" in seen[0]
+            kept = site.run(
+                "login1", f"grep -rlE '{SECRET}|AKIASESAME' /home/alice/validation || true"
+            )
+            logs = site.run("c1", f"grep -rlE '{SECRET}|AKIASESAME' /var/log || true")
+            assert not kept and not logs
+            for text in (seen[0], done.output, json.dumps(found)):
+                assert SECRET not in text and "AKIASESAME" not in text
+
+            # A proxy that answers everything with 200.
+            replies("GetObject", b"<html>welcome</html>")(store)
+            done = site.play("validate.yml", rc=2, **options)
+            (bad,) = [one for one in report(tmp_path)["results"] if one["check"] == "object_store"]
+            assert bad["verdict"] == "FAIL" and "other data than was written" in bad["detail"]
+            assert "a proxy" in bad["remedy"] and "other data" in done.output and not store.bucket
+
+        refused = options | {"validate_exports": {**place, "AWS_SECRET_ACCESS_KEY": SECRET}}
+        done = site.play("validate.yml", rc=2, **refused)
+        assert "AWS_SECRET_ACCESS_KEY looks like a secret" in done.output
+
+        given = {"VALIDATION_BUCKETS": "s3://bucket/some", "AWS_DEFAULT_REGION": "eu-west-1"}
+        for fault, words, code in STORES:
+            with Store(address=address) as store:
+                fault(store)
+                said = stored(site, {**given, "AWS_ENDPOINT_URL": store.url})
+                assert words in said and " -> " in said and said.endswith(f"rc {code}"), said
+                assert not store.objects.get("bucket"), said
+        # Nothing listens there any more.
+        said = stored(site, {**given, "AWS_ENDPOINT_URL": store.url})
+        assert "the store cannot be reached" in said and said.endswith("rc 1"), said
+    finally:
+        site.as_user("alice", "rm -rf .aws")
+
+
+# -- tools of libfabric and a login profile -----------------------------------------------------------
+LIBFABRIC = {
+    **WITHOUT_GPUS,
+    "pair_mpi": None,
+    # The provider of TCP stands in for that of EFA, and what healthy nodes reach is far above the threshold.
+    "pair_efa": {
+        "needs": [],
+        "command": 'exec bash "$VALIDATION/pair.sh" fi_pingpong -p tcp -e rdm -S 1048576',
+        "environment": {"FI_TCP_IFACE": "eth0"},
+        "references": {"bandwidth": 0.001},
+    },
+}
+
+
+def test_libfabric_measures_pairs_whatever_the_login_of_the_user_does(
+    quiet_site: Converged, tmp_path: Path
+) -> None:
+    """Its profile puts fakes in front of the tools, and the site has sbatch take the environment of a login."""
+    site = quiet_site
+    for host in ("c1", "c2", "c3"):
+        site.run(
+            host,
+            "command -v fi_pingpong >/dev/null || { apt-get update -q; DEBIAN_FRONTEND=noninteractive"
+            " apt-get install -y -q --no-install-recommends libfabric-bin; } >/dev/null 2>&1",
+        )
+    fakes = "fi_pingpong python3 timeout bash od"
+    profile = "export PATH=$HOME/fakes:$PATH BASH_ENV=$HOME/fakes/rc"
+    site.as_user(
+        "alice",
+        f"mkdir -p fakes; cp -p .profile fakes/kept 2>/dev/null; echo 'timeout() {{ echo a fake; }}' > fakes/rc;"
+        f" for one in {fakes}; do printf '#!/bin/sh\\necho a fake\\n' > fakes/$one; chmod 755 fakes/$one; done;"
+        f" echo '{profile}' >> .profile; cp .profile .bash_profile",
+    )
+    common = {"validate_user": "alice", "validate_report": str(tmp_path), "validate_again": True}
+    # PAM gives it to whoever submits, and slurmd then takes the job's environment from a login.
+    site.run("login1", "echo SBATCH_EXPORT=NONE >> /etc/environment")
+    try:
+        found = {}
+        for checks in (LIBFABRIC, {**LIBFABRIC, "pair_efa": None}):
+            site.play("validate.yml", validate_stages="pairwise", validate_checks=checks, **common)
+            found.update({one["check"]: one for one in report(tmp_path)["measurements"]})
+            assert not of(report(tmp_path), "FAIL", "INCOMPLETE")
+    finally:
+        site.run("login1", "sed -i /^SBATCH_EXPORT=/d /etc/environment")
+        site.as_user(
+            "alice",
+            "rm -f .bash_profile; [ -e fakes/kept ] && mv fakes/kept .profile || rm -f .profile; rm -rf fakes",
+        )
+    # sockets.py stood in once there was nothing better, on a port that only the job knows.
+    for check in ("pair_efa", "pair_sockets"):
+        assert found[check]["kind"] == "pair" and found[check]["value"] > 0, found
+        assert "a fake" not in site.run("login1", f"cat {found[check]['log']}")
 
 
 # -- six nodes on three switches -------------------------------------------------------------------

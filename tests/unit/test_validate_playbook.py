@@ -21,9 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def play(
-    path: Path, place: Path, variables: t.Mapping[str, t.Any], *options: str
+    path: Path,
+    place: Path,
+    variables: t.Mapping[str, t.Any],
+    *options: str,
+    within: t.Sequence[str] = (),
 ) -> tuple[int, str]:
-    """Run a playbook on this host; return its exit code and its output."""
+    """Run a playbook on this host; return its exit code and its output. within: a command that runs another one."""
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     tree = {
         "all": {
@@ -36,6 +40,7 @@ def play(
     given.write_text(json.dumps(variables), encoding="utf-8")
     done = subprocess.run(
         [
+            *within,
             str(Path(sys.executable).with_name("ansible-playbook")),
             *("-i", str(inventory), "-e", f"@{given}", *options, str(path)),
         ],
@@ -78,7 +83,13 @@ def test_what_cannot_be_used_is_refused_before_any_job(
     assert "Run the stages" not in said and not (tmp_path / "v").exists()
 
 
-def written(place: Path, verdict: Verdict, check: bool = False, **variables: t.Any) -> tuple[int, str]:  # fmt: skip
+def written(
+    place: Path,
+    verdict: Verdict,
+    check: bool = False,
+    within: t.Sequence[str] = (),
+    **variables: t.Any,
+) -> tuple[int, str]:
     """Run the tasks of the report for a run of one result."""
     results = [Result("c1", "one", verdict, detail="what was found", remedy="repair it")]
     made = document.Document(
@@ -106,7 +117,7 @@ def written(place: Path, verdict: Verdict, check: bool = False, **variables: t.A
         "validate_report": str(place / "reports"),
         **variables,
     }
-    return play(path, place, given, *(["--check"] if check else []))
+    return play(path, place, given, *(["--check"] if check else []), within=within)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN])
@@ -139,3 +150,24 @@ def test_check_mode_names_no_report(tmp_path: Path) -> None:
     assert code == 0 and "validate.html" not in said and not (tmp_path / "reports").exists(), said
     code, said = written(tmp_path, Verdict.PASS)
     assert code == 0 and f"the report is {tmp_path}/reports/" in " ".join(said.split()), said
+
+
+def test_a_report_on_a_full_disk_is_an_error_and_what_was_found_is_printed(tmp_path: Path) -> None:
+    """A good run too: nobody would know of a report that is not there, or that ends in the middle."""
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    inside = ("unshare", "--mount", "/bin/sh", "-ec")
+    mount = f"mount -t tmpfs -o size=64k none {reports}"
+    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
+        pytest.skip("needs root: a full file system")
+    fill = f"{mount}; head -c 64K /dev/zero >{reports}/full || true"
+    code, said = written(
+        tmp_path, Verdict.PASS, within=(*inside, f'{fill}; exec "$@"', "sh"),
+        validate_keep_baseline=True, validate_baseline=str(tmp_path / "kept.json"),
+    )  # fmt: skip
+    words = " ".join(said.split())
+    assert (
+        code == 2 and "the report cannot be written: No space left on device -> make room" in words
+    )
+    assert "a line" in words and "validate: PASS" not in words
+    assert not (tmp_path / "kept.json").exists()

@@ -26,13 +26,13 @@ NEEDS = {
     "efa": "no node declares EFA",
     "infiniband": "no node declares InfiniBand",
     "nvlink": "no node declares NVLink",
-    "pyxis": "the group slurm_pyxis is empty",
+    "pyxis": "no node has Pyxis: the group slurm_pyxis is empty",
     "mpi": "no node has mpirun, and nothing declares MPI",
     "pmix": "this Slurm does not have the plugin mpi/pmix",
     "mount": "no shared mount is declared",
     "network_storage": "no shared mount is on the network",
     "bucket": "validate_buckets is empty",
-    "conda": "no node has an mpirun of conda",
+    "conda": "no login has an mpirun of conda",
 }
 #: Needs that a single node fulfils or not; the others are those of the cluster.
 NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda")

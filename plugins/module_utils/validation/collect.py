@@ -15,8 +15,8 @@ import typing as t
 TIMED_OUT = (124, 137)
 #: Exit codes of a shell for a program that is not there or cannot run.
 MISSING = (126, 127)
-#: The last word of a step's end, where its output was cut.
-CUT = "cut"
+#: The last word of a step's end, where its output was cut, and where its file system was full at the end.
+CUT, FULL = "cut", "full"
 #: Words of srun about a task that it did start.
 _TASK = re.compile(
     r"srun: (error|launch/slurm): \S+: tasks? [\d,-]+: |srun: Terminating|srun: Job step aborted"
@@ -28,14 +28,14 @@ _LABEL = re.compile(r"^ *(\d+): ?(.*)$")
 class Output:
     """The output of a step, or of one check on one node.
 
-    code: its exit code; None where its end is not in the log. seconds: None where that is not known. cut: whether the
-    script kept only the beginning of it.
+    code: its exit code; None where its end is not in the log. seconds: None where that is not known. cut: why only the
+    beginning of it is there, CUT or FULL; "" for a whole one.
     """
 
     text: str
     code: int | None = None
     seconds: int | None = None
-    cut: bool = False
+    cut: str = ""
 
     @property
     def refused(self) -> str:
@@ -47,6 +47,8 @@ class Output:
     @property
     def why(self) -> str:
         """Return why it says nothing, in words; "" where it ended well."""
+        if self.cut == FULL:
+            return "its output was lost: the disk of the first node of the job is full -> make room in /tmp there (df)"
         if self.code in (0, None) and self.cut:
             return "printed more than the log keeps of a step, so the rest is unknown -> print less"
         if self.code == 0:
@@ -85,7 +87,8 @@ def steps(log: str, run: str) -> dict[str, Output]:
         elif line.startswith(end) and name:
             words = line[len(end) :].split()
             code, seconds = _numbers(words[1:]) if words[:1] == [name] else (None, None)
-            found[name] = Output("\n".join(lines), code, seconds, words[3:] == [CUT])
+            cut = next((one for one in (CUT, FULL) if words[3:] == [one]), "")
+            found[name] = Output("\n".join(lines), code, seconds, cut)
             name, lines = "", []
         elif name:
             lines.append(line)

@@ -228,7 +228,8 @@ class Course:
                 self.out[host.name] = "its probe did not answer"
             if isinstance(programs, dict):
                 known = {str(name): str(path) for name, path in programs.items() if path}
-                host = dataclasses.replace(host, programs=known)
+                login = str(facts.get("login_mpirun") or "")
+                host = dataclasses.replace(host, programs=known, login_mpirun=login)
                 if self.asked.foreign and facts.get("pyxis") is True:
                     self.site = dataclasses.replace(self.site, pyxis=self.site.pyxis | {host.name})
                 if isinstance(facts.get("pmix"), bool) and self.site.pmix is not False:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import typing as t
 
 from ..hardware.thresholds import ThresholdError, size_in_bytes, table
@@ -17,6 +18,12 @@ from .references import in_units_of_figures
 Plain = t.Mapping[str, t.Any]
 #: The least value of a number.
 _LEAST = {"queue_seconds": 1, "parallel": 0}
+_BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9.-]*(/[A-Za-z0-9!_.*'()=/-]*)?")
+#: Names of variables with secrets, which would be in scripts and reports; those of files with them are not.
+_SECRET = re.compile(
+    r"(^|_)(SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_(ID|KEY))?$",
+    re.IGNORECASE,
+)
 
 
 def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
@@ -27,9 +34,12 @@ def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
         if options[name] < least
     ]
     faults += storage(options["storage"], options["mounts"], checks)
+    faults += places(options["buckets"], options["path"])
     faults += rows(options["thresholds"], checks)
     for check in checks:
-        faults += srun(check.srun_options, f"validate_checks.{check.name}.srun_options")
+        where = f"validate_checks.{check.name}"
+        faults += srun(check.srun_options, f"{where}.srun_options")
+        faults += secrets(check.environment, f"{where}.environment")
     if faults:
         raise PlanError("\n".join(faults))
 
@@ -51,6 +61,26 @@ def storage(given: Plain, mounts: t.Sequence[Plain], checks: t.Sequence[Check]) 
                 yield f"{where}.{name}: no check measures it -> one of {', '.join(known)}"
             elif not _positive(value):
                 yield f"{where}.{name}: is {value!r} -> a number above 0, in GB/s"
+
+
+def places(buckets: t.Sequence[str], path: t.Sequence[str]) -> t.Iterator[str]:
+    """Yield which buckets and which directories of programs are not of their form."""
+    for index, bucket in enumerate(buckets):
+        if not _BUCKET.fullmatch(bucket):
+            yield f"validate_buckets[{index}]: is {bucket!r} -> s3://BUCKET, or s3://BUCKET/PREFIX"
+    for index, one in enumerate(path):
+        if not one.startswith("/") or ":" in one:
+            yield f"validate_path[{index}]: is {one!r} -> the absolute path of a directory"
+
+
+def secrets(variables: t.Iterable[str], where: str) -> t.Iterator[str]:
+    """Yield which variables look like secrets: they would be in scripts, command lines and the report."""
+    for name in variables:
+        if _SECRET.search(name):
+            yield (
+                f"{where}: {name} looks like a secret, which would be in scripts and in the report -> put it into a"
+                " file of validate_user with mode 0600, such as ~/.aws/credentials, or use the role of the instances"
+            )
 
 
 def _positive(value: t.Any) -> bool:

@@ -30,6 +30,7 @@ SPEC: dict[str, t.Any] = {
     "mounts": {"type": "list", "elements": "dict", "default": []},
     "storage": {"type": "dict", "default": {}},
     "buckets": {"type": "list", "elements": "str", "default": []},
+    "path": {"type": "list", "elements": "str", "default": []},
     "pyxis": {"type": "list", "elements": "str", "default": []},
     "mpi": {"type": "bool", "default": False},
     "foreign": {"type": "bool", "default": False},

@@ -25,6 +25,8 @@ _CLOSED = frozenset(
     ("DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVALID_REG", "NOT_RESPONDING")
     + ("REBOOT_ISSUED", "BLOCKED")
 )
+#: Not the remedy of the check: what helps against a miss does not bring a program.
+_BRING = "install it, name its directory in validate_path, or leave the check out (null in validate_checks)"
 _OFF = frozenset(("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"))
 
 
@@ -38,7 +40,7 @@ class Host:
 
     declared: numbers of gpus, efa, infiniband and nvlink that it should have, and its machine_type. address: of
     Slurm's traffic. switch: path of the switches above it, the top first, () where nothing is known. programs: path
-    of each program that the probe found there, None before it ran.
+    of each program that the probe found there, None before it ran. login_mpirun: path of mpirun in a login shell.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Host:
     declared: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     switch: tuple[str, ...] = ()
     programs: t.Mapping[str, str] | None = None
+    login_mpirun: str = ""
 
     def number(self, what: str) -> int:
         """Return how many of something it declares."""
@@ -114,13 +117,20 @@ def declared(
     variables: t.Mapping[str, t.Any],
     rows: t.Mapping[str, MachineType] | None = None,
 ) -> dict[str, t.Any]:
-    """Return what a node should have: by its machine type (slurm_node.machine_type, EC2's), and by Slurm's Gres."""
+    """Return what a node should have: by its machine type (slurm_node.machine_type, EC2's), and by Slurm's Gres.
+
+    The inventory may lack a node of somebody else's Slurm, such as one that is powered down. AWS ParallelCluster gives
+    a node its instance type as a feature, and the feature efa where it has such adapters.
+    """
     own = variables.get("slurm_node")
     name = (own.get("machine_type") if isinstance(own, t.Mapping) else None) or variables.get(
         "ec2_instance_type"
     )
-    kind = find(str(name), rows) if name else None
     attached = variables.get("ec2_efa_interfaces")
+    if not name:
+        name = next((one for one in node.features if "." in one and find(one, rows)), None)
+        attached = 0 if name and "efa" not in node.features else attached
+    kind = find(str(name), rows) if name else None
     found: dict[str, t.Any] = {"machine_type": str(name or "")}
     if kind:
         found.update(
@@ -292,22 +302,20 @@ def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
         if host.programs is None and check.programs:
             missing[host.name] = "the probe of its programs did not run there -> see stage static"
         elif lacking:
-            missing[host.name] = f"{', '.join(lacking)} is not installed there -> {_bring(check)}"
+            missing[host.name] = f"{', '.join(lacking)} is not installed there -> {_BRING}"
     left = tuple(host for host in able if host.name not in missing)
     if check.optional and missing and not left:
-        return Reach(reason=f"no node has {', '.join(check.programs)}")
+        there = [host.programs or {} for host in able]
+        nowhere = [name for name in check.programs if not any(one.get(name) for one in there)]
+        return Reach(reason=f"no node has {', '.join(nowhere or check.programs)}")
     return Reach(left, {} if check.optional else missing)
-
-
-def _bring(check: Check) -> str:
-    return check.remedy or "install it, or take the check out: validate_checks"
 
 
 def _has(need: str, host: Host) -> bool:
     if need == "several_gpus":
         return host.number("gpus") > 1
     if need == "conda":
-        return "conda" in (host.programs or {}).get("mpirun", "")
+        return "conda" in host.login_mpirun
     return host.number(need) > 0
 
 

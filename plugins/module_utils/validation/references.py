@@ -68,7 +68,7 @@ class References:
             if self.baseline:
                 plain = [dataclasses.replace(one, size=None) for one in samples.values()]
                 made += judge.by_baseline(plain, self.baseline, check.remedy)
-        return [_milder(check, one) for one in made], gates
+        return [_milder(check, _explained(check, one)) for one in made], gates
 
     def pairs(self, check: Check, measurements: t.Iterable[document.Measurement]) -> list[Result]:
         """Return what the baseline says of the pairs of a check: of their bandwidths, and of their latencies."""
@@ -174,6 +174,14 @@ def _gate(row: Threshold | None, figure: str) -> float | None:
     if row is None:
         return None
     return row.reference / judge.FAIL if less_is_better(figure) else row.reference * judge.FAIL
+
+
+def _explained(check: Check, one: Result) -> Result:
+    """Return a result that also says what the check says of its figures, such as that fio stands in for IOR."""
+    if not check.provenance or check.provenance in one.provenance:
+        return one
+    said = "; ".join(filter(None, (one.provenance, check.provenance)))
+    return dataclasses.replace(one, provenance=said)
 
 
 def _milder(check: Check, one: Result) -> Result:

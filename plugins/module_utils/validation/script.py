@@ -15,13 +15,21 @@ import typing as t
 from ..training.job import environment, render
 from ..training.job.schema import Container
 from .catalogue import Check
-from .collect import CUT, mark
+from .collect import CUT, FULL, mark
 from .plan import Host
 
 #: Seconds that the start and the end of a step may take besides its deadline.
 STEP_SECONDS = 15
 #: Bytes of a step's output that are kept.
 _KEPT = 4_000_000
+#: Directories of programs where a frame names none.
+_SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Variables by which a login profile puts programs or libraries in front of the system's, and those by which a site has
+#: sbatch keep the environment from its steps.
+_FOREIGN = (
+    *("BASH_ENV", "ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH"),
+    *("SLURM_EXPORT_ENV", "SLURM_GET_USER_ENV"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +114,8 @@ class Frame:
 
     run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
     exports: variables of all steps. srun_options: of all steps, by their long names. image: of steps in a container.
-    mounts: paths that a container gets as they are. variables: for commands, by their names.
+    mounts: paths that a container gets as they are. variables: for commands, by their names. path: directories of
+    programs, in their order, () for those of the system.
     """
 
     run: str
@@ -117,13 +126,14 @@ class Frame:
     image: str = ""
     mounts: tuple[str, ...] = ()
     variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    path: tuple[str, ...] = ()
 
 
 def write(work: Work, frame: Frame) -> str:
     """Return the text of a job's batch script."""
     if work.text:
         return work.text
-    parts = [_head(work, frame), _environment(work, frame), _functions(work, frame)]
+    parts = [_head(work, frame), _clean(frame), _environment(work, frame), _functions(work, frame)]
     if work.each:
         parts.append(_each(work.each, work, frame))
     if work.steps:
@@ -141,6 +151,26 @@ def _head(work: Work, frame: Frame) -> str:
     return (
         f"#!/bin/bash\n# Job {work.name} of a validation (stage {work.stage}), written by trainwright.slurm.\n"
         f"# `sbatch --nodelist={_folded(work.hosts)} --exclusive FILE` runs it again by hand."
+    )
+
+
+def _clean(frame: Frame) -> str:
+    """Return what keeps the environment of whoever submits out of the steps, and shares a secret among them."""
+    return "\n".join(
+        [
+            "# Programs are those of the system: a login profile must not put others in front of them.",
+            "there=$PATH",
+            'for name in $(compgen -A function); do unset -f "$name"; done',
+            f"unset {' '.join(_FOREIGN)}",
+            f"export PATH={shlex.quote(':'.join(frame.path) or _SYSTEM)}",
+            "# Slurm itself may be somewhere else.",
+            "srun=$(command -v srun || PATH=$there command -v srun)",
+            "[[ $srun == /* ]] && PATH=$PATH:${srun%/*}",
+            "# By it the tasks of a step know each other, whoever else connects: it is in no file and no command line.",
+            "VALIDATION_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')",
+            "VALIDATION_PORT=$((20000 + 0x${VALIDATION_TOKEN:0:6} % 10000))",
+            "export VALIDATION_TOKEN VALIDATION_PORT",
+        ]
     )
 
 
@@ -166,14 +196,14 @@ def _functions(work: Work, frame: Frame) -> str:
     begin, end = mark(frame.run, "begin"), mark(frame.run, "end")
     return "\n".join(
         [
-            "work=$(mktemp -d)",
+            "work=$(mktemp -d) || exit",
             "trap 'rm -rf \"$work\"' EXIT",
             "",
             "# Runs a step until its deadline, and prints its output between two marks once it has ended.",
             "step() {",
             "  local name=$1 deadline=$2 output code cut= begin=$SECONDS",
             "  shift 2",
-            '  output=$(mktemp -p "$work")',
+            '  output=$(mktemp -p "$work") || output=$work/none',
             '  timeout --kill-after=10 "$deadline" "$@" > "$output" 2>&1 < /dev/null',
             "  code=$?",
             "  {",
@@ -181,6 +211,8 @@ def _functions(work: Work, frame: Frame) -> str:
             f'    echo "{begin} $name"',
             f'    head -c {_KEPT} "$output"',
             f'    (( $(stat -c %s "$output") > {_KEPT} )) && cut=" {CUT}"',
+            # Whoever prints into a full file system is not told in every case.
+            f'    echo room 2> /dev/null > "$work/room" || cut=" {FULL}"',
             f"    printf '\\n%s\\n' \"{end} $name $code $((SECONDS - begin))$cut\"",
             '  } 9> "$work/lock"',
             '  rm -f "$output"',
@@ -226,17 +258,21 @@ def _step(step: Step, frame: Frame) -> str:
     check = step.check
     variables = {
         "VALIDATION_NODES": " ".join(host.name for host in step.hosts),
+        # By name: Slurm numbers the tasks in an order of its own.
+        "VALIDATION_SERVER": step.hosts[0].name,
         "VALIDATION_ADDRESS": step.hosts[0].address or step.hosts[0].name,
         **step.variables,
     }
     command = shlex.quote(_command(check, variables))
     if check.launch == "mpirun":
         places = ",".join(f"{host.name}:{step.tasks}" for host in step.hosts)
-        names = ["VALIDATION", *frame.variables, *frame.exports]
+        names = ["PATH", "VALIDATION", *frame.variables, *frame.exports]
         words = ["mpirun", f"--host {places}", f"--map-by ppr:{step.tasks}:node", "--bind-to none"]
         words += [f"-x {name}" for name in dict.fromkeys(names)]
     else:
-        options = _options(check.launch, step.hosts, step.tasks, frame)
+        mount = step.variables.get("VALIDATION_MOUNT")
+        inside = dataclasses.replace(frame, mounts=(*frame.mounts, *([mount] if mount else [])))
+        options = _options(check.launch, step.hosts, step.tasks, inside)
         words = render.srun({**options, **check.srun_options})
     # An image may be without bash.
     shell = "sh" if check.launch == "container" else "bash"

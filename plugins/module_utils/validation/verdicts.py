@@ -11,7 +11,7 @@ from ..checks.result import Result, Value, Verdict
 from ..slurm.hostlist import fold
 from . import expectation, judge, own
 from .catalogue import Check, less_is_better
-from .collect import MISSING, TIMED_OUT, Output
+from .collect import FULL, MISSING, TIMED_OUT, Output
 from .document import Measurement
 from .expectation import line
 from .parsers import nccl_log, registry
@@ -63,7 +63,8 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         return Reading(why=why or "its output is missing in the log")
     if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        silent = output.refused or output.code in (0, None, *TIMED_OUT, *MISSING)
+        silent = output.cut == FULL or bool(output.refused)
+        silent = silent or output.code in (0, None, *TIMED_OUT, *MISSING)
         answer = check.parser == "text" and not silent
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
         return Reading(why=line(ended), failed=answer)

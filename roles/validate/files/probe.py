@@ -5,37 +5,33 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-
-#: Where programs are that are not in PATH.
-PLACES = {
-    "mpirun": ("/opt/amazon/openmpi/bin", "/opt/amazon/openmpi5/bin"),
-    "fi_info": ("/opt/amazon/efa/bin",),
-    "fi_pingpong": ("/opt/amazon/efa/bin",),
-    "all_reduce_perf": ("/opt/nccl-tests/build",),
-}
 
 
 def answer(*argv: str) -> str:
     """Return what a command prints; "" where it cannot run."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
 
 
+def login(name: str) -> str:
+    """Return the path of a program in a login shell of the user; "" without one."""
+    said = answer("env", "-u", "PATH", "bash", "-lc", f"command -v {name}").split()
+    return said[-1] if said and said[-1].startswith("/") else ""
+
+
 def main() -> None:
     """Print the programs of the arguments by name, each with its path."""
-    programs = {}
-    for name in sys.argv[1:]:
-        path = os.pathsep.join([os.environ.get("PATH", ""), *PLACES.get(name, ())])
-        programs[name] = shutil.which(name, path=path)
     facts = {
-        "programs": programs,
+        "programs": {name: shutil.which(name) for name in sys.argv[1:]},
+        "login_mpirun": login("mpirun"),
         "pmix": "pmix" in answer("srun", "--mpi=list"),
         "pyxis": "--container-image" in answer("srun", "--help"),
     }

@@ -4,20 +4,29 @@
 
     srun --nodes=2 --ntasks-per-node=1 python3 sockets.py
 
-Task 0 listens, task 1 connects and prints one line of JSON. Data flows both ways, one after the other, and the slower
-way counts: a fault of an interface is often in one direction only. So does the share of bytes that TCP sent again: the
-bandwidth may not show a loss of a few packets in a hundred.
+The task on $VALIDATION_SERVER listens, the other one connects and prints one line of JSON. Data flows both ways, one
+after the other, and the slower way counts: a fault of an interface is often in one direction only. So does the share of
+bytes that TCP sent again: the bandwidth may not show a loss of a few packets in a hundred.
+
+Other users may connect to the port, or listen on it first. $VALIDATION_TOKEN is a secret of the job: the port follows
+from it, and both tasks prove that they have it before anything is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import hmac
 import json
 import os
+import queue
+import select
 import socket
 import struct
 import sys
+import threading
 import time
+from collections.abc import Iterator
 
 BLOCK = 1 << 20
 #: Bytes of a transfer at least: with few packets, a loss would be a matter of luck.
@@ -25,6 +34,8 @@ LEAST = 16 << 20
 PATTERN = b"\xa5"
 #: Bytes of the smallest message, which the latency is of.
 SMALL = 8
+#: Ports that are tried, bytes of a number used once and of a proof, and connections that may still have to prove it.
+PORTS, NONCE, PROOF, MOST_STRANGERS = 8, 16, 32, 64
 #: Where struct tcp_info has tcpi_bytes_sent and tcpi_bytes_retrans (include/uapi/linux/tcp.h, since Linux 4.19).
 SENT = 200
 
@@ -49,26 +60,100 @@ def send(connection: socket.socket, size: int, buffer: memoryview) -> None:
         left -= part
 
 
-def listen(port: int, patience: float) -> socket.socket:
-    """Return the connection of the other task."""
-    with socket.create_server(("", port)) as server:
-        server.settimeout(patience)
-        connection, _address = server.accept()
-    return connection
+def ports(token: bytes) -> Iterator[int]:
+    """Yield the ports of a pair in their order: both tasks pass over one that somebody else has taken."""
+    for number in range(PORTS):
+        yield 20000 + int.from_bytes(proof(token, b"port", bytes([number]))[:4], "big") % 10000
 
 
-def connect(address: str, port: int, patience: float) -> socket.socket:
-    """Return a connection to the first task, which may start later."""
+def proof(token: bytes, who: bytes, data: bytes) -> bytes:
+    """Return what only somebody with the token can answer."""
+    return hmac.new(token, who + data, hashlib.sha256).digest()
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """Return so many bytes. Raises ConnectionError where the other side has gone."""
+    data = bytearray(size)
+    receive(connection, size, memoryview(data))
+    return bytes(data)
+
+
+def admit(connection: socket.socket, token: bytes, found: queue.SimpleQueue[socket.socket]) -> None:
+    """Put a connection into the queue if it is the other task's, and close it otherwise."""
+    try:
+        theirs, mine = exactly(connection, NONCE), os.urandom(NONCE)
+        connection.sendall(mine + proof(token, b"server", theirs + mine))
+        if hmac.compare_digest(exactly(connection, PROOF), proof(token, b"client", theirs + mine)):
+            found.put(connection)
+            return
+    except OSError:
+        pass
+    connection.close()
+
+
+def listen(token: bytes, patience: float) -> socket.socket:
+    """Return the connection of the other task; strangers neither get it nor keep others from it."""
+    end = time.monotonic() + patience
+    found: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+    with first_free(token) as server:
+        while time.monotonic() < end:
+            if select.select([server], [], [], 0.02)[0]:
+                connection, _address = server.accept()
+                connection.settimeout(patience)
+                if threading.active_count() > MOST_STRANGERS:
+                    connection.close()
+                    continue
+                threading.Thread(target=admit, args=(connection, token, found), daemon=True).start()
+            try:
+                return found.get_nowait()
+            except queue.Empty:
+                pass
+    raise ConnectionError("the other node did not connect")
+
+
+def first_free(token: bytes) -> socket.socket:
+    """Return a socket that listens on the first port of the job that is free."""
+    for port in ports(token):
+        try:
+            return socket.create_server(("", port), backlog=128)
+        except OSError as error:
+            why = error
+    raise why
+
+
+def connect(address: str, token: bytes, patience: float) -> socket.socket:
+    """Return a connection to the other task, which may start later and on a later port."""
     end = time.monotonic() + patience
     while True:
-        try:
-            return socket.create_connection((address, port), timeout=patience)
-        except OSError as error:
+        for port in ports(token):
+            try:
+                connection = socket.create_connection((address, port), timeout=patience / 2)
+                if is_server(connection, token):
+                    return connection
+                error: OSError = ConnectionError("somebody else listens there")
+            except OSError as failed:
+                error = failed
             if time.monotonic() > end:
                 sys.exit(
                     f"{address}:{port}: {error} -> may the nodes reach each other on ports of jobs?"
                 )
-            time.sleep(0.1)
+        time.sleep(0.1)
+
+
+def is_server(connection: socket.socket, token: bytes) -> bool:
+    """Whether the other task is on the other side; the connection is closed where it is not."""
+    try:
+        mine = os.urandom(NONCE)
+        connection.sendall(mine)
+        theirs = exactly(connection, NONCE)
+        if hmac.compare_digest(exactly(connection, PROOF), proof(token, b"server", mine + theirs)):
+            connection.sendall(proof(token, b"client", mine + theirs))
+            return True
+    except OSError:
+        connection.close()
+        raise
+    connection.close()
+    return False
 
 
 def serve(connection: socket.socket, buffer: memoryview) -> None:
@@ -174,16 +259,21 @@ def main() -> None:
         "--patience", type=float, default=20.0, help="for the other task to come, and for silence"
     )
     given = parser.parse_args()
-    job, step = int(os.environ["SLURM_JOB_ID"]), int(os.environ["SLURM_STEP_ID"])
-    port = 20000 + (job * 31 + step) % 10000
+    token = bytes.fromhex(os.environ.get("VALIDATION_TOKEN", ""))
+    if not token:
+        sys.exit(
+            "VALIDATION_TOKEN is missing: the job did not make it -> see /dev/urandom and od there"
+        )
+    # Other pairs of the job may share the machine.
+    token = proof(token, b"pair", os.environ["VALIDATION_NODES"].encode())
     buffer = memoryview(bytearray(PATTERN * BLOCK))
     try:
-        if os.environ["SLURM_PROCID"] == "0":
-            connection = listen(port, given.patience)
+        if os.environ["SLURMD_NODENAME"] == os.environ["VALIDATION_SERVER"]:
+            connection = listen(token, given.patience)
             connection.settimeout(given.patience)
             serve(connection, buffer)
         else:
-            connection = connect(os.environ["VALIDATION_ADDRESS"], port, given.patience)
+            connection = connect(os.environ["VALIDATION_ADDRESS"], token, given.patience)
             connection.settimeout(given.patience)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             print(json.dumps(measure(connection, given.seconds, buffer)))

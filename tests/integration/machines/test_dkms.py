@@ -92,8 +92,11 @@ class Lone:
         )
 
 
-def fetch(lone: Lone, work: Path) -> tuple[Path, Path]:
-    """Fetch what dkms needs and the machine lacks; return two repositories: its tools and the kernel's headers."""
+def fetch(lone: Lone, work: Path, *more: str) -> tuple[Path, Path]:
+    """Fetch what dkms needs and the machine lacks; return two repositories: its tools and the kernel's headers.
+
+    more: further packages, which are among the tools.
+    """
     for name in ("lists/partial", "archives/partial", "apt.conf.d", "preferences.d"):
         (work / name).mkdir(parents=True)
     (work / "status").write_text(lone.run("cat /var/lib/dpkg/status") + "\n")
@@ -114,7 +117,7 @@ def fetch(lone: Lone, work: Path) -> tuple[Path, Path]:
     repositories.run("apt-get", "-q", "update", **given)
     # The archive keeps only the newest kernel. Where this fails on its headers, the image is older than that: without
     # .cache/machines it is built again.
-    wanted = ["dkms", f"linux-headers-{lone.run('uname -r')}"]
+    wanted = ["dkms", f"linux-headers-{lone.run('uname -r')}", *more]
     install = ["apt-get", "-qy", "--no-install-recommends", "--download-only", "install"]
     repositories.run(*install, *wanted, **given)
     tools, headers = work / "tools", work / "headers"

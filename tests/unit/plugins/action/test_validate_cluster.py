@@ -583,6 +583,19 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"sample": "x"}, "sample"),
         ({"queue_seconds": -1}, "validate_queue_seconds: is -1 -> a whole number of at least 1"),
         ({"queue_seconds": 0}, "validate_queue_seconds: is 0 -> "),
+        ({"buckets": ["bucket"]}, "validate_buckets[0]: is 'bucket' -> s3://BUCKET, or s3://BUCKET/PREFIX"),
+        ({"buckets": ["s3://b", "s3://b/$(id)"]}, "validate_buckets[1]: is 's3://b/$(id)' -> "),
+        ({"path": ["bin"]}, "validate_path[0]: is 'bin' -> the absolute path of a directory"),
+        ({"path": ["/a:/b"]}, "validate_path[0]: is '/a:/b' -> "),
+        (
+            {"exports": {"AWS_SECRET_ACCESS_KEY": "Sesame-77"}},
+            "validate_exports: AWS_SECRET_ACCESS_KEY looks like a secret, which would be in scripts and in the report",
+        ),
+        ({"exports": "NCCL_DEBUG=INFO,hf_token=Sesame-77"}, "validate_exports: hf_token looks like a secret"),
+        (
+            {"changes": {"kernel": {"environment": {"AWS_ACCESS_KEY_ID": "AKIA"}}}},
+            "validate_checks.kernel.environment: AWS_ACCESS_KEY_ID looks like a secret",
+        ),
         ({"parallel": -1}, "validate_parallel: is -1 -> "),
         ({"storage": {"/shared": "fast"}}, "validate_storage./shared: is 'fast' -> a mapping such as {write: 1.2"),
         ({"storage": {"/shared": {}}}, "validate_storage./shared: is {} -> "),
@@ -658,3 +671,26 @@ def test_wrong_values_are_refused_before_anything_runs(
     result = slurm(**{"mounts": MOUNTS, **options})
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files
+    assert "Sesame-77" not in json.dumps(result) and "Sesame-77" not in "".join(slurm.lines)
+
+
+def test_nodes_of_a_foreign_slurm_are_found_in_the_inventory_by_their_address(slurm: Slurm) -> None:
+    """The inventory plugin calls them by their private names, and Slurm by names of its own."""
+    kinds = {"c1": "p5.48xlarge", "c2": "p5.48xlarge", "c3": "m7i.large"}
+    slurm.variables = {
+        "hostvars": {
+            f"ip-{name}.internal": {"ec2_private_ip": name, "ec2_instance_type": kind}
+            for name, kind in kinds.items()
+        }
+    }
+    result = slurm(foreign=True, stages=["static"])
+    bad = {
+        one["host"]
+        for one in result["document"]["results"]
+        if one["check"] == "efa_domains" and one["verdict"] == "INCOMPLETE"
+    }
+    assert bad == {"c1", "c2"}
+    slurm.forget()
+    # Those of a cluster of ours have the names of the inventory, and an address may be of two networks.
+    ours = slurm(stages=["static"])["document"]["results"]
+    assert {one["verdict"] for one in ours if one["check"] == "efa_domains"} == {"NOT_APPLICABLE"}

@@ -18,7 +18,8 @@ from tests.unit.plugins.module_utils.validation import stand_in
 
 OPTIONS: dict[str, t.Any] = {
     "queue_seconds": 3600, "parallel": 0, "reservation": "", "only": [], "stages": [],
-    "checks": stand_in.given(), "changes": {}, "mounts": [], "storage": {}, "thresholds": [], "topology": {},
+    "checks": stand_in.given(), "changes": {}, "mounts": [], "buckets": [],
+    "path": [], "storage": {}, "thresholds": [], "topology": {},
 }  # fmt: skip
 
 
@@ -29,6 +30,9 @@ def test_exports_as_deepops_writes_them_and_as_a_mapping() -> None:
     }
     assert validation.exports({"A": 1}) == {"A": "1"} and validation.exports("") == {}
     assert validation.exports("A=b=c") == {"A": "b=c"}
+    # Not secrets: a setting, and the name of a file.
+    kept = {"TOKENIZERS_PARALLELISM": "false", "AWS_WEB_IDENTITY_TOKEN_FILE": "/run/token"}
+    assert validation.exports(kept) == kept
 
 
 def test_options_of_srun() -> None:

@@ -11,12 +11,15 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
     Verdict,
     worst,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation import summary
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import plan, summary
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course, Ran
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Work
 
-from .stand_in import Said, asked, drive, transfer
+from .stand_in import ROOT, Said, asked, drive, transfer
+
+#: Options that references are made of.
+REFERENCES = {"thresholds": [], "baseline": "", "cluster": "", "outlier": 0.8}
 
 NAMES = [f"c{number}" for number in range(1, 7)]
 SWITCHES = {name: f"s{index // 2}" for index, name in enumerate(NAMES)}
@@ -172,3 +175,67 @@ def test_no_more_nodes_are_drained_than_the_cap_has_room_for() -> None:
     assert drains["c2"].startswith("open_files: 64 ")
     allowed, _over = summary.drains(course, course.asked.slurm.nodes, cap=50)
     assert list(allowed) == ["c2", "c4", "c5"]
+
+
+MOUNT = plan.Mount("/fsx", "lustre", ("/fsx/data",), {})
+SAMPLES = ROOT / "tests" / "fixtures" / "validation"
+
+
+def storage(programs: t.Mapping[str, str], says: t.Mapping[str, str]) -> dict[str, list[Result]]:
+    """Run stage storage on two nodes with these programs; return the results by check."""
+    real = {name: (SAMPLES / file).read_text(encoding="utf-8") for name, file in says.items()}
+    what = asked(["c1", "c2"], ("storage",), site=plan.Site(mounts=(MOUNT,)))
+    course, _works = drive(
+        what,
+        lambda check, nodes: (real[check.name], 0) if check.name in real else None,
+        programs,
+        summary.references({**REFERENCES, "storage": {"/fsx": {"write": 1.0}}}),
+    )
+    found: dict[str, list[Result]] = {}
+    for one in course.results:
+        found.setdefault(one.check.partition(".")[0], []).append(one)
+    return found
+
+
+def test_ior_and_mdtest_run_where_their_programs_are() -> None:
+    programs = {
+        "mpirun": "/usr/bin/mpirun",
+        "ior": "/opt/ior",
+        "mdtest": "/opt/mdtest",
+        "fio": "/x",
+    }
+    found = storage(programs, {"ior": "ior-3.3.0.txt", "mdtest": "mdtest-3.3.0-exascaler.txt"})
+    (write,) = [one for one in found["ior"] if one.check == "ior.fsx.write"]
+    assert (
+        write.value
+        and write.threshold
+        and write.provenance.startswith("validate_storage of /fsx; ")
+    )
+    assert any(one.check == "mdtest.fsx.file_creation_ops" and one.value for one in found["mdtest"])
+    (fio,) = found["fio"]
+    assert fio.verdict is Verdict.NOT_APPLICABLE and fio.detail == "ior measures it"
+
+
+def test_fio_stands_in_for_ior_and_says_so_and_mdtest_is_incomplete() -> None:
+    found = storage({"mpirun": "/usr/bin/mpirun", "fio": "/usr/bin/fio"}, {"fio": "fio-3.16.json"})
+    (ior,) = found["ior"]
+    assert ior.verdict is Verdict.NOT_APPLICABLE and ior.detail == "no node has ior"
+    for one in found["fio"]:
+        assert "fio stands in for IOR" in f"{one.provenance} {one.detail}", one
+    assert {one.host for one in found["mdtest"]} == {"c1", "c2"}
+    for one in found["mdtest"]:
+        assert one.verdict is Verdict.INCOMPLETE and one.detail == "mdtest is not installed there"
+        assert "validate_path" in one.remedy
+
+
+def test_ior_without_a_launcher_leaves_fio_to_measure() -> None:
+    found = storage({"ior": "/opt/ior/bin/ior", "fio": "/x"}, {"fio": "fio-3.16.json"})
+    (ior,) = found["ior"]
+    assert ior.detail == "no node has mpirun" and len(found["fio"]) >= 2
+
+
+def test_an_output_of_ior_that_is_not_one_is_no_measurement() -> None:
+    programs = {"mpirun": "/usr/bin/mpirun", "ior": "/opt/ior/bin/ior"}
+    for sample in ("mdtest-3.3.0-exascaler.txt", "fio-3.16.json"):
+        found = storage(programs, {"ior": sample})
+        assert {one.verdict for one in found["ior"]} == {Verdict.INCOMPLETE}

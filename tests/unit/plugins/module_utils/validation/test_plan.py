@@ -86,6 +86,19 @@ def test_hardware_is_declared_by_the_machine_type_and_by_gres() -> None:
     assert plan.declared(Node("n1"), {"ec2_instance_type": "unknown"})["gpus"] == 0
 
 
+def test_a_node_that_the_inventory_lacks_has_its_type_as_a_feature() -> None:
+    """As AWS ParallelCluster writes its nodes; without the feature efa, the type has adapters and the node does not."""
+    features = ("dynamic", "p5.48xlarge", "cr", "efa", "gpu")
+    node = Node("gpu-dy-cr-1", gres="gpu:h100:8", features=features)
+    found = plan.declared(node, {})
+    assert (found["machine_type"], found["gpus"], found["efa"]) == ("p5.48xlarge", 8, 32)
+    without = plan.declared(dataclasses.replace(node, features=features[:3]), {})
+    assert (without["machine_type"], without["efa"]) == ("p5.48xlarge", 0)
+    named = plan.declared(node, {"slurm_node": {"machine_type": "g5.xlarge"}})
+    assert named["machine_type"] == "g5.xlarge"
+    assert plan.declared(Node("c1", features=("rack4", "v1.2")), {})["machine_type"] == ""
+
+
 GPU = Host("g1", declared={"gpus": 8, "efa": 32}, programs={"all_reduce_perf": "/x"})
 CPU = Host("c1", declared={"gpus": 0}, programs={})
 
@@ -104,7 +117,13 @@ def test_what_is_declared_and_cannot_be_tested_is_missing() -> None:
     )
     reached = plan.reach(check, [CPU, GPU], Site())
     assert reached.applies and not reached.hosts
-    assert reached.missing == {"g1": "nvbandwidth is not installed there -> install it"}
+    # What helps against a miss of the check does not bring its program.
+    check = dataclasses.replace(check, remedy="see the PCIe links")
+    assert plan.reach(check, [GPU], Site()).missing == reached.missing
+    said = (
+        "nvbandwidth is not installed there -> install it, name its directory in validate_path, or "
+    )
+    assert reached.missing["g1"].startswith(said)
     unseen = plan.reach(check, [dataclasses.replace(GPU, programs=None)], Site())
     assert "the probe" in unseen.missing["g1"]
 
@@ -119,7 +138,7 @@ def test_an_optional_check_runs_where_its_program_is() -> None:
 
 def test_containers_need_pyxis_and_an_image() -> None:
     check = dataclasses.replace(CHECK, launch="container")
-    assert plan.reach(check, [CPU], Site()).reason == "the group slurm_pyxis is empty"
+    assert plan.reach(check, [CPU], Site()).reason.endswith("the group slurm_pyxis is empty")
     pyxis = Site(pyxis=frozenset({"c1"}))
     assert "validate_image" in plan.reach(check, [CPU], pyxis).missing["c1"]
     assert plan.reach(check, [CPU], dataclasses.replace(pyxis, image="x")).hosts == (CPU,)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""objects.py of role validate against a store that fails as stores do, by a stand-in for the AWS CLI.
+
+tests/integration/test_validate.py has the CLI itself, as jobs on nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import typing as t
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import (
+    Result,
+    Verdict,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    catalogue,
+    verdicts,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.collect import Output
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.plan import Host
+
+from tests.fixtures.aws.s3 import Request, Store
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "roles" / "validate" / "files" / "objects.py"
+# The commands of the CLI that the program calls, with its words for errors.
+CLI = f"""#!{sys.executable} -SE
+import os, re, sys, urllib.error, urllib.request
+sys.argv[1:] = [word for word in sys.argv[1:] if word != "--only-show-errors"]
+assert sys.argv[1:5:2] == ["--cli-connect-timeout", "--cli-read-timeout"] and sys.argv[5] == "s3", sys.argv
+command, *names = sys.argv[6:]
+key = next(name for name in names if name != "-").removeprefix("s3://")
+if not os.environ["AWS_SECRET_ACCESS_KEY"]:
+    sys.exit("upload failed: Unable to locate credentials")
+data = sys.stdin.buffer.read() if names[0] == "-" else None
+
+def call(method, operation):
+    for last in (False, True):
+        asked = urllib.request.Request(f"{{os.environ['AWS_ENDPOINT_URL']}}/{{key}}", data, method=method)
+        asked.add_header("Authorization", "AWS4-HMAC-SHA256 Credential=x")
+        try:
+            return urllib.request.urlopen(asked, timeout=1).read()
+        except urllib.error.HTTPError as error:
+            found = re.search(r"<Code>(\\w+)", error.read().decode())
+            code = found[1] if found else error.code
+            if last or error.code < 500:
+                sys.exit(f"fatal error: An error occurred ({{code}}) when calling the {{operation}} operation: x")
+        except OSError as error:
+            refused = "refused" in str(error)
+            if last or refused:
+                sys.exit("fatal error: " + ("Could not connect" if refused else "Read timeout"))
+
+if command == "rm":
+    call("DELETE", "DeleteObject")
+elif names[0] == "-":
+    call("PUT", "PutObject")
+else:
+    call("HEAD", "HeadObject")
+    sys.stdout.buffer.write(call("GET", "GetObject"))
+"""
+
+
+@pytest.fixture(scope="module")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the stand-in."""
+    place = tmp_path_factory.mktemp("cli")
+    (place / "aws").write_text(CLI)
+    (place / "aws").chmod(0o755)
+    return place
+
+
+def use(
+    store: Store, cli: Path, buckets: str = "s3://bucket/some/", **more: str
+) -> tuple[Result, str]:
+    """Run the program as a check of a node; return the result of the check, and all that was printed."""
+    given = {
+        **os.environ,
+        **store.environment,
+        "PATH": f"{cli}:{os.environ['PATH']}",
+        "VALIDATION_BUCKETS": buckets,
+        "SLURM_JOB_ID": "7",
+        "SLURMD_NODENAME": "c1",
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "--seconds=40", "--pause=1.5"],
+        env=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    text = (ROOT / "roles/validate/vars/main/storage.yml").read_text(encoding="utf-8")
+    named = yaml.safe_load(text)["__validate_storage"]["object_store"]
+    (check,) = catalogue.load({"object_store": named})
+    assert 'objects.py" --seconds' in check.command
+    reading = verdicts.read(check, Output(done.stdout, done.returncode, 1))
+    (found,) = verdicts.expected(check, {"c1": verdicts.Place((Host("c1"),))}, {"c1": reading})
+    return found, done.stdout
+
+
+def test_an_object_is_written_read_and_deleted(cli: Path) -> None:
+    with Store(("bucket", "other")) as store:
+        found, said = use(store, cli, "s3://bucket/some/ s3://other")
+        assert found.verdict is Verdict.PASS, said
+        assert store.count["PutObject"] == store.count["DeleteObject"] == 2
+        assert not store.bucket and not store.objects["other"]
+
+
+def answers(store: Store, operation: str, data: bytes) -> None:
+    """Let a store answer an operation with 200 and these bytes, whatever it was asked."""
+    setattr(store, f"_{operation}", lambda _request: ({"ETag": '"x"'}, data))
+
+
+def late(_request: Request) -> None:
+    time.sleep(1.5)
+
+
+FAULTS: list[tuple[str, Callable[[Store], t.Any], Verdict, str, str]] = [
+    ("write-403", lambda one: one.fail("PutObject", "AccessDenied", 403), Verdict.FAIL, "write: perm", "allow s3:"),
+    ("read-403", lambda one: one.fail("GetObject", "AccessDenied", 403), Verdict.FAIL, "read: permission", "allow s3:"),
+    ("delete-403", lambda one: one.fail("DeleteObject", "AccessDenied", 403), Verdict.FAIL, "is left", "allow s3:"),
+    ("404", lambda one: one.objects.clear(), Verdict.FAIL, "no such bucket", "correct validate_buckets"),
+    ("500", lambda one: one.fail("PutObject", "InternalError", 500), Verdict.FAIL, "InternalError", "by hand"),
+    ("503", lambda one: one.fail("PutObject", "SlowDown", 503), Verdict.INCOMPLETE, "not answer in time", "load"),
+    ("slow", lambda one: one.on("PutObject", late), Verdict.INCOMPLETE, "not answer in time", "load"),
+    ("slow-read", lambda one: one.on("GetObject", late), Verdict.INCOMPLETE, "read: the store did not", "load"),
+    ("a-page", lambda one: answers(one, "GetObject", b"<html>welcome"), Verdict.FAIL, "other data", "a proxy"),
+    ("other-bytes", lambda one: answers(one, "GetObject", b"5" * 1024), Verdict.FAIL, "other data", "a proxy"),
+    ("stores-nothing", lambda one: answers(one, "PutObject", b""), Verdict.FAIL, "is not there", "see the store"),
+    ("keeps-it", lambda one: answers(one, "DeleteObject", b""), Verdict.FAIL, "is still there", "delete s3://bucket/"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict", "what", "remedy"),
+    [row[1:] for row in FAULTS],
+    ids=[row[0] for row in FAULTS],
+)
+def test_a_store_that_fails_never_passes_and_keeps_nothing(
+    cli: Path, fault: Callable[[Store], t.Any], verdict: Verdict, what: str, remedy: str
+) -> None:
+    with Store() as store:
+        fault(store)
+        found, said = use(store, cli)
+        assert found.verdict is verdict and what in found.detail and remedy in found.remedy, said
+        # Where it may delete, nothing is left: whatever failed before.
+        store.quiet()
+        kept = store.objects.get("bucket", {})
+        assert len(kept) == (what in ("is left", "is still there")), list(kept)
+        assert store.count["DeleteObject"] >= 1
+
+
+def test_a_store_that_nobody_reaches_fails(cli: Path) -> None:
+    with Store() as store:
+        found, said = use(store, cli, AWS_ENDPOINT_URL="http://127.0.0.1:9")
+    assert found.verdict is Verdict.FAIL and "cannot be reached" in found.detail, said
+    assert "AWS_ENDPOINT_URL" in found.remedy
+
+
+def test_credentials_are_named_as_the_reason_and_never_printed(cli: Path) -> None:
+    with Store() as store:
+        found, _said = use(store, cli, AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
+        assert found.verdict is Verdict.FAIL and "credentials are missing" in found.detail
+        store.fail("PutObject", "InvalidAccessKeyId", 403)
+        secret = {"AWS_ACCESS_KEY_ID": "AKIASESAME", "AWS_SECRET_ACCESS_KEY": "Sesame-77-open"}
+        found, said = use(store, cli, **secret)
+    assert found.verdict is Verdict.FAIL and "not valid" in found.detail
+    assert "Sesame" not in said and "AKIASESAME" not in said
+
+
+def test_a_cli_that_cannot_run_is_no_fault_of_the_node(tmp_path: Path) -> None:
+    with Store() as store:
+        found, said = use(store, tmp_path, PATH=str(tmp_path))
+    assert found.verdict is Verdict.INCOMPLETE and "aws cannot run" in found.detail, said
+
+
+def test_one_bad_bucket_of_two_is_named(cli: Path) -> None:
+    with Store() as store:
+        found, said = use(store, cli, "s3://none s3://bucket")
+    assert (
+        found.verdict is Verdict.FAIL
+        and "s3://none: write: there is no such bucket" in found.detail
+    )
+    assert not store.bucket and store.count["GetObject"] == 1, said
+
+
+def test_a_fault_comes_before_a_slow_store(cli: Path) -> None:
+    with Store(("bucket", "slow")) as store:
+        store.on("PutObject", lambda request: late(request) if request.bucket == "slow" else None)
+        answers(store, "GetObject", b"other")
+        found, said = use(store, cli, "s3://bucket s3://slow")
+    assert found.verdict is Verdict.FAIL and "other data" in found.detail, said
