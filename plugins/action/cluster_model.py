@@ -27,6 +27,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     INVENTORY_SETTINGS,
     INVENTORY_VARIABLES,
     SERVER_VARIABLES,
+    STACK_OF_HOST,
     STACK_VARIABLES,
     Inputs,
     Problem,
@@ -235,11 +236,11 @@ class ActionModule(ActionBase):
         arguments: dict[str, dict[str, t.Any]],
         known_of: t.Mapping[str, t.Mapping[str, t.Any]],
     ) -> dict[str, dict[str, t.Any]]:
-        """Return by host the STACK_VARIABLES that are unlike those of the first controller.
+        """Return by host the STACK_VARIABLES and STACK_OF_HOST that are unlike those of the first controller.
 
         Both by the inventory alone: what the play or the task sets is the same for all.
         """
-        names = [name for name in STACK_VARIABLES if name in arguments]
+        names = [name for name in (*STACK_VARIABLES, *STACK_OF_HOST) if name in arguments]
 
         def values(host: str) -> dict[str, t.Any]:
             variables, found = known_of[host], {}

@@ -110,11 +110,17 @@ def installed(module: AnsibleModule) -> Installed:
     return Installed(out)
 
 
-def lost(module: AnsibleModule) -> list[str]:
-    """Return the dependencies that the packages have lost, as apt-get takes them."""
+def lost(module: AnsibleModule, missing: list[str]) -> list[str]:
+    """Return the dependencies that the packages have lost, as apt-get takes them.
+
+    A missing one, or one for a later boot, brings what its own version needs.
+    """
+    if module.params["fetch_only"]:
+        return []
+    names = [name for name in module.params["names"] if name not in missing]
     query = ["dpkg-query", "-W", "-f", dependencies.FORM]
     _rc, out, _err = module.run_command(query, check_rc=True)
-    return sorted(dependencies.Packages(out).lost(module.params["names"]))
+    return sorted(dependencies.Packages(out).lost(names))
 
 
 def not_known(module: AnsibleModule, output: str) -> str:
@@ -269,7 +275,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     missing = installed(module).missing(module.params["names"])
-    missing += [name for name in lost(module) if name not in missing]
+    missing += lost(module, missing)
     if missing:
         refuse_held(module, missing)
     if missing and module.params["fetch_only"]:

@@ -110,7 +110,8 @@ class Packages:
         names: packages as apt-get takes them; one that is not there has not lost anything.
         """
         todo = [name.partition("=")[0] for name in names]
-        seen, found = set(todo), {}
+        seen = set(todo)
+        found: dict[str, str] = {}
         while todo:
             package = todo.pop()
             for row in relations(self.depends.get(package, "")):
