@@ -25,12 +25,9 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse values that no kernel module takes
-  ansible.builtin.assert:
-    that: faults | length == 0
-    fail_msg: "{{ faults | join('; ') }}"
-  vars:
-    faults: "{{ {'efa_conf': efa_conf} | trainwright.slurm.stack_value_faults }}"
+- name: Show what is wrong with options of a kernel module
+  ansible.builtin.debug:
+    msg: "{{ {'efa_conf': {'example': true}} | trainwright.slurm.stack_value_faults }}"
 """
 
 RETURN = r"""

@@ -55,6 +55,43 @@ def test_what_could_not_be_used_is_refused_with_the_remedy(
         assert words.replace("\\n", "\\\\n") in said.replace("\\n", "\\\\n"), f"{host}: {said}"
 
 
+def test_one_host_builds_each_package(tmp_path: Path) -> None:
+    """The first that needs it; one that does not build is passed over."""
+    own = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    versions = {"c1": "", "c2": "1.19.0", "c3": "1.19.0", "c4": "1.18.0"}
+    listed = {host: {**own, "aws_ofi_nccl_version": text} for host, text in versions.items()}
+    (tmp_path / "inventory").write_text(yaml.safe_dump({"all": {"hosts": listed}}))
+    system = {"id": "debian", "version": "13", "like": "debian", "pretty": "Debian"}
+    given = {
+        "artifact_cache": str(tmp_path / "cache"),
+        "aws_ofi_nccl_sha256": "0" * 64,
+        "aws_ofi_nccl_source": "build",
+        "slurm_facts": {"node": {"arch": "x86_64", "cpus": 1, "os": system}},
+    }
+    role = {"name": "trainwright.slurm.aws_ofi_nccl", "tasks_from": "variables"}
+    [named] = [
+        task
+        for task in tasks("roles/aws_ofi_nccl/tasks/install_package.yml")
+        if "ansible.builtin.set_fact" in task
+    ]
+    condition = tasks("roles/aws_ofi_nccl/tasks/install_package.yml")[1]["when"]
+    listed_tasks = [
+        {"ansible.builtin.import_role": {**role, "rolespec_validate": False}},
+        {**named, "when": "aws_ofi_nccl_version != ''"},
+        {
+            "ansible.builtin.debug": {"msg": "{{ inventory_hostname }} builds {{ __aws_ofi_nccl_wanted | basename }}"},
+            "when": ["aws_ofi_nccl_version != ''", condition],
+        },
+    ]  # fmt: skip
+    plays = [{"hosts": "all", "gather_facts": False, "vars": given, "tasks": listed_tasks}]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(plays))
+    code, said = play(tmp_path, str(tmp_path / "play.yml"))
+    assert code == 0, said
+    assert "c2 builds trainwright-ofi-nccl_1.19.0+" in said
+    assert "c4 builds trainwright-ofi-nccl_1.18.0+" in said
+    assert said.count(" builds trainwright-ofi-nccl_") == 2, said
+
+
 def tasks(path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load((ROOT / path).read_text())
     return found
