@@ -35,12 +35,20 @@ def releases(inputs: Inputs) -> Iterator[Problem]:
     except StackError as error:
         variable, _colon, what = str(error).partition(": ")
         remedy = "correct it; the releases of this collection are in docs/gpu_stack.md"
+        if "in quotes" in what:
+            example = variable.rpartition(".")[2]
+            remedy = (
+                f'correct it, such as {example}: "13.2"; YAML makes 13.1 of 13.10 without quotes'
+            )
+        elif "is not one of" in what:
+            remedy = "correct the name of the component, or remove it"
         yield Problem(CLUSTER, variable, what, remedy)
         return
     for misfit in fitting(wanted):
         # A release of its publisher fits; with an EFA of the site's own, its parts are that installer's.
         if misfit.component == "driver":
-            yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, misfit.remedy)
+            remedy = f"{misfit.remedy}: name them in gpu_stack_versions (driver, cuda), or another gpu_stack_release"
+            yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, remedy)
 
 
 def repository(inputs: Inputs) -> Iterator[Problem]:
