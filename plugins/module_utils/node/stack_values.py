@@ -27,7 +27,8 @@ _WORD = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\"'#\\]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # An argument of a program that is started without a shell.
 _ARGUMENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
-_NUMBERS = re.compile(r"\d+(\.\d+)+")
+# Old releases of the plugin have -aws behind it.
+_NUMBERS = re.compile(r"\d+(\.\d+)+(-aws)?")
 
 
 def _text(pattern: re.Pattern[str], what: str, remedy: str, empty: bool = False) -> t.Any:

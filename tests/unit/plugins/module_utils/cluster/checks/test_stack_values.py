@@ -99,6 +99,7 @@ def test_values_that_are_right_are_taken() -> None:
         efa_installer_options=["--mpi=openmpi4"],
         efa_key_fingerprint="EB693B3035CD5710E231E123A4B469963BF863CC",
         aws_ofi_nccl_configure=["CFLAGS=-O2 -g"],
+        aws_ofi_nccl_version="1.9.1-aws",
     )  # fmt: skip
     assert not problems(given)
     # Nobody reads the fingerprint then.
