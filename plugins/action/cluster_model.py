@@ -27,6 +27,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     INVENTORY_SETTINGS,
     INVENTORY_VARIABLES,
     SERVER_VARIABLES,
+    STACK_OF_HOST,
     STACK_VARIABLES,
     Inputs,
     Problem,
@@ -171,7 +172,13 @@ class ActionModule(ActionBase):
         found = [*customise.problems(settings, places)]
         if inputs["groups"].get(plan.GROUP):
             found += hook_files.problems(settings, places)
-        return [Problem(CLUSTER, name, *text.split(" -> ", 1)) for name, text in found]
+        problems = [Problem(CLUSTER, name, *text.split(" -> ", 1)) for name, text in found]
+        for host, own in inputs["differing"].items():
+            given = {name: value for name, value in own.items() if value}
+            for fault in customise.problems(given, places):
+                if fault not in found:
+                    problems.append(Problem(host, fault[0], *fault[1].split(" -> ", 1)))
+        return problems
 
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:
         """Read the variables of the hosts of slurm_cluster and the controller's record."""
@@ -235,11 +242,11 @@ class ActionModule(ActionBase):
         arguments: dict[str, dict[str, t.Any]],
         known_of: t.Mapping[str, t.Mapping[str, t.Any]],
     ) -> dict[str, dict[str, t.Any]]:
-        """Return by host the STACK_VARIABLES that are unlike those of the first controller.
+        """Return by host the STACK_VARIABLES and STACK_OF_HOST that are unlike those of the first controller.
 
         Both by the inventory alone: what the play or the task sets is the same for all.
         """
-        names = [name for name in STACK_VARIABLES if name in arguments]
+        names = [name for name in (*STACK_VARIABLES, *STACK_OF_HOST) if name in arguments]
 
         def values(host: str) -> dict[str, t.Any]:
             variables, found = known_of[host], {}

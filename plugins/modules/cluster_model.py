@@ -469,14 +469,13 @@ job_hooks:
   description: Parts and mode of the job hooks, and their lines in slurm.conf (C(before) until C(waits) are ready).
   type: dict
   returned: success
-stack: {description: "GPUs: C(release), C(versions), C(hosts), C(nccl_tests), C(nodes).", type: dict, returned: always}
+stack:
+  description: "GPUs: C(release), C(versions), C(hosts), C(nccl_tests), C(sources), C(nodes)."
+  type: dict
+  returned: always
 tuning: {description: C(hosts) that role node_tuning visits and their C(packages)., type: dict, returned: success}
 health_agents_left: {description: Controllers whose agent of node_health has to go., type: list, returned: success}
-slurmd_digest:
-  description: SHA-256 of the settings whose change restarts every slurmd.
-  type: str
-  sample: 9f86d0
-  returned: success
+slurmd_digest: {description: SHA-256 of the settings whose change restarts every slurmd., type: str, returned: success}
 slurmd_digests:
   description: By host, the same with only the settings of that node.
   type: dict

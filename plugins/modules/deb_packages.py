@@ -16,6 +16,7 @@ description:
   - Reads the list of installed packages from dpkg. M(ansible.builtin.apt) opens apt's cache for that, which costs more
     CPU time on each host than all else that a second run does there for packages.
   - Leaves the version of an installed package as it is.
+  - Installs what the packages, and those that they need, have lost since, such as by C(dpkg --force-depends).
   - Never changes a package that somebody holds with C(apt-mark hold).
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
@@ -72,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 missing:
-  description: Names of the packages that were missing.
+  description: Names of the packages that were missing, and of the dependencies that they had lost.
   type: list
   elements: str
   returned: always
@@ -86,7 +87,11 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import dkms
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    apt_known,
+    dependencies,
+    dkms,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
 # invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
@@ -103,6 +108,30 @@ def installed(module: AnsibleModule) -> Installed:
     """Return what dpkg has installed."""
     _rc, out, _err = module.run_command(["dpkg-query", "-W", "-f", FORM], check_rc=True)
     return Installed(out)
+
+
+def lost(module: AnsibleModule, missing: list[str]) -> list[str]:
+    """Return the dependencies that the packages have lost, as apt-get takes them.
+
+    A missing one, or one for a later boot, brings what its own version needs.
+    """
+    if module.params["fetch_only"]:
+        return []
+    names = [name for name in module.params["names"] if name not in missing]
+    query = ["dpkg-query", "-W", "-f", dependencies.FORM]
+    _rc, out, _err = module.run_command(query, check_rc=True)
+    return sorted(dependencies.Packages(out).lost(names))
+
+
+def not_known(module: AnsibleModule, output: str) -> str:
+    """Return which packages and versions no repository has, what they have instead and the remedy; else ""."""
+
+    def ask(*arguments: str) -> str:
+        command = ["apt-cache", *arguments]
+        _rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+        return str(out)
+
+    return apt_known.remedy(output, ask)
 
 
 def refuse_held(module: AnsibleModule, names: list[str]) -> None:
@@ -197,7 +226,8 @@ def install(module: AnsibleModule, names: list[str]) -> None:
         # Lists that are new may need another version of it.
         refuse_held(module, names)
     lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
-    remedy = dkms.no_headers(out + err) or "-> fix what the package manager says and run this again"
+    remedy = dkms.no_headers(out + err) or not_known(module, out + err)
+    remedy = remedy or "-> fix what the package manager says and run this again"
     module.fail_json(msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} {remedy}", rc=rc)
 
 
@@ -245,6 +275,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     missing = installed(module).missing(module.params["names"])
+    missing += lost(module, missing)
     if missing:
         refuse_held(module, missing)
     if missing and module.params["fetch_only"]:

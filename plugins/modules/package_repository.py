@@ -125,6 +125,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 )
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+FINGERPRINT = re.compile(r" *(?:[0-9A-Fa-f]{4} *){10}")
 KEYS = "/etc/apt/keyrings"
 SOURCES = "/etc/apt/sources.list.d"
 PINS = "/etc/apt/preferences.d"
@@ -269,7 +270,15 @@ def main() -> None:
     )
     if not NAME.fullmatch(module.params["name"]):
         module.fail_json(msg=f"name: {module.params['name']!r} -> write letters, digits, - and _")
-    values = (module.params[name] or "" for name in ("url", "suite"))
+    if module.params["key_url"] and not FINGERPRINT.fullmatch(
+        module.params["key_fingerprint"] or ""
+    ):
+        module.fail_json(
+            msg=f"{module.params['name']}: key_fingerprint: {module.params['key_fingerprint']!r} is not the 40"
+            " hexadecimal digits of a key, and any key would do -> write the fingerprint that the publisher prints"
+            " elsewhere than beside the key"
+        )
+    values = (module.params[name] or "" for name in ("url", "suite", "key_url"))
     lines = [
         *values,
         *module.params["components"],

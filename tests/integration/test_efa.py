@@ -124,6 +124,15 @@ def test_neither_checksum_nor_signature_is_refused(host: Host) -> None:
     host.refused("does not have a SHA-256", "efa_sha256", efa_signature="never")
 
 
+def test_values_that_would_become_something_else_are_refused(host: Host) -> None:
+    """Where the role runs alone, too: another line for modprobe, and a signature that any key could have made."""
+    host.refused("efa_conf.a: ", "is not one word", efa_conf={"a": "1\noptions b c=1"})
+    host.refused("efa_key_fingerprint: is empty", efa_key_fingerprint="")
+    host.refused(
+        "efa_installer 99.0: is not in the table", efa_version="99.0", efa_signature="never"
+    )
+
+
 def test_an_archive_that_somebody_put_into_the_cache_is_refused(host: Host) -> None:
     """Under the name of one that has been verified, by its signature or by its checksum."""
     archive = f"aws-efa-installer-{OLD}.tar.gz"

@@ -157,6 +157,30 @@ def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack
     done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
     assert "Version '9.9.9[-+.]*?' for 'libnccl2' was not found" in done.output
     assert all(stack.versions(host) == {} for host in NODES)
+    done = stack.play(gpu_stack_versions={"cuda": "13.2.99"}, rc=2)
+    said = " ".join(done.output.split())
+    known = "cuda-toolkit-13-2: no repository of this host gives 13.2.99[-+.]*?, known: 13.2.0-1"
+    assert (
+        known in said
+        and "-> name one that is known (for the GPU software in gpu_stack_versions)" in said
+    )
+    assert all(stack.versions(host) == {} for host in NODES)
+
+
+def test_values_that_would_become_something_else_change_nothing(stack: Stack) -> None:
+    """Options that leave out NCCL's plugin or end a line, no key, and an archive that nobody verifies."""
+    for given, words in (
+        (
+            {"efa_installer_options": ["--skip-plugin"], "efa_conf": {"a": "1\n2"}, "efa_key_fingerprint": ""},
+            ("--skip-plugin leaves out NCCL's plugin", "efa_conf.a: '1", "efa_key_fingerprint: is empty"),
+        ),
+        ({"efa_signature": "never"}, ("does not have a SHA-256 to verify", "set efa_sha256")),
+    ):  # fmt: skip
+        refused = stack.play(rc=2, **given)
+        said = " ".join(refused.output.split())
+        assert all(word in said for word in words), said
+        assert refused.changed == set()
+    untouched(stack)
 
 
 def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> None:
@@ -205,6 +229,52 @@ def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None
     assert "c1: gpu_stack_nccl_tests: this host would build nccl-tests" in refused.output
     assert "/opt/ours/include/mpi.h is neither there nor comes with" in refused.output
     assert refused.changed == set()
+
+
+def test_what_was_lost_comes_back_and_dcgm_is_not_the_old_one(stack: Stack) -> None:
+    """Dependencies that somebody forced away, and a package that was installed after the process had started."""
+    site, before = stack.site, stack.versions("c1")
+    pid = "systemctl show --value --property MainPID nvidia-dcgm"
+    old = {host: site.run(host, pid) for host in NODES}
+    site.run("c1", "dpkg --force-depends -r libnvidia-compute libnvidia-container1 >/dev/null")
+    site.run("c1", "sleep 1; touch /var/lib/dpkg/info/datacenter-gpu-manager-4-core.list")
+    done = stack.play()
+    assert {host for host, _task in done.changed} == {"c1"}
+    assert stack.versions("c1") == before and site.run(
+        "c1", "apt-get check >/dev/null && echo whole"
+    )
+    assert {host for host in NODES if site.run(host, pid) != old[host]} == {"c1"}
+    assert stack.play().changed == set()
+
+
+def test_nccls_plugin_is_built_once_and_installed_on_all(stack: Stack) -> None:
+    """Without EFA's own plugin. The first node compiles it."""
+    site, package = stack.site, "trainwright-ofi-nccl"
+    source = efa_archive.plugin_source(stack.mirror, "1.19.0")
+    given = {
+        "aws_ofi_nccl_source": "build",
+        "aws_ofi_nccl_sha256": efa_archive.sha256(source),
+        "aws_ofi_nccl_cuda": "",
+        "efa_installer_options": ["--skip-plugin"],
+    }
+    refused = stack.play(rc=2, **given)
+    assert (
+        "/opt/amazon/efa/include/rdma/fabric.h is missing, and this host would build"
+        in refused.output
+    )
+    for host in NODES:
+        site.run(
+            host, "mkdir -p /opt/amazon/efa/include/rdma; : >/opt/amazon/efa/include/rdma/fabric.h"
+        )
+    stack.play(**given)
+    for host in NODES:
+        assert site.run(host, f"dpkg-query -W -f '${{Version}}' {package}").startswith("1.19.0+")
+        assert site.run(host, "test -e /opt/trainwright/ofi-nccl/lib/libnccl-net.so && echo there")
+    assert len(list((stack.mirror / "cache").glob(f"{package}_*.deb"))) == 1
+    assert stack.play(**given).changed == set()
+    for host in NODES:
+        site.run(host, f"dpkg --purge {package} >/dev/null")
+    stack.play()
 
 
 @pytest.mark.soak("one more package by the same tasks")

@@ -36,19 +36,41 @@ SERVICE_GROUPS = (
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
-# Settings of the GPU and EFA software. A run reads those of the first controller, and roles the host's own, so
-# preflight compares them.
+# Settings of the GPU and EFA software that are one for the cluster. A run reads those of the first controller, and
+# roles the host's own, so preflight compares them.
 STACK_VARIABLES = (
     "efa_version",
     "gpu_stack_nccl_tests",
     "gpu_stack_release",
     "gpu_stack_releases",
-    "gpu_stack_repository",
     "gpu_stack_versions",
     "nvidia_driver_runfile_options",
     "nvidia_driver_runfile_sha256",
     "nvidia_driver_runfile_url",
     "nvidia_driver_source",
+)
+# Those that the roles read of each host: a host may have another value, which is checked as that of all.
+STACK_OF_HOST = (
+    "aws_ofi_nccl_configure",
+    "aws_ofi_nccl_cuda",
+    "aws_ofi_nccl_libfabric",
+    "aws_ofi_nccl_sha256",
+    "aws_ofi_nccl_source",
+    "aws_ofi_nccl_version",
+    "efa_conf",
+    "efa_downgrade",
+    "efa_installer_options",
+    "efa_kernel_module",
+    "efa_key_fingerprint",
+    "efa_key_url",
+    "efa_remove_distribution_mpi",
+    "efa_sha256",
+    "efa_signature",
+    "efa_timeout",
+    "gpu_stack_repository",
+    "nvidia_driver_conf",
+    "nvidia_driver_packages",
+    "nvidia_driver_runfile_timeout",
 )
 # Those that no role declares: Ansible's own, and what the AWS inventory knows of the machine.
 INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces")
@@ -132,7 +154,7 @@ class Inputs(t.TypedDict):
     host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, INVENTORY_VARIABLES of hosts
     differing: dict[
         str, dict[str, t.Any]
-    ]  # STACK_VARIABLES of hosts, unlike the first controller's
+    ]  # STACK_VARIABLES and STACK_OF_HOST of hosts, unlike the first controller's
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
     remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm

@@ -44,6 +44,11 @@ def word(inputs: Inputs, host: str) -> str:
     return str((inputs["host_vars"].get(host) or {}).get(WORD) or PRESENT)
 
 
+def setting(inputs: Inputs, host: str, name: str) -> t.Any:
+    """Return one of STACK_OF_HOST as a host has it: its own, else that of the cluster."""
+    return inputs["differing"].get(host, {}).get(name, inputs["settings"].get(name))
+
+
 def repository(inputs: Inputs, host: str) -> Json:
     """Return the repository that a host names, else that of the cluster; {} for NVIDIA's own."""
     own = inputs["differing"].get(host, {})
@@ -59,7 +64,8 @@ def _kinds(inputs: Inputs) -> t.Mapping[str, Declared]:
         return {}
 
 
-def _has(facts: t.Mapping[str, t.Any], what: str) -> bool:
+def has(facts: t.Mapping[str, t.Any], what: str) -> bool:
+    """Tell whether a machine has GPUs or EFA, by its driver or on its PCI bus."""
     return bool(facts.get(what) or (facts.get("on_bus") or {}).get(what))
 
 
@@ -71,8 +77,8 @@ def gpu_hosts(inputs: Inputs) -> dict[str, dict[str, t.Any]]:
     for host, facts in seen(inputs, GROUP, "slurm_compute"):
         declared = kinds.get(host)
         kind = declared.kind if declared else None
-        has = bool(kind and (kind.gpus or kind.efa_interfaces or kind.infiniband_ports))
-        if host in chosen or (not chosen and (has or _has(facts, "gpus") or _has(facts, "efa"))):
+        named = bool(kind and (kind.gpus or kind.efa_interfaces or kind.infiniband_ports))
+        if host in chosen or (not chosen and (named or has(facts, "gpus") or has(facts, "efa"))):
             found[host] = facts
     return found
 
@@ -135,8 +141,8 @@ def parts(
     kind = declared.kind if declared else None
     gpus = kind.gpus if kind else None
     model, count = (gpus.model, gpus.count) if gpus else ("", 0)
-    has_gpus = bool(gpus) or _has(facts, "gpus")
-    has_efa = bool(declared and declared.efa) or _has(facts, "efa")
+    has_gpus = bool(gpus) or has(facts, "gpus")
+    has_efa = bool(declared and declared.efa) or has(facts, "efa")
     has_ib = bool(kind and kind.infiniband_ports) or bool(facts.get("infiniband")) and not has_efa
     roles = [
         role
@@ -197,8 +203,24 @@ def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
         "versions": wanted,
         "hosts": managed,
         "nccl_tests": _nccl_tests(inputs, managed, wanted),
+        "sources": _sources(inputs, managed),
         "nodes": [{"nodes": fold(names), "stack": dict(key)} for key, names in alike.items()],
     }
+
+
+def _sources(inputs: Inputs, managed: t.Mapping[str, Json]) -> dict[str, list[str]]:
+    """Return by role the hosts on which preflight looks up its source: one for each set of values of their own."""
+    found: dict[str, dict[str, str]] = {"efa": {}, "aws_ofi_nccl": {}}
+    for host, part in managed.items():
+        for role, hosts in found.items():
+            if role not in part["roles"]:
+                continue
+            if role == "aws_ofi_nccl" and setting(inputs, host, "aws_ofi_nccl_source") != "build":
+                continue
+            own = inputs["differing"].get(host, {})
+            key = {name: own[name] for name in sorted(own) if name.startswith(f"{role}_")}
+            hosts.setdefault(repr(key), host)
+    return {role: list(hosts.values()) for role, hosts in found.items()}
 
 
 def _nccl_tests(inputs: Inputs, managed: t.Mapping[str, Json], wanted: t.Mapping[str, str]) -> Json:

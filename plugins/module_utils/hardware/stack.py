@@ -248,9 +248,12 @@ def odd_ones(stacks: t.Mapping[str, Stack]) -> dict[str, list[Misfit]]:
             if version != usual:
                 why = f"{hosts} of {len(stacks)} like it" if clear else "its peers differ"
                 wanted = usual or "none"
-                found.setdefault(host, []).append(
-                    Misfit(component, version, wanted, why, f"bring it to {wanted}")
+                remedy = (
+                    f"bring it to {usual}"
+                    if usual
+                    else "remove it there, or install it on its peers"
                 )
+                found.setdefault(host, []).append(Misfit(component, version, wanted, why, remedy))
     return found
 
 

@@ -144,8 +144,8 @@ def decide(
         if not downgrade:
             raise EfaError(
                 f"EFA {have.version} is installed, and {wanted} is asked for, which is older. Remedy: set"
-                " efa_version to"
-                f" {have.version}, or efa_downgrade to true, which uninstalls the newer one first"
+                f" efa_version (with gpu_stack: managed, efa in gpu_stack_versions) to {have.version}, or efa_downgrade"
+                " to true, which uninstalls the newer one first"
             )
         return Decision("downgrade", f"EFA {have.version} is newer than {wanted}")
     if have.version != wanted:
@@ -263,7 +263,7 @@ def fabric_fault(found: t.Sequence[str], devices: t.Sequence[str], declared: int
         return (
             f"{len(devices)} EFA devices, and {declared} are declared ({', '.join(devices) or 'none'}). Remedy:"
             " attach the"
-            " missing interfaces to the instance, or correct efa_devices"
+            " missing interfaces to the instance, or correct efa_devices (in a cluster machine_type in slurm_node)"
         )
     if len(found) != len(devices):
         return (

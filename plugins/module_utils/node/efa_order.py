@@ -27,7 +27,7 @@ ORDER = f"{DIRECTORY}/efa.json"
 ARCHIVE = f"{DIRECTORY}/efa.tar.gz"
 #: The options of module efa_installer that an order has.
 KEYS = ("version", "sha256", "fingerprint", "family", "kernel_module", "container", "options", "downgrade", "conflicts",
-        "remove_conflicts", "timeout", "lock_timeout")  # fmt: skip
+        "remove_conflicts", "timeout", "lock_timeout", "require")  # fmt: skip
 
 
 def steps(root: str = "/") -> list[str]:
@@ -52,6 +52,10 @@ def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.De
     decided = efa.decide(
         params["version"], have, efa.lacking(have, packages), unfinished, params["downgrade"]
     )
+    # An order of an earlier release of this collection does not have the last.
+    if decided.action == "none" and lacks_plugin(params.get("require") or ()):
+        why = f"EFA {have.version} was installed without NCCL's plugin ({efa.PLUGIN})"
+        decided = efa.Decision("install", why)
     in_the_way = efa.conflicts(packages, params["conflicts"])
     if decided.action == "none":
         return decided, []
@@ -72,6 +76,11 @@ def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.De
     if bad:
         raise efa.EfaError("; ".join(bad))
     return decided, in_the_way
+
+
+def lacks_plugin(required: t.Collection[str]) -> bool:
+    """Tell whether NCCL's plugin has to be there and is not, such as after a run with --skip-plugin."""
+    return "plugin" in required and not efa.plugin(os.uname().machine)["path"]
 
 
 def refuse_unverified(archive: str, checksum: str) -> None:

@@ -11,8 +11,9 @@ from ...hardware.stack import StackError, of_distribution, older
 from ...hardware.stack import node as fitting
 from ...hardware.stack_data import INSTALLER_FILE, INSTALLER_OPEN
 from ...node.nvidia_runfile import bad_options
+from ...node.stack_values import FINGERPRINT
 from .. import stack
-from ..inputs import CLUSTER, Problem
+from ..inputs import CLUSTER, STACK_OF_HOST, Problem
 from .shape import faults
 
 if t.TYPE_CHECKING:
@@ -22,9 +23,9 @@ if t.TYPE_CHECKING:
 
 #: Systems for which NVIDIA has a repository by this collection's knowledge; others name theirs.
 REPOSITORIES = ("debian 12", "ubuntu 22.04", "ubuntu 24.04")
+_WORD = re.compile(r"[A-Za-z0-9./][A-Za-z0-9./_:+~-]*")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _RUNFILE = re.compile(r"(https?|file)://\S+\.run|file:/\S+\.run")
-_FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
 
 
 def releases(inputs: Inputs) -> Iterator[Problem]:
@@ -34,12 +35,20 @@ def releases(inputs: Inputs) -> Iterator[Problem]:
     except StackError as error:
         variable, _colon, what = str(error).partition(": ")
         remedy = "correct it; the releases of this collection are in docs/gpu_stack.md"
+        if "in quotes" in what:
+            example = variable.rpartition(".")[2]
+            remedy = (
+                f'correct it, such as {example}: "13.2"; YAML makes 13.1 of 13.10 without quotes'
+            )
+        elif "is not one of" in what:
+            remedy = "correct the name of the component, or remove it"
         yield Problem(CLUSTER, variable, what, remedy)
         return
     for misfit in fitting(wanted):
         # A release of its publisher fits; with an EFA of the site's own, its parts are that installer's.
         if misfit.component == "driver":
-            yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, misfit.remedy)
+            remedy = f"{misfit.remedy}: name them in gpu_stack_versions (driver, cuda), or another gpu_stack_release"
+            yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, remedy)
 
 
 def repository(inputs: Inputs) -> Iterator[Problem]:
@@ -60,16 +69,27 @@ def _repository(host: str, given: t.Mapping[str, t.Any]) -> Iterator[Problem]:
     if not re.fullmatch(r"(https?|file)://\S+|file:/\S+", str(given.get("url") or "")):
         yield Problem(host, f"{where}.url", "is not a URL", "write https://HOST/PATH")
         return
+    words = {"suite": [given.get("suite")], "components": given.get("components") or []}
+    for name, texts in words.items():
+        for text in texts:
+            if text is not None and not _WORD.fullmatch(str(text)):
+                what = f"{str(text)!r} is not one word of apt's list of repositories"
+                remedy = (
+                    "write it as the repository's publisher does, without blanks and line breaks"
+                )
+                yield Problem(host, f"{where}.{name}", what, remedy)
     if given.get("trusted"):
         return
-    if not given.get("key_url"):
+    if not re.fullmatch(r"(https?|file)://\S+|file:/\S+", str(given.get("key_url") or "https://x")):
+        yield Problem(host, f"{where}.key_url", "is not a URL", "write https://HOST/PATH")
+    elif not given.get("key_url"):
         yield Problem(
             host,
             f"{where}.key_url",
             "is missing, and root would install packages that nobody has signed",
             "name the repository's key and its key_fingerprint",
         )
-    elif not _FINGERPRINT.fullmatch(str(given.get("key_fingerprint") or "").strip()):
+    elif not FINGERPRINT.fullmatch(str(given.get("key_fingerprint") or "").strip()):
         yield Problem(
             host,
             f"{where}.key_fingerprint",
@@ -79,7 +99,7 @@ def _repository(host: str, given: t.Mapping[str, t.Any]) -> Iterator[Problem]:
 
 
 def of_one_host(inputs: Inputs) -> Iterator[Problem]:
-    """A host does not have other settings than those that are checked, and by which all hosts are installed."""
+    """A host does not have other settings than those by which all hosts are installed; its own have their types."""
     arguments = inputs["arguments"]
     for host in stack.gpu_hosts(inputs):
         word = stack.word(inputs, host)
@@ -88,8 +108,8 @@ def of_one_host(inputs: Inputs) -> Iterator[Problem]:
                 continue
             found = list(faults(host, name, value, arguments.get(name) or {"type": "raw"}))
             yield from found
-            # Systems have repositories of their own; the check above reads each.
-            if not found and name != stack.REPOSITORY:
+            # Systems have repositories of their own; the check above reads each, and stack_values.py the others.
+            if not found and name not in STACK_OF_HOST:
                 yield Problem(
                     host,
                     name,
@@ -235,7 +255,7 @@ def runfile(inputs: Inputs) -> Iterator[Problem]:
             f"{url!r} is not the URL of a .run file",
             "write https://HOST/PATH/NVIDIA-Linux-{arch}-{version}.run, or name artifact_mirror",
         )
-    for fault in bad_options(settings.get("nvidia_driver_runfile_options") or []):
+    for fault in bad_options(map(str, settings.get("nvidia_driver_runfile_options") or [])):
         yield Problem(CLUSTER, "nvidia_driver_runfile_options", fault, "leave it out")
     least = INSTALLER_OPEN[-1][1]
     if older(driver, least):

@@ -120,6 +120,8 @@ STACKS: dict[str, tuple[dict[str, dict[str, t.Any]], list[str]]] = {
                   "c2": {"gpu_stack_release": "dlami-2026-04"}}, ["c1: gpu_stack_release: "]),
     "unsigned": ({"c2": {"gpu_stack_repository": {"url": "https://x.example/y"}}},
                  ["c2: gpu_stack_repository.key_url: "]),
+    "two lines": ({"c2": {"efa_conf": {"a": "1\n2"}, "efa_key_fingerprint": ""}},
+                  ["c2: efa_key_fingerprint: ", "c2: efa_conf: "]),
 }  # fmt: skip
 
 

@@ -210,6 +210,41 @@ def test_real_apt_names_a_held_package(host: Path, held: str) -> None:
     assert named == bool(held) and ("driver.deb" in result["msg"]) == (not held), result["msg"]
 
 
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+def test_real_apt_brings_back_a_dependency_and_names_what_it_knows(host: Path) -> None:
+    """driver is there, and somebody has removed its library with dpkg --force-depends."""
+    for name in ("etc/preferences.d", "state/lists/partial", "cache/archives/partial", "repo"):
+        (host / name).mkdir(parents=True)
+    common = "Version: 595-1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+    driver = f"Package: driver\nDepends: libdriver (= 595-1)\n{common}"
+    file = f"Filename: ./x.deb\nSize: 1\nSHA256: {'0' * 64}\n"
+    listed = f"{driver}{file}\nPackage: libdriver\n{common}{file.replace('x.deb', 'libdriver.deb')}"
+    (host / "repo" / "Packages").write_text(listed)
+    (host / "status").write_text(f"{driver}Status: install ok installed\n")
+    (host / "etc" / "sources.list").write_text(f"deb [trusted=yes] file:{host}/repo ./\n")
+    options = f"-oDir::Etc={host}/etc -oDir::State={host}/state -oDir::State::status={host}/status"
+    options += (
+        f" -oDir::Cache={host}/cache -oDir::Etc::sourceparts=/dev/null -oAPT::Sandbox::User=root"
+    )
+    for tool in ("apt-get", "apt-cache"):
+        (host / "bin" / tool).write_text(f'#!/bin/sh\nexec /usr/bin/{tool} {options} "$@"\n')
+        (host / "bin" / tool).chmod(0o755)
+    query = f'#!/bin/sh\nexec /usr/bin/dpkg-query --admindir={host} "$@"\n'
+    (host / "bin" / "dpkg-query").write_text(query)
+    looked = run(names=["driver"], check=True)
+    assert looked["changed"] and looked["missing"] == ["libdriver=595-1"]
+    assert not run(names=["driver"], fetch_only=True)["changed"], "the boot brings another version"
+    result = run(names=["driver"], lists_age=0)
+    # The repository of this test has the name of the file and no file.
+    assert result["failed"] and "libdriver.deb" in result["msg"], result["msg"]
+    result = run(names=["libdriver=13.2.99[-+.]*?"], fetch_only=True)
+    assert result["failed"] and "gives 13.2.99[-+.]*?, known: 595-1" in result["msg"], result["msg"]
+    assert "Version '13.2.99[-+.]*?' for 'libdriver' was not found" in result["msg"]
+    assert run(names=["driver"], check=True)["missing"] == ["libdriver=595-1"], (
+        "nothing was changed"
+    )
+
+
 @pytest.mark.parametrize("fetch_only", [True, False])
 def test_apt_is_never_told_to_override_a_hold(host: Path, fetch_only: bool) -> None:
     apt = host / "bin" / "apt-get"

@@ -328,6 +328,11 @@ def test_without_a_boot_it_is_refused_under_jobs(host: Host) -> None:
 def test_parts_that_are_required(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.run()
     assert "libnccl-net.so" in host.run(require=["plugin"])["msg"]
+    assert len(host.calls) == 2, "the installer may bring it, where it ran with --skip-plugin"
+    place = {"path": "/opt/amazon/ofi-nccl/lib/libnccl-net.so", "directory": "", "version": ""}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(efa, "plugin", lambda *_given, **_more: place)
+        assert not host.run(require=["plugin"])["changed"] and len(host.calls) == 2
     found = ended(efa_info, {})["efa"]
     assert found["version"] == WANTED and found["components"] == {"libfabric": "2.4.0"}
     assert "openmpi_source" in ended(efa_info, {"require": ["open_mpi"]})["msg"]

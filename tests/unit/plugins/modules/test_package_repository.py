@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.testing import patch_module_args
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import openpgp
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import (
     Installed,
@@ -191,6 +192,24 @@ def test_a_key_that_another_one_hides_behind_is_refused_or_replaced(
     todo, _found = package_repository.plan(module)
     assert todo.changes[0].path == str(kept)
     assert openpgp.fingerprints(todo.changes[0].data) == [fingerprint]
+
+
+@pytest.mark.parametrize("fingerprint", ["", " ", "AB12", "x" * 40])
+def test_a_fingerprint_that_any_key_would_have_is_refused(
+    fingerprint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def fail(_self: object, msg: str, **_more: t.Any) -> t.NoReturn:
+        said.append(msg)
+        raise SystemExit
+
+    monkeypatch.setattr(package_repository.AnsibleModule, "fail_json", fail)
+    monkeypatch.setattr(package_repository, "plan", lambda _module: pytest.fail("it went on"))
+    given = {"name": "x", "url": "https://x/", "key_url": "https://x/k", "key_fingerprint": fingerprint}  # fmt: skip
+    with patch_module_args(given), pytest.raises(SystemExit):
+        package_repository.main()
+    assert "is not the 40 hexadecimal digits of a key" in said[0] and " -> write the" in said[0]
 
 
 def test_a_password_in_the_address_is_not_in_a_diff(apt_directory: Path) -> None:
