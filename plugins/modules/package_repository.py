@@ -60,7 +60,7 @@ options:
         required: true
       version:
         description:
-          - Version, which may be a pattern. All others are refused. Empty leaves the version open.
+          - Version, which may be a pattern. Empty leaves the version open.
           - One without a revision takes each of its revisions, and what it is a part of. V(550.1) takes 550.1-1 and
             550.1.2-1, and not 550.10-1.
         type: str
@@ -69,6 +69,10 @@ options:
         description: Refuse what the host of O(url) has of these packages, also in the version.
         type: bool
         default: false
+      only:
+        description: Refuse all other versions. Without it, the version is taken where a package has it.
+        type: bool
+        default: true
   timeout:
     description: Seconds for the download of the key, each of three times.
     type: int
@@ -157,7 +161,7 @@ def pins_text(pins: list[dict[str, t.Any]], url: str) -> str:
             lines.append((f'origin "{urllib.parse.urlsplit(url).hostname or ""}"', -1))
         if pin["version"]:
             lines += [(f"version {text}", 1001) for text in packages.spellings(pin["version"])]
-            lines.append(("version *", -1))
+            lines += [("version *", -1)] if pin.get("only", True) else []
         stanzas += [
             f"Package: {pin['packages']}\nPin: {what}\nPin-Priority: {priority}\n"
             for what, priority in lines
@@ -259,6 +263,7 @@ def main() -> None:
                     "packages": {"type": "str", "required": True},
                     "version": {"type": "str", "required": True},
                     "elsewhere": {"type": "bool", "default": False},
+                    "only": {"type": "bool", "default": True},
                 },
             },
             "timeout": {"type": "int", "default": 30},

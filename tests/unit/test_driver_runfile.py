@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import typing as t
 from pathlib import Path
@@ -17,6 +18,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack im
 from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
 
 from tests.unit.cluster import ROOT
+from tests.unit.scratch_apt import ScratchApt
 
 LOADER = DataLoader()
 ROLES = ROOT / "roles"
@@ -98,12 +100,53 @@ def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
     stanzas = pins_text(pins, "https://x/").split("\n\n")
     first = {
         name: next(one for one in stanzas if f"{name}*" in one.split("\n")[0])
-        for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-")
+        for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-nvvm")
     }
     assert "Pin: version 595.91.07\nPin-Priority: 1001" in first["nvidia-fabricmanager"]
     assert "Pin: version 1.20.1\nPin-Priority: 1001" in first["nvidia-container-toolkit"]
-    assert "Pin: version no-version-of-a-package\n" in first["libnvidia-"]
+    assert "Pin: version no-version-of-a-package\n" in first["libnvidia-nvvm"]
     assert "Pin: version *\nPin-Priority: -1" in stanzas[-1] and "libcuda1" in stanzas[-1]
+
+
+OWN_VERSIONS = {
+    "libnvidia-container1": "1.20.1-1",
+    "libnvidia-egl-wayland1": "1:1.1.10-1",
+    "libnvidia-ml-dev": "12.0.140~12.0.1-2",
+    "nvidia-gds": "13.2.0-1",
+    "nvidia-kernel-common": "20220217+3",
+    "nvidia-driver-assistant": "0.22.78.08-1",
+    "nvidia-mig-manager": "0.12.1-1",
+}
+DRIVERS = (
+    "nvidia-open", "nvidia-kernel-open-dkms", "libnvidia-compute", "libnvidia-compute-595", "libnvidia-ml1", "libcuda1",
+    "nvidia-driver-595-open", "nvidia-firmware-595-595.91.07", "nvidia-fabricmanager", "nvidia-persistenced",
+    "cuda-drivers", "libnvidia-nvvm4", "nvidia-of-tomorrow",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+@pytest.mark.parametrize("source", ["nvidia", "runfile"])
+def test_pins_name_the_drivers_own_packages_alone(tmp_path: Path, source: str) -> None:
+    """Packages that the driver needs or that only have such a name keep versions of their own, by apt itself."""
+    versions = ("595.91.07-1", "595.112.07-1")
+    listed = [(name, text, "") for name, text in OWN_VERSIONS.items()]
+    listed += [(name, text, "") for name in DRIVERS for text in versions]
+    listed += [("libnvidia-gl", "595.112.07-1", "")]
+    apt = ScratchApt(tmp_path, listed)
+    pins = [pin for pin in render("__nvidia_driver_pins", source=source) if pin["version"]]
+    pins = [pin for pin in pins if not pin["packages"].startswith("nvidia-container")]
+    (apt.preferences / "pins").write_text(pins_text(pins, "https://x.example/"))
+    assert {name: apt.candidate(name) for name in OWN_VERSIONS} == {
+        **OWN_VERSIONS,
+        # NVIDIA's one would write over the installer's files.
+        **({"nvidia-kernel-common": ""} if source == "runfile" else {}),
+    }
+    refused = {"nvidia-fabricmanager": versions[0], "nvidia-of-tomorrow": versions[1]}
+    wanted = refused if source == "runfile" else dict.fromkeys(DRIVERS, versions[0])
+    assert {name: apt.candidate(name) for name in DRIVERS} == {
+        name: wanted.get(name, "") for name in DRIVERS
+    }
+    assert apt.candidate("libnvidia-gl") == "", "only a newer one"
 
 
 def test_options_of_the_site_come_after_ours() -> None:
