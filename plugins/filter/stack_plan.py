@@ -49,8 +49,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(packages), C(pins), C(modules), versions by name of kernel modules that dkms builds, C(directories), C(files),
-    C(units), C(waits), whether the packages wait for a reboot, and
+    C(packages), C(pins), C(boot_pins), the file for the pins of the next boot, C(modules), versions by name of kernel
+    modules that dkms builds, C(directories), C(files), C(units), C(waits), whether the packages wait for a reboot, and
     C(reason) for one.
   type: dict
 """

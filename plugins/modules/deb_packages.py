@@ -30,6 +30,11 @@ options:
     description: Fetches the packages into apt's cache and installs nothing, for a later installation without a network.
     type: bool
     default: false
+  boot_pins:
+    description: With O(fetch_only), a file of pins that apt takes in place of the one of its name in
+      C(/etc/apt/preferences.d), as the boot will that installs the packages.
+    type: path
+    version_added: "1.2.0"
   modules:
     description:
       - Versions by name of kernel modules that dkms has to have for the running kernel, once the packages are there. A
@@ -93,6 +98,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages im
 POLICY = "/usr/sbin/policy-rc.d"
 OWN_POLICY = "#!/bin/sh\n# Of trainwright.slurm, while it installs packages.\nexit 101\n"
 SAVED = ".before-trainwright"
+# Pins of apt, which decide in the order of their names.
+PINS = "/etc/apt/preferences.d"
 # Their times tell when the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
 STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
 # Seconds before each attempt after the first.
@@ -220,6 +227,32 @@ def fetch(module: AnsibleModule, names: list[str]) -> None:
     module.exit_json(changed=bool(files), missing=names, diff=diff)
 
 
+@contextmanager
+def pins_of_the_boot(path: str | None) -> t.Iterator[None]:
+    """Have apt decide by the pins that a boot will put in place. Those of now hold what jobs use."""
+    if not path:
+        yield
+        return
+    before = os.environ.get("APT_CONFIG")
+    with tempfile.TemporaryDirectory() as directory:
+        parts, configuration = f"{directory}/preferences.d", f"{directory}/apt.conf"
+        os.mkdir(parts)
+        there = sorted(os.listdir(PINS)) if os.path.isdir(PINS) else []
+        taken = {name: f"{PINS}/{name}" for name in there}
+        taken[os.path.basename(path)] = path
+        for name, source in taken.items():
+            os.symlink(source, f"{parts}/{name}")
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(f'Dir::Etc::PreferencesParts "{parts}";\n')
+        os.environ["APT_CONFIG"] = configuration
+        try:
+            yield
+        finally:
+            del os.environ["APT_CONFIG"]
+            if before is not None:
+                os.environ["APT_CONFIG"] = before
+
+
 def build_modules(module: AnsibleModule) -> list[str]:
     """Have dkms build the kernel modules that are missing; return their names. Fails where one cannot be built."""
     wanted = module.params["modules"]
@@ -237,6 +270,7 @@ def main() -> None:
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
+            "boot_pins": {"type": "path"},
             "modules": {"type": "dict", "default": {}},
             "downgrade": {"type": "bool", "default": False},
             "lists_age": {"type": "int", "default": 86400},
@@ -245,10 +279,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     missing = installed(module).missing(module.params["names"])
+    if missing and module.params["fetch_only"]:
+        # In check mode the pins may not be there yet.
+        waiting = module.params["boot_pins"] or ""
+        with pins_of_the_boot(waiting if os.path.isfile(waiting) else None):
+            refuse_held(module, missing)
+            fetch(module, missing)
     if missing:
         refuse_held(module, missing)
-    if missing and module.params["fetch_only"]:
-        fetch(module, missing)
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
     killed = policy_is_own()
     if missing and not module.check_mode:

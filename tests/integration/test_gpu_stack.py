@@ -321,6 +321,9 @@ def test_another_driver_and_efa_roll_over_the_nodes_and_end_no_job(stack: Stack)
             assert f"{host}: {driver}; {fabric} -> reboot it through the queue" in done
             reasons = site.run(host, "cat /run/trainwright/reboot-required/{gpu_stack,efa}")
             assert reasons.splitlines() == [driver, fabric]
+            # An administrator, or a timer.
+            upgrade = site.run(host, "apt-get -s dist-upgrade | grep -c '^Inst .*nvidia' || true")
+            assert upgrade.strip() == "0", "the driver would change below jobs"
         assert stack.play(**given).changed == set()
         # As each restart of slurmd does, below the jobs.
         for host in nodes:

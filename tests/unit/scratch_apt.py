@@ -31,8 +31,9 @@ class ScratchApt:
         for name in ("etc/preferences.d", "state/lists/partial", "cache/archives/partial", "repo"):
             (root / name).mkdir(parents=True)
         self.preferences = root / "etc" / "preferences.d"
-        more = f"Filename: ./x.deb\nSize: 1\nSHA256: {'0' * 64}\n"
-        (root / "repo" / "Packages").write_text("".join(_stanza(one, more) for one in listed))
+        rest = f"Size: 1\nSHA256: {'0' * 64}\n"
+        rows = (_stanza(one, f"Filename: ./{one[0]}_{one[1]}.deb\n{rest}") for one in listed)
+        (root / "repo" / "Packages").write_text("".join(rows))
         status = "Status: install ok installed\n"
         (root / "status").write_text("".join(_stanza(one, status) for one in installed))
         (root / "etc" / "sources.list").write_text(f"deb [trusted=yes] file:{root}/repo ./\n")
@@ -50,7 +51,8 @@ class ScratchApt:
     def run(self, tool: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a tool of apt."""
         environment = {**os.environ, "LC_ALL": "C.UTF-8", **variables}
-        argv = [tool, *self.options, *words]
+        # Not one that a test has put first in PATH.
+        argv = [f"/usr/bin/{tool}", *self.options, *words]
         return subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
 
     def output(self, tool: str, *words: str, **variables: str) -> str:

@@ -178,7 +178,8 @@ def boot(
     calls = tmp_path / "calls"
     calls.write_text("")
     state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
-    for path in (state, tools, modules / "nvidia_peermem", modules / "nvidia"):
+    preferences = tmp_path / "apt" / "preferences.d"
+    for path in (state, tools, preferences, modules / "nvidia_peermem", modules / "nvidia"):
         path.mkdir(parents=True, exist_ok=True)
     (state / "packages").write_text("nvidia-open=595*\n")
     reasons = tmp_path / "run/reboot-required"
@@ -199,6 +200,7 @@ def boot(
         ("/usr/lib/trainwright", tools),
         ("/var/lib/trainwright/gpu_stack", state),
         ("/sys/module", modules),
+        ("/etc/apt", tmp_path / "apt"),
         ("/run/trainwright", tmp_path / "run"),
     ):
         text = text.replace(ours, str(theirs))
@@ -216,6 +218,21 @@ def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -
         "systemctl daemon-reload",
     ])  # fmt: skip
     assert os.listdir(tmp_path / "state") == ["packages.installed"]
+
+
+@pytest.mark.parametrize("reason", ["", "gpu_stack"])
+def test_a_boot_installs_by_the_pins_of_the_new_driver(tmp_path: Path, reason: str) -> None:
+    """Until then apt holds the driver that serves, also when slurmd is restarted."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "trainwright-gpu-stack").write_text("new")
+    pins = tmp_path / "apt" / "preferences.d" / "trainwright-gpu-stack"
+    pins.parent.mkdir(parents=True)
+    pins.write_text("old")
+    assert boot(tmp_path, reason=reason)[0] == 0
+    assert pins.read_text() == ("old" if reason else "new")
+    assert os.listdir(tmp_path / "apt") == ["preferences.d"]
+    left = ["packages", "trainwright-gpu-stack"] if reason else ["packages.installed"]
+    assert sorted(os.listdir(tmp_path / "state")) == left
 
 
 def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ OWN = "gpu_stack"
 DRIVER = "nvidia_driver"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")
-#: Packages that the next boot installs.
+#: Packages that the next boot installs, and the pins of apt that it does it by, named as those of now.
 PENDING = "/var/lib/trainwright/gpu_stack/packages"
+PENDING_PINS = "/var/lib/trainwright/gpu_stack/trainwright-gpu-stack"
 
 
 def reboot_reason(facts: t.Mapping[str, t.Any], versions: t.Mapping[str, str]) -> str:
@@ -56,6 +57,22 @@ def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     return name
 
 
+def _pins(
+    parts: t.Mapping[str, t.Mapping[str, t.Any]], roles: t.Iterable[str], waiting: bool, only: str
+) -> list[Json]:
+    """Return the pins of all parts of a host. One that waits has its effect at the next boot.
+
+    waiting: whether the host waits for a boot. only: a part that is set up alone, and now.
+    """
+    found = []
+    for role in roles:
+        waits_too = {"waits": True} if waiting and (only in ("", DRIVER) or role != only) else {}
+        for pin in (parts.get(role) or {}).get("pins") or []:
+            if pin["version"] or pin.get("elsewhere"):
+                found.append({**pin, **waits_too})
+    return found
+
+
 def plan(
     parts: t.Mapping[str, t.Mapping[str, t.Any]],
     host: t.Mapping[str, t.Any],
@@ -71,11 +88,12 @@ def plan(
     every = [OWN, *host["roles"]]
     roles = [role for role in every if not only or role in (OWN, only)]
 
-    def of(kind: str, among: list[str] = roles) -> list[t.Any]:
-        chosen = (parts[role] for role in among if role in parts)
+    def of(kind: str) -> list[t.Any]:
+        chosen = (parts[role] for role in roles if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
-    pins = [pin for pin in of("pins", every) if pin["version"] or pin.get("elsewhere")]
+    serves = DRIVER in every and waits(host, facts, versions)
+    pins = _pins(parts, every, serves, only)
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     waiting = bool(reason) and waits(host, facts, versions)
@@ -101,6 +119,7 @@ def plan(
     return {
         "packages": packages,
         "pins": pins,
+        "boot_pins": PENDING_PINS,
         "directories": list(directories.values()),
         "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
         "units": units,

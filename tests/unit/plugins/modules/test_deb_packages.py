@@ -14,6 +14,8 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.trainwright.slurm.plugins.modules import deb_packages
 
+from tests.unit.scratch_apt import ScratchApt
+
 ROOT = Path(__file__).resolve().parents[4]
 APT = """#!/bin/sh
 policy=none; [ ! -x {state}/policy-rc.d ] || {{ {state}/policy-rc.d; policy=$?; }}
@@ -218,6 +220,36 @@ def test_apt_is_never_told_to_override_a_hold(host: Path, fetch_only: bool) -> N
     assert "held" not in (host / "words").read_text()
     boot = (ROOT / "roles" / "gpu_stack" / "templates" / "gpu-stack.j2").read_text()
     assert "apt-get --yes" in boot and "change-held" not in boot
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+def test_real_apt_fetches_by_the_pins_of_the_boot(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of now hold what serves, so apt would find no solution. An administrator's own pins count for both."""
+    old, new = "595.91.07-1", "595.112.07-1"
+    listed = [
+        ("driver", new, f"libdriver (= {new}), site-tool (= 1)"),
+        ("libdriver", new, ""),
+        *(("site-tool", text, "") for text in ("1", "2")),
+    ]
+    serves = [("driver", old, ""), ("libdriver", old, "")]
+    apt = ScratchApt(host / "apt", listed, serves)
+    form = "Package: {}\nPin: version {}\nPin-Priority: {}\n\n"
+    (apt.preferences / "site").write_text(form.format("site-tool", "1", 1001))
+    for path, version in ((apt.preferences / "ours", old), (host / "ours", new)):
+        rows = ((version, 1001), ("*", -1))
+        path.write_text("".join(form.format("driver libdriver", *row) for row in rows))
+    monkeypatch.setattr(deb_packages, "PINS", str(apt.preferences))
+    monkeypatch.delenv("APT_CONFIG", raising=False)
+    options = " ".join(apt.options)
+    (host / "bin" / "apt-get").write_text(f'#!/bin/sh\nexec /usr/bin/apt-get {options} "$@"\n')
+    (host / "status").write_text(f"installed\tdriver\tall\t{old}\t\n")
+    given: dict[str, t.Any] = {"names": [f"driver={new}"], "fetch_only": True, "check": True}
+    assert run(**given)["diff"]["after"] == f"driver={new} (fetched)\n", "no solution"
+    files = run(**given, boot_pins=str(host / "ours"))["diff"]["after"]
+    assert files.count("(fetched)") == 3 and "site-tool" in files and "=" not in files
+    assert "APT_CONFIG" not in os.environ
 
 
 # -- kernel modules ----------------------------------------------------------------------------------

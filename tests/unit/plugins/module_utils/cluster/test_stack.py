@@ -382,6 +382,23 @@ def test_one_part_alone_keeps_what_the_others_hold_and_wait_for() -> None:
     assert PENDING in [item["path"] for item in driver["files"]]
 
 
+@pytest.mark.parametrize(
+    ("loaded", "only", "waiting"),
+    [
+        ("595.91.07", "", []),
+        ("580.95.05", "", ["nvidia-*", "libnccl2"]),
+        ("580.95.05", "nvidia_driver", ["nvidia-*", "libnccl2"]),
+        # It is installed now, and the driver stays as it is.
+        ("580.95.05", "nccl", ["nvidia-*"]),
+    ],
+)
+def test_pins_wait_with_the_driver(loaded: str, only: str, waiting: list[str]) -> None:
+    """Otherwise an upgrade by somebody else would bring the new driver below the jobs of the old one."""
+    found = plan(PARTS, HOST, {"stack": {"driver": loaded}}, VERSIONS, only=only)
+    assert [pin["packages"] for pin in found["pins"] if pin.get("waits")] == waiting
+    assert found["boot_pins"] == "/var/lib/trainwright/gpu_stack/trainwright-gpu-stack"
+
+
 def test_a_part_that_the_host_does_not_get_brings_nothing() -> None:
     found = plan(PARTS, {"roles": ["nvidia_driver"]}, {}, VERSIONS, only="nccl")
     assert (found["packages"], [unit["name"] for unit in found["units"]]) == ([], ["boot"])
