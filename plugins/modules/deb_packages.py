@@ -62,8 +62,8 @@ attributes:
     description: The names of the packages that are installed.
     support: full
 notes:
-  - "Errors: a package that is held would have to change, by its name; apt-get refuses four times in a row, with its
-    last lines; a package is still missing afterwards; a kernel
+  - "Errors: a package that is held would have to change, by its name; apt-get refuses four times in a row, with
+    the cause; a package is still missing afterwards; a kernel
     module that dkms cannot build, with its log."
 author:
   - The trainwright team (@trainwright)
@@ -91,7 +91,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import dkms
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import apt_errors, dkms
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
 # invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
@@ -177,7 +177,7 @@ def no_service_starts() -> t.Iterator[None]:
 
 
 def install(module: AnsibleModule, names: list[str]) -> None:
-    """Install in one transaction, or only fetch; fail with apt-get's last lines."""
+    """Install in one transaction, or only fetch; fail with why apt-get refuses."""
     tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={module.params['timeout']}"]
     refresh = [*tool, "--quiet", "update"]
     command = [*tool, "--no-install-recommends", "-oDpkg::Options::=--force-confdef"]
@@ -188,6 +188,7 @@ def install(module: AnsibleModule, names: list[str]) -> None:
         command += ["--allow-downgrades"]
     command += ["install", *names]
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    verb = "--download-only install" if module.params["fetch_only"] else "install"
     stale = lists_age() >= module.params["lists_age"]
     for delay in (None, *DELAYS):
         time.sleep(delay or 0)
@@ -203,9 +204,9 @@ def install(module: AnsibleModule, names: list[str]) -> None:
             module.fail_json(msg=not_built, rc=rc)
         # Lists that are new may need another version of it.
         refuse_held(module, names)
-    lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
-    remedy = dkms.no_headers(out + err) or "-> fix what the package manager says and run this again"
-    module.fail_json(msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} {remedy}", rc=rc)
+    told = apt_errors.cause(out + err)
+    remedy = dkms.no_headers(out + err) or f"-> {apt_errors.remedy(out + err)}"
+    module.fail_json(msg=f"apt-get {verb} {' '.join(names)}: exit {rc}: {told} {remedy}", rc=rc)
 
 
 def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:

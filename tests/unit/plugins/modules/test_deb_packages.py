@@ -116,6 +116,18 @@ def test_an_apt_that_refuses_is_quoted_after_four_attempts(host: Path) -> None:
     assert not (host / "policy-rc.d").exists()
 
 
+def test_the_first_error_of_apt_is_not_cut_off(host: Path) -> None:
+    apt = host / "bin" / "apt-get"
+    lines = "".join(f"E: Failed to fetch http://x/{n}.deb  404  Not Found\n" for n in range(9))
+    (host / "said").write_text(f"E: The repository 'http://x ./ Release' is not signed.\n{lines}")
+    apt.write_text(f"#!/bin/sh\ncat {host}/said >&2\nexit 100\n")
+    message = run()["msg"]
+    assert message.startswith(
+        "apt-get install jq: exit 100: The repository 'http://x ./ Release' is not signed; Failed"
+    )
+    assert message.endswith(" -> correct the key of that repository on the host")
+
+
 def test_a_package_that_is_missing_all_the_same_is_an_error(host: Path) -> None:
     (host / "pinned").touch()
     result = run()

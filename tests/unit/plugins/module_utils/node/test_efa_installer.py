@@ -48,6 +48,16 @@ def test_a_failure_has_the_code_and_the_last_lines(tmp_path: Path) -> None:
     assert "line 1 " not in str(caught.value)
 
 
+def test_the_cause_of_apt_is_not_cut_off(tmp_path: Path) -> None:
+    """The installer goes on after it, with lines of its own."""
+    text = 'echo "E: Unable to locate package x" >&2; for i in $(seq 40); do echo "line $i"; done; exit 1'
+    with pytest.raises(
+        efa_installer.Failed,
+        match=r"exit 1: apt-get: Unable to locate package x \| line 29 .* line 40\. R",
+    ):
+        start(tmp_path, text)
+
+
 def test_at_the_deadline_everything_that_it_started_ends(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(
