@@ -17,6 +17,8 @@ description:
     CPU time on each host than all else that a second run does there for packages.
   - Leaves the version of an installed package as it is.
   - Never changes a package that somebody holds with C(apt-mark hold).
+  - Takes up what a package manager that was killed has left, before it installs anything. Configuration files that
+    somebody has changed stay as they are.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   names:
@@ -91,7 +93,11 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import apt_errors, dkms
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    apt_errors,
+    dkms,
+    dpkg_repair,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
 # invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
@@ -209,6 +215,25 @@ def install(module: AnsibleModule, names: list[str]) -> None:
     module.fail_json(msg=f"apt-get {verb} {' '.join(names)}: exit {rc}: {told} {remedy}", rc=rc)
 
 
+def take_up(module: AnsibleModule) -> bool:
+    """Finish what a killed dpkg has left, before apt is asked; return whether that changes something.
+
+    Each of these packages counts as missing, or keeps apt from all others.
+    """
+    wanted = [name.partition("=")[0] for name in module.params["names"]]
+    replaced = [] if module.params["fetch_only"] else wanted
+    environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+    def run(command: t.Sequence[str]) -> tuple[int, str]:
+        rc, out, err = module.run_command(list(command), environ_update=environment)
+        return rc, out + err
+
+    if module.check_mode:
+        return True
+    with no_service_starts():
+        return dpkg_repair.take_up(run, module.params["timeout"], replaced)
+
+
 def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
     """Return the files that apt would have to fetch; names themselves if its lists do not have them."""
     command = ["apt-get", "--yes", "-qq", "--print-uris", "--no-install-recommends"]
@@ -219,13 +244,13 @@ def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
     return [line.split()[1] for line in out.splitlines() if line.startswith("'") and " " in line]
 
 
-def fetch(module: AnsibleModule, names: list[str]) -> None:
+def fetch(module: AnsibleModule, names: list[str], repaired: bool) -> None:
     """Fetch what is missing into apt's cache, and end."""
     files = unfetched(module, names)
     if files and not module.check_mode:
         install(module, names)
     diff = {"before": "", "after": "".join(f"{name} (fetched)\n" for name in sorted(files))}
-    module.exit_json(changed=bool(files), missing=names, diff=diff)
+    module.exit_json(changed=bool(files) or repaired, missing=names, diff=diff)
 
 
 @contextmanager
@@ -279,13 +304,17 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    missing = installed(module).missing(module.params["names"])
+    have = installed(module)
+    repaired = (have.unfinished or dpkg_repair.interrupted()) and take_up(module)
+    if repaired and not module.check_mode:
+        have = installed(module)
+    missing = have.missing(module.params["names"])
     if missing and module.params["fetch_only"]:
         # In check mode the pins may not be there yet.
         waiting = module.params["boot_pins"] or ""
         with pins_of_the_boot(waiting if os.path.isfile(waiting) else None):
             refuse_held(module, missing)
-            fetch(module, missing)
+            fetch(module, missing, repaired)
     if missing:
         refuse_held(module, missing)
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
@@ -303,7 +332,9 @@ def main() -> None:
         end_policy()
     built = [] if module.params["fetch_only"] else build_modules(module)
     diff["after"] += "".join(f"kernel module {name}\n" for name in built)
-    module.exit_json(changed=bool(missing or built) or killed, missing=missing, diff=diff)
+    module.exit_json(
+        changed=bool(missing or built or repaired) or killed, missing=missing, diff=diff
+    )
 
 
 if __name__ == "__main__":

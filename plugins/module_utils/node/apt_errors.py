@@ -30,6 +30,8 @@ _REMEDIES = (
     (r"Unmet dependencies\. Try|unmet dependencies\. Try",
      "repair the packages on the host (apt-get --fix-broken install), and run this again"),
     (r"dpkg was interrupted", "run dpkg --configure -a on the host, and run this again"),
+    (r"The package (?P<name>\S+) needs to be reinstalled",
+     "dpkg --remove --force-remove-reinstreq {name} on the host, and run this again"),
     (r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock",
      "let the other package manager end, and run this again"),
     (r"enough free space|No space left", "free space on the host, and run this again"),

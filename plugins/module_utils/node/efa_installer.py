@@ -21,7 +21,7 @@ import time
 import typing as t
 import zlib
 
-from . import apt_errors, efa, safe_path
+from . import apt_errors, dpkg_repair, efa, safe_path
 from .services import run
 
 #: Below it, the archive is unpacked. Not /tmp, which others can write and which may be mounted noexec.
@@ -251,9 +251,15 @@ def repair(seconds: float, unfinished: bool) -> None:
     packages would be removed.
     """
     fix = ["apt-get", "--yes", "--no-install-recommends", "--fix-broken"]
+
+    def call_dpkg(argv: t.Sequence[str]) -> tuple[int, str]:
+        done = run(list(argv), seconds, {"DEBIAN_FRONTEND": "noninteractive"})
+        return done.returncode, done.stdout + done.stderr
+
+    # Of a dpkg that was killed. EFA's packages come again with the installer.
     if unfinished:
-        # Those whose dependencies are missing come next.
-        run(["dpkg", "--configure", "-a", "--force-confold"], seconds)
+        dpkg_repair.configure(call_dpkg, seconds)
+    dpkg_repair.take_up(call_dpkg, seconds, replaced=efa.OWN_PACKAGES)
     if run(["apt-get", "check"], 120).returncode == 0:
         return
     plan = run([*fix, "--simulate", "install"], 120)

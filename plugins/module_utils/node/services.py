@@ -269,8 +269,10 @@ class Stamps:
             os.unlink(self._path(unit))
 
 
-def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedProcess:
-    """Run a command without a shell, in the C locale."""
+def run(
+    argv: list[str], timeout: float | None = None, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess:
+    """Run a command without a shell, in the C locale. variables: more of its environment."""
     return subprocess.run(
         argv,
         capture_output=True,
@@ -279,7 +281,13 @@ def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedPr
         check=False,
         stdin=subprocess.DEVNULL,
         timeout=timeout,
-        env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
+        env={
+            **os.environ,
+            "LC_ALL": "C",
+            "SYSTEMD_COLORS": "0",
+            "SYSTEMD_PAGER": "",
+            **(variables or {}),
+        },
     )
 
 

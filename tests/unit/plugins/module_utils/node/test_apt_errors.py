@@ -77,10 +77,12 @@ CASES = {
     ),
     "apt 3.0": (
         "Unsatisfied dependencies:\n driver : Depends: libdriver (= 2) but 1 is to be installed\nError: Unable to"
-        " correct problems, you have held broken packages.\nError: The following information from --solver 3.0 may provide"
-        " additional context:\n   Unable to satisfy dependencies. Reached two conflicting decisions:\n   1. x\n",
-        f"{HELD}; driver Depends: libdriver (= 2) but 1 is to be installed; The following information from --solver 3.0"
-        " may provide additional context: Unable to satisfy dependencies. Reached two conflicting decisions: 1. x",
+        " correct problems, you have held broken packages.\nError: The following information from --solver 3.0 may"
+        " provide additional context:\n   Unable to satisfy dependencies. Reached two conflicting"
+        " decisions:\n   1. x\n",
+        f"{HELD}; driver Depends: libdriver (= 2) but 1 is to be installed; The following information from"
+        " --solver 3.0 may provide additional context: Unable to satisfy dependencies. Reached two conflicting"
+        " decisions: 1. x",
         "apt-cache policy libdriver",
     ),
     "a killed dpkg": (
