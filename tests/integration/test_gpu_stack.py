@@ -358,7 +358,16 @@ def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) ->
     assert "Unable to locate package no-such-package" in site.run(
         "c1", "journalctl -u trainwright-gpu-stack -n 20 --no-pager"
     )
-    site.run("c1", "rm /var/lib/trainwright/gpu_stack/packages; systemctl start slurmd")
+    # A run sees it, and tries again.
+    done = stack.play(
+        gpu_stack_versions={"driver": NEW, "efa": NEWER_EFA},
+        efa_sha256=efa_archive.sha256(stack.mirror / f"aws-efa-installer-{NEWER_EFA}.tar.gz"),
+    )
+    said = " ".join(done.output.split())
+    assert "unit trainwright-gpu-stack failed (journalctl -u trainwright-gpu-stack)" in said
+    state = site.run("c1", "systemctl is-failed trainwright-gpu-stack || true").strip()
+    assert state == "inactive"
+    site.run("c1", "systemctl start slurmd")
     site.wait_node("c1", "idle")
 
 

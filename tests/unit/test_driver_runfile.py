@@ -169,7 +169,7 @@ def test_the_files_of_the_installer_go_with_it() -> None:
 
 # -- the program of the boot -------------------------------------------------------------------------
 def boot(
-    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = ""
+    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = "", apt: int = 0
 ) -> tuple[int, list[str]]:
     """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called.
 
@@ -190,8 +190,9 @@ def boot(
         "systemd-detect-virt": int(not container),
         "nvidia-runfile": installer,
         "efa-installer": 0,
+        "apt-get": apt,
     }
-    for name in ("modprobe", "apt-get", "dpkg", "systemctl", *codes):
+    for name in ("modprobe", "dpkg", "systemctl", *codes):
         said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
         (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
         (tools / name).chmod(0o755)
@@ -206,6 +207,7 @@ def boot(
         text = text.replace(ours, str(theirs))
     found = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", "-c", text], env=found, capture_output=True, check=False)
+    (tmp_path / "stderr").write_bytes(done.stderr)
     called = [line.split(" --")[0].strip() for line in calls.read_text().splitlines()]
     return done.returncode, called
 
@@ -233,6 +235,17 @@ def test_a_boot_installs_by_the_pins_of_the_new_driver(tmp_path: Path, reason: s
     assert os.listdir(tmp_path / "apt") == ["preferences.d"]
     left = ["packages", "trainwright-gpu-stack"] if reason else ["packages.installed"]
     assert sorted(os.listdir(tmp_path / "state")) == left
+
+
+def test_a_boot_that_cannot_install_says_what_to_do(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    code, _called = boot(tmp_path, apt=100)
+    assert code == 1 and tools.exists()
+    said = (tmp_path / "stderr").read_text()
+    assert "slurmd does not start without it -> correct what apt-get names above" in said
+    assert (tmp_path / "state" / "packages").exists() and (
+        tmp_path / "run/gpu-stack-tried"
+    ).exists()
 
 
 def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:

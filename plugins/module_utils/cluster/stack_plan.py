@@ -16,6 +16,8 @@ Json = dict[str, t.Any]
 OWN = "gpu_stack"
 #: The part for which a host waits for its boot.
 DRIVER = "nvidia_driver"
+#: The unit that installs at boot what waits, without which slurmd does not start.
+BOOT = "trainwright-gpu-stack"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")
 #: Packages that the next boot installs, and the pins of apt that it does it by, named as those of now.
@@ -57,6 +59,24 @@ def _versioned(name: str, pins: t.Iterable[t.Mapping[str, str]]) -> str:
     return name
 
 
+def failed_boot(facts: t.Mapping[str, t.Any]) -> str:
+    """Return what to say about a host whose last boot did not install what waited for it, "" for any other."""
+    services = facts.get("services") or {}
+    if services.get(BOOT) != "failed":
+        return ""
+    log = f"unit {BOOT} failed (journalctl -u {BOOT})"
+    if serves(facts):
+        # Another try would install below the jobs.
+        return f"{log}, and slurmd runs -> reboot it through the queue (playbook reboot)"
+    return f"{log}, so slurmd does not run; this run tries again -> run site.yml to its end, which starts slurmd"
+
+
+def serves(facts: t.Mapping[str, t.Any]) -> bool:
+    """Return whether slurmd runs on a host: there are jobs, or may be in a moment."""
+    state = (facts.get("services") or {}).get("slurmd")
+    return state in ("active", "activating", "reloading")
+
+
 def _pins(
     parts: t.Mapping[str, t.Mapping[str, t.Any]], roles: t.Iterable[str], waiting: bool, only: str
 ) -> list[Json]:
@@ -92,8 +112,9 @@ def plan(
         chosen = (parts[role] for role in roles if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
-    serves = DRIVER in every and waits(host, facts, versions)
-    pins = _pins(parts, every, serves, only)
+    waits_whole = DRIVER in every and waits(host, facts, versions)
+    pins = _pins(parts, every, waits_whole, only)
+    failed = failed_boot(facts)
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     waiting = bool(reason) and waits(host, facts, versions)
@@ -115,6 +136,9 @@ def plan(
         # The daemons of another driver would fail; they start with the next boot.
         if "state" not in unit and unit.get("start", True) and not reason:
             entry["state"] = "started"
+        if unit["name"] == BOOT and failed and not serves(facts):
+            # Its error names what the boot could not install.
+            entry["state"] = "started"
         units.append(entry)
     return {
         "packages": packages,
@@ -129,4 +153,5 @@ def plan(
         else {name: version for part in of("modules") for name, version in part.items() if version},
         "waits": waiting,
         "reason": reason,
+        "failed_boot": failed,
     }

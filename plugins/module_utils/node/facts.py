@@ -62,6 +62,7 @@ SERVICES = (
     "sackd",
     "munge",
     "mariadb",
+    "trainwright-gpu-stack",
 )
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
