@@ -25,7 +25,7 @@ _EMPTY = re.compile(
 )
 #: An error whose reason is in the lines before it.
 _GENERAL = re.compile(r"you have held broken packages")
-#: What to do, by what a cause has; the first that fits.
+#: Remedies by a pattern of the cause; the first that fits counts.
 _REMEDIES = (
     (r"Unmet dependencies\. Try|unmet dependencies\. Try",
      "repair the packages on the host (apt-get --fix-broken install), and run this again"),

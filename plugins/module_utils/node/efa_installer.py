@@ -256,7 +256,7 @@ def repair(seconds: float, unfinished: bool) -> None:
         done = run(list(argv), seconds, {"DEBIAN_FRONTEND": "noninteractive"})
         return done.returncode, done.stdout + done.stderr
 
-    # Of a dpkg that was killed. EFA's packages come again with the installer.
+    # A dpkg that was killed comes first. The installer brings EFA's packages again.
     if unfinished:
         dpkg_repair.configure(call_dpkg, seconds)
     dpkg_repair.take_up(call_dpkg, seconds, replaced=efa.OWN_PACKAGES)
