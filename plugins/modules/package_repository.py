@@ -254,6 +254,16 @@ def fetch(module: AnsibleModule, wanted: str) -> bytes:
     return openpgp.binary(data)
 
 
+def missing_above(path: str) -> list[dict[str, t.Any]]:
+    """Return the directories above a file that are to be made, the uppermost first."""
+    found: list[dict[str, t.Any]] = []
+    above = os.path.dirname(path)
+    while not os.path.isdir(above):
+        found.insert(0, {"path": above, "mode": "0755"})
+        above = os.path.dirname(above)
+    return found
+
+
 def packages_here(module: AnsibleModule) -> dict[str, str]:
     """Return the versions of the installed packages, by name."""
     _rc, out, _err = module.run_command(["dpkg-query", "-W", "-f", packages.FORM], check_rc=True)
@@ -297,7 +307,7 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
                 "content": pins_text(params["pins"], params["url"]),
             }
         )
-        above += [{"path": os.path.dirname(params["boot_pins"]), "mode": "0755"}]
+        above += missing_above(params["boot_pins"])
     elif params["boot_pins"]:
         listed.append({"path": params["boot_pins"], "state": "absent"})
     entry = {"path": source, "mode": "0644", "content": source_text(params, key)}

@@ -168,9 +168,9 @@ def test_the_pins_of_the_boot_are_there_while_it_is_waited_for(
 ) -> None:
     have = {"nvidia-open": OLD}
     monkeypatch.setattr(package_repository, "packages_here", lambda _module: have)
-    boot = apt_directory / "state" / "trainwright-x"
-    boot.parent.mkdir()
+    boot = apt_directory / "lib" / "state" / "trainwright-x"
     if not waits:
+        boot.parent.mkdir(parents=True)
         boot.write_text("of a change that was withdrawn")
     pins = [{**PINS[0], "waits": waits}]
     todo, _found = package_repository.plan(Module(pins=pins, boot_pins=str(boot)))
@@ -179,6 +179,9 @@ def test_the_pins_of_the_boot_are_there_while_it_is_waited_for(
     assert ("version 595.112.07\n" in now) == (not waits) and (OLD in now) == waits
     if waits:
         assert changes[str(boot)].data.decode() == pins_text(pins, "https://x.example/y")
+        for change in todo.changes:
+            package_repository.files.apply(change)
+        assert boot.exists() and boot.stat().st_mode & 0o777 == 0o644
     else:
         package_repository.files.apply(changes[str(boot)])
         assert not boot.exists()
