@@ -237,6 +237,18 @@ def test_a_package_that_somebody_holds_is_left_alone(stack: Stack) -> None:
     assert all(stack.versions(host) == before for host in NODES)
 
 
+def test_a_killed_package_manager_is_taken_up(stack: Stack) -> None:
+    """As after a power failure between unpacking and configuring."""
+    site = stack.site
+    site.run(
+        "c1",
+        "cd /root && apt-get download -q gdrdrv-dkms && dpkg --unpack gdrdrv-dkms_*.deb && rm *.deb",
+    )
+    assert "gdrdrv-dkms" in site.run("c1", "dpkg --audit")
+    assert {host for host, _task in stack.play().changed} == {"c1"}
+    assert site.run("c1", "dpkg --audit") == ""
+
+
 def test_a_stack_that_is_present_is_compared_and_left_alone(stack: Stack) -> None:
     site = stack.site
     site.run("c2", "dpkg --force-depends -r nvidia-fabricmanager >/dev/null")
