@@ -194,9 +194,10 @@ class Module:
     check_mode = False
 
     def __init__(self, **given: t.Any) -> None:
-        usual: dict[str, t.Any] = {"name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
-                 "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3,
-                 "boot_pins": None}  # fmt: skip
+        usual: dict[str, t.Any] = {
+            "name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
+            "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3, "boot_pins": None,
+        }  # fmt: skip
         self.params = {**usual, **given}
 
     def fail_json(self, msg: str) -> t.NoReturn:
