@@ -49,9 +49,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(packages), C(pins), C(modules), versions by name of kernel modules that dkms builds, C(directories), C(files),
-    C(units), C(waits), whether the packages wait for a reboot, and
-    C(reason) for one.
+    C(packages), C(pins), C(boot_pins), the file for the pins of the next boot, C(modules), versions by name of kernel
+    modules that dkms builds, C(directories), C(files), C(units), C(waits), whether the packages wait for a reboot,
+    C(reason) for one, and C(failed_boot), what to say about a boot that did not install what waited.
   type: dict
 """
 

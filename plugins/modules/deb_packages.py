@@ -18,6 +18,8 @@ description:
   - Leaves the version of an installed package as it is.
   - Installs what the packages, and those that they need, have lost since, such as by C(dpkg --force-depends).
   - Never changes a package that somebody holds with C(apt-mark hold).
+  - Takes up what a package manager that was killed has left, before it installs anything. Configuration files that
+    somebody has changed stay as they are.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   names:
@@ -31,6 +33,11 @@ options:
     description: Fetches the packages into apt's cache and installs nothing, for a later installation without a network.
     type: bool
     default: false
+  boot_pins:
+    description: With O(fetch_only), a file of pins that apt takes in place of the one of its name in
+      C(/etc/apt/preferences.d), as the boot will that installs the packages.
+    type: path
+    version_added: "1.2.0"
   modules:
     description:
       - Versions by name of kernel modules that dkms has to have for the running kernel, once the packages are there. A
@@ -58,8 +65,8 @@ attributes:
     description: The names of the packages that are installed.
     support: full
 notes:
-  - "Errors: a package that is held would have to change, by its name; apt-get refuses four times in a row, with its
-    last lines; a package is still missing afterwards; a kernel
+  - "Errors: a package that is held would have to change, by its name; apt-get refuses four times in a row, with
+    the cause; a package is still missing afterwards; a kernel
     module that dkms cannot build, with its log."
 author:
   - The trainwright team (@trainwright)
@@ -88,9 +95,11 @@ from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    apt_errors,
     apt_known,
     dependencies,
     dkms,
+    dpkg_repair,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
@@ -98,6 +107,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages im
 POLICY = "/usr/sbin/policy-rc.d"
 OWN_POLICY = "#!/bin/sh\n# Of trainwright.slurm, while it installs packages.\nexit 101\n"
 SAVED = ".before-trainwright"
+# Pins of apt, which decide in the order of their names.
+PINS = "/etc/apt/preferences.d"
 # Their times tell when the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
 STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
 # Seconds before each attempt after the first.
@@ -199,7 +210,7 @@ def no_service_starts() -> t.Iterator[None]:
 
 
 def install(module: AnsibleModule, names: list[str]) -> None:
-    """Install in one transaction, or only fetch; fail with apt-get's last lines."""
+    """Install in one transaction, or only fetch; fail with why apt-get refuses."""
     tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={module.params['timeout']}"]
     refresh = [*tool, "--quiet", "update"]
     command = [*tool, "--no-install-recommends", "-oDpkg::Options::=--force-confdef"]
@@ -210,6 +221,7 @@ def install(module: AnsibleModule, names: list[str]) -> None:
         command += ["--allow-downgrades"]
     command += ["install", *names]
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    verb = "--download-only install" if module.params["fetch_only"] else "install"
     stale = lists_age() >= module.params["lists_age"]
     for delay in (None, *DELAYS):
         time.sleep(delay or 0)
@@ -225,10 +237,29 @@ def install(module: AnsibleModule, names: list[str]) -> None:
             module.fail_json(msg=not_built, rc=rc)
         # Lists that are new may need another version of it.
         refuse_held(module, names)
-    lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
+    told = apt_errors.cause(out + err)
     remedy = dkms.no_headers(out + err) or not_known(module, out + err)
-    remedy = remedy or "-> fix what the package manager says and run this again"
-    module.fail_json(msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} {remedy}", rc=rc)
+    remedy = remedy or f"-> {apt_errors.remedy(out + err)}"
+    module.fail_json(msg=f"apt-get {verb} {' '.join(names)}: exit {rc}: {told} {remedy}", rc=rc)
+
+
+def take_up(module: AnsibleModule) -> bool:
+    """Finish what a killed dpkg has left, before apt is asked; return whether that changes something.
+
+    Each of these packages counts as missing, or keeps apt from all others.
+    """
+    wanted = [name.partition("=")[0] for name in module.params["names"]]
+    replaced = [] if module.params["fetch_only"] else wanted
+    environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+    def run(command: t.Sequence[str]) -> tuple[int, str]:
+        rc, out, err = module.run_command(list(command), environ_update=environment)
+        return rc, out + err
+
+    if module.check_mode:
+        return True
+    with no_service_starts():
+        return dpkg_repair.take_up(run, module.params["timeout"], replaced)
 
 
 def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
@@ -241,13 +272,39 @@ def unfetched(module: AnsibleModule, names: list[str]) -> list[str]:
     return [line.split()[1] for line in out.splitlines() if line.startswith("'") and " " in line]
 
 
-def fetch(module: AnsibleModule, names: list[str]) -> None:
+def fetch(module: AnsibleModule, names: list[str], repaired: bool) -> None:
     """Fetch what is missing into apt's cache, and end."""
     files = unfetched(module, names)
     if files and not module.check_mode:
         install(module, names)
     diff = {"before": "", "after": "".join(f"{name} (fetched)\n" for name in sorted(files))}
-    module.exit_json(changed=bool(files), missing=names, diff=diff)
+    module.exit_json(changed=bool(files) or repaired, missing=names, diff=diff)
+
+
+@contextmanager
+def pins_of_the_boot(path: str | None) -> t.Iterator[None]:
+    """Have apt decide by the pins that a boot will put in place. Those of now hold what jobs use."""
+    if not path:
+        yield
+        return
+    before = os.environ.get("APT_CONFIG")
+    with tempfile.TemporaryDirectory() as directory:
+        parts, configuration = f"{directory}/preferences.d", f"{directory}/apt.conf"
+        os.mkdir(parts)
+        there = sorted(os.listdir(PINS)) if os.path.isdir(PINS) else []
+        taken = {name: f"{PINS}/{name}" for name in there}
+        taken[os.path.basename(path)] = path
+        for name, source in taken.items():
+            os.symlink(source, f"{parts}/{name}")
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(f'Dir::Etc::PreferencesParts "{parts}";\n')
+        os.environ["APT_CONFIG"] = configuration
+        try:
+            yield
+        finally:
+            del os.environ["APT_CONFIG"]
+            if before is not None:
+                os.environ["APT_CONFIG"] = before
 
 
 def build_modules(module: AnsibleModule) -> list[str]:
@@ -267,6 +324,7 @@ def main() -> None:
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
+            "boot_pins": {"type": "path"},
             "modules": {"type": "dict", "default": {}},
             "downgrade": {"type": "bool", "default": False},
             "lists_age": {"type": "int", "default": 86400},
@@ -274,12 +332,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    missing = installed(module).missing(module.params["names"])
+    have = installed(module)
+    repaired = (have.unfinished or dpkg_repair.interrupted()) and take_up(module)
+    if repaired and not module.check_mode:
+        have = installed(module)
+    missing = have.missing(module.params["names"])
     missing += lost(module, missing)
+    if missing and module.params["fetch_only"]:
+        # In check mode the pins may not be there yet.
+        waiting = module.params["boot_pins"] or ""
+        with pins_of_the_boot(waiting if os.path.isfile(waiting) else None):
+            refuse_held(module, missing)
+            fetch(module, missing, repaired)
     if missing:
         refuse_held(module, missing)
-    if missing and module.params["fetch_only"]:
-        fetch(module, missing)
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
     killed = policy_is_own()
     if missing and not module.check_mode:
@@ -295,7 +361,9 @@ def main() -> None:
         end_policy()
     built = [] if module.params["fetch_only"] else build_modules(module)
     diff["after"] += "".join(f"kernel module {name}\n" for name in built)
-    module.exit_json(changed=bool(missing or built) or killed, missing=missing, diff=diff)
+    module.exit_json(
+        changed=bool(missing or built or repaired) or killed, missing=missing, diff=diff
+    )
 
 
 if __name__ == "__main__":

@@ -261,6 +261,10 @@ ansible_facts:
               left out.
           type: dict
           returned: always
+        efa_whole:
+          description: Whether the last run of EFA's installer has ended, and all packages that it brought are there.
+          type: bool
+          returned: always
         driver_from:
           description:
             - Where NVIDIA's driver on the disk is from. C(packages), the names of those that bring it, and C(runfile),

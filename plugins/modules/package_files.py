@@ -83,6 +83,7 @@ import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import apt_errors
 
 
 def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
@@ -117,10 +118,8 @@ def install(module: AnsibleModule, what: list[str]) -> None:
         module.run_command(refresh, environ_update=environment)
         rc, out, err = module.run_command(command, environ_update=environment)
     if rc != 0:
-        lines = [line for line in (out + err).splitlines() if line.strip()][-6:]
         module.fail_json(
-            msg=f"{' '.join(command)}: exit {rc}: {' | '.join(lines)} -> fix what the package"
-            " manager says and run this again",
+            msg=f"{' '.join(command)}: exit {rc}: {apt_errors.failure(out + err)}",
             rc=rc,
         )
 

@@ -60,7 +60,7 @@ options:
         required: true
       version:
         description:
-          - Version, which may be a pattern. All others are refused. Empty leaves the version open.
+          - Version, which may be a pattern. Empty leaves the version open.
           - One without a revision takes each of its revisions, and what it is a part of. V(550.1) takes 550.1-1 and
             550.1.2-1, and not 550.10-1.
         type: str
@@ -69,6 +69,20 @@ options:
         description: Refuse what the host of O(url) has of these packages, also in the version.
         type: bool
         default: false
+      only:
+        description: Refuse all other versions. Without it, the version is taken where a package has it.
+        type: bool
+        default: true
+      waits:
+        description:
+          - Until the next boot, hold the packages that are installed, in their versions, and refuse those that are not.
+            The entry itself is in O(boot_pins).
+        type: bool
+        default: false
+  boot_pins:
+    description: File for the pins of the next boot, which whoever installs at boot puts in place of those of now. There
+      only while one of O(pins) waits, and needed for that.
+    type: path
   timeout:
     description: Seconds for the download of the key, each of three times.
     type: int
@@ -109,10 +123,12 @@ fingerprint:
 """
 
 import base64
+import os
 import re
 import time
 import typing as t
 import urllib.parse
+from fnmatch import fnmatchcase
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
@@ -130,6 +146,8 @@ KEYS = "/etc/apt/keyrings"
 SOURCES = "/etc/apt/sources.list.d"
 PINS = "/etc/apt/preferences.d"
 HEAD = "# Written by trainwright.slurm (module package_repository).\n"
+# A version that no package has.
+NOT_NOW = "waits-for-the-next-boot"
 # Seconds before each further attempt.
 DELAYS = (0, 3, 10)
 
@@ -158,12 +176,43 @@ def pins_text(pins: list[dict[str, t.Any]], url: str) -> str:
             lines.append((f'origin "{urllib.parse.urlsplit(url).hostname or ""}"', -1))
         if pin["version"]:
             lines += [(f"version {text}", 1001) for text in packages.spellings(pin["version"])]
-            lines.append(("version *", -1))
+            lines += [("version *", -1)] if pin.get("only", True) else []
         stanzas += [
             f"Package: {pin['packages']}\nPin: {what}\nPin-Priority: {priority}\n"
             for what, priority in lines
         ]
     return HEAD + "\n" + "\n".join(stanzas)
+
+
+def served_pins(pins: list[dict[str, t.Any]], have: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    """Return the pins of now: those that wait hold the packages that are installed, by their first pin.
+
+    have: versions by name.
+    """
+    found: list[dict[str, t.Any]] = []
+    decided: set[str] = set()
+    for pin in pins:
+        patterns = pin["packages"].split()
+        names = [
+            name
+            for name in sorted(have)
+            if name not in decided and any(fnmatchcase(name, one) for one in patterns)
+        ]
+        if pin["version"]:
+            decided.update(names)
+        if not (pin.get("waits") and pin["version"]):
+            found.append(pin)
+            continue
+        by_version: dict[str, list[str]] = {}
+        for name in names:
+            by_version.setdefault(have[name], []).append(name)
+        found += [
+            {**pin, "packages": " ".join(held), "version": version, "only": True}
+            for version, held in by_version.items()
+        ]
+        if pin.get("only", True):
+            found.append({**pin, "version": NOT_NOW})
+    return found
 
 
 def installed(path: str, wanted: str) -> bytes:
@@ -206,6 +255,23 @@ def fetch(module: AnsibleModule, wanted: str) -> bytes:
     return openpgp.binary(data)
 
 
+def missing_above(path: str) -> list[dict[str, t.Any]]:
+    """Return the directories above a file that are to be made, the uppermost first."""
+    found: list[dict[str, t.Any]] = []
+    above = os.path.dirname(path)
+    while not os.path.isdir(above):
+        found.insert(0, {"path": above, "mode": "0755"})
+        above = os.path.dirname(above)
+    return found
+
+
+def packages_here(module: AnsibleModule) -> dict[str, str]:
+    """Return the versions of the installed packages, by name."""
+    _rc, out, _err = module.run_command(["dpkg-query", "-W", "-f", packages.FORM], check_rc=True)
+    have = packages.Installed(out).versions
+    return {name: version for name, version in have.items() if ":" not in name}
+
+
 def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
     """Return what is to be written, and the fingerprint of the key."""
     params = module.params
@@ -217,7 +283,7 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
     if params["state"] == "absent":
         # In this order no entry is ever left without its key.
         paths = (source, pins, key, old_key)
-        gone = [{"path": path, "state": "absent"} for path in paths]
+        gone = [{"path": path, "state": "absent"} for path in (*paths, params["boot_pins"]) if path]
         return own_files.plan([], gone, module.check_mode), ""
     wanted = openpgp.plain(params["key_fingerprint"] or "")
     listed: list[dict[str, t.Any]] = []
@@ -227,18 +293,30 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
             data = fetch(module, wanted)
         content = base64.b64encode(data).decode()
         listed.append({"path": key, "mode": "0644", "content_b64": content})
+    waits = any(pin.get("waits") for pin in params["pins"])
     if params["pins"]:
-        listed.append(
-            {"path": pins, "mode": "0644", "content": pins_text(params["pins"], params["url"])}
-        )
+        now = served_pins(params["pins"], packages_here(module)) if waits else params["pins"]
+        listed.append({"path": pins, "mode": "0644", "content": pins_text(now, params["url"])})
     else:
         listed.append({"path": pins, "state": "absent"})
+    above = [{"path": KEYS, "mode": "0755"}]
+    if waits:
+        listed.append(
+            {
+                "path": params["boot_pins"],
+                "mode": "0644",
+                "content": pins_text(params["pins"], params["url"]),
+            }
+        )
+        above += missing_above(params["boot_pins"])
+    elif params["boot_pins"]:
+        listed.append({"path": params["boot_pins"], "state": "absent"})
     entry = {"path": source, "mode": "0644", "content": source_text(params, key)}
     # A log does not show the password of a site's mirror; /etc/apt/auth.conf.d is a better place for it.
     listed.append({**entry, "secret": bool(urllib.parse.urlsplit(params["url"]).password)})
     # Versions before kept armored keys as they came.
     listed.append({"path": old_key, "state": "absent"})
-    return own_files.plan([{"path": KEYS, "mode": "0755"}], listed, module.check_mode), wanted
+    return own_files.plan(above, listed, module.check_mode), wanted
 
 
 def main() -> None:
@@ -260,8 +338,11 @@ def main() -> None:
                     "packages": {"type": "str", "required": True},
                     "version": {"type": "str", "required": True},
                     "elsewhere": {"type": "bool", "default": False},
+                    "only": {"type": "bool", "default": True},
+                    "waits": {"type": "bool", "default": False},
                 },
             },
+            "boot_pins": {"type": "path"},
             "timeout": {"type": "int", "default": 30},
         },
         required_if=[("state", "present", ["url"])],
@@ -284,6 +365,10 @@ def main() -> None:
         *module.params["components"],
         *(pin[name] for pin in module.params["pins"] for name in ("packages", "version")),
     ]
+    if any(pin["waits"] for pin in module.params["pins"]) and not module.params["boot_pins"]:
+        module.fail_json(
+            msg="boot_pins: is missing, and a pin waits -> name a file for the pins of the next boot"
+        )
     if any(set(line) & set("\n\r") for line in lines):
         module.fail_json(msg="a value has more than one line -> write each in one")
     try:

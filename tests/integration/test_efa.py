@@ -211,6 +211,15 @@ def test_a_second_run_changes_nothing(host: Host) -> None:
     assert host.state() == before
 
 
+def test_a_package_that_somebody_removed_comes_back_without_a_cache(host: Host) -> None:
+    """Neither apt nor the control node has the archive any more."""
+    host.run("dpkg --purge --force-depends libfabric1-aws; apt-get clean")
+    shutil.rmtree(host.mirror / "cache")
+    assert host.play().changed
+    assert host.run("dpkg-query -W -f '${db:Status-Abbrev}' libfabric1-aws").strip() == "ii"
+    assert host.run("dpkg --audit") == ""
+
+
 def test_an_upgrade_brings_back_a_package_that_somebody_removed(host: Host) -> None:
     host.run("dpkg --purge --force-depends libfabric1-aws")
     checksum = efa_archive.sha256(host.mirror / f"aws-efa-installer-{NEW}.tar.gz")

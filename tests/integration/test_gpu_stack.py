@@ -307,6 +307,18 @@ def test_a_package_that_somebody_holds_is_left_alone(stack: Stack) -> None:
     assert all(stack.versions(host) == before for host in NODES)
 
 
+def test_a_killed_package_manager_is_taken_up(stack: Stack) -> None:
+    """As after a power failure between unpacking and configuring."""
+    site = stack.site
+    site.run(
+        "c1",
+        "cd /root && apt-get download -q gdrdrv-dkms && dpkg --unpack gdrdrv-dkms_*.deb && rm *.deb",
+    )
+    assert "gdrdrv-dkms" in site.run("c1", "dpkg --audit")
+    assert {host for host, _task in stack.play().changed} == {"c1"}
+    assert site.run("c1", "dpkg --audit") == ""
+
+
 def test_a_stack_that_is_present_is_compared_and_left_alone(stack: Stack) -> None:
     site = stack.site
     site.run("c2", "dpkg --force-depends -r nvidia-fabricmanager >/dev/null")
@@ -391,6 +403,9 @@ def test_another_driver_and_efa_roll_over_the_nodes_and_end_no_job(stack: Stack)
             assert f"{host}: {driver}; {fabric} -> reboot it through the queue" in done
             reasons = site.run(host, "cat /run/trainwright/reboot-required/{gpu_stack,efa}")
             assert reasons.splitlines() == [driver, fabric]
+            # An administrator, or a timer.
+            upgrade = site.run(host, "apt-get -s dist-upgrade | grep -c '^Inst .*nvidia' || true")
+            assert upgrade.strip() == "0", "the driver would change below jobs"
         assert stack.play(**given).changed == set()
         # As each restart of slurmd does, below the jobs.
         for host in nodes:
@@ -425,7 +440,16 @@ def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) ->
     assert "Unable to locate package no-such-package" in site.run(
         "c1", "journalctl -u trainwright-gpu-stack -n 20 --no-pager"
     )
-    site.run("c1", "rm /var/lib/trainwright/gpu_stack/packages; systemctl start slurmd")
+    # A run sees it, and tries again.
+    done = stack.play(
+        gpu_stack_versions={"driver": NEW, "efa": NEWER_EFA},
+        efa_sha256=efa_archive.sha256(stack.mirror / f"aws-efa-installer-{NEWER_EFA}.tar.gz"),
+    )
+    said = " ".join(done.output.split())
+    assert "unit trainwright-gpu-stack failed (journalctl -u trainwright-gpu-stack)" in said
+    state = site.run("c1", "systemctl is-failed trainwright-gpu-stack || true").strip()
+    assert state == "inactive"
+    site.run("c1", "systemctl start slurmd")
     site.wait_node("c1", "idle")
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import typing as t
 from pathlib import Path
@@ -18,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.modules.package_repository im
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.customise import site_files
 
 from tests.unit.cluster import ROOT
+from tests.unit.scratch_apt import ScratchApt
 
 LOADER = DataLoader()
 ROLES = ROOT / "roles"
@@ -102,12 +104,53 @@ def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
     stanzas = pins_text(pins, "https://x/").split("\n\n")
     first = {
         name: next(one for one in stanzas if f"{name}*" in one.split("\n")[0])
-        for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-")
+        for name in ("nvidia-fabricmanager", "nvidia-container-toolkit", "libnvidia-nvvm")
     }
     assert "Pin: version 595.91.07\nPin-Priority: 1001" in first["nvidia-fabricmanager"]
     assert "Pin: version 1.20.1\nPin-Priority: 1001" in first["nvidia-container-toolkit"]
-    assert "Pin: version no-version-of-a-package\n" in first["libnvidia-"]
+    assert "Pin: version no-version-of-a-package\n" in first["libnvidia-nvvm"]
     assert "Pin: version *\nPin-Priority: -1" in stanzas[-1] and "libcuda1" in stanzas[-1]
+
+
+OWN_VERSIONS = {
+    "libnvidia-container1": "1.20.1-1",
+    "libnvidia-egl-wayland1": "1:1.1.10-1",
+    "libnvidia-ml-dev": "12.0.140~12.0.1-2",
+    "nvidia-gds": "13.2.0-1",
+    "nvidia-kernel-common": "20220217+3",
+    "nvidia-driver-assistant": "0.22.78.08-1",
+    "nvidia-mig-manager": "0.12.1-1",
+}
+DRIVERS = (
+    "nvidia-open", "nvidia-kernel-open-dkms", "libnvidia-compute", "libnvidia-compute-595", "libnvidia-ml1", "libcuda1",
+    "nvidia-driver-595-open", "nvidia-firmware-595-595.91.07", "nvidia-fabricmanager", "nvidia-persistenced",
+    "cuda-drivers", "libnvidia-nvvm4", "nvidia-of-tomorrow",
+)  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+@pytest.mark.parametrize("source", ["nvidia", "runfile"])
+def test_pins_name_the_drivers_own_packages_alone(tmp_path: Path, source: str) -> None:
+    """Packages that the driver needs or that only have such a name keep versions of their own, by apt itself."""
+    versions = ("595.91.07-1", "595.112.07-1")
+    listed = [(name, text, "") for name, text in OWN_VERSIONS.items()]
+    listed += [(name, text, "") for name in DRIVERS for text in versions]
+    listed += [("libnvidia-gl", "595.112.07-1", "")]
+    apt = ScratchApt(tmp_path, listed)
+    pins = [pin for pin in render("__nvidia_driver_pins", source=source) if pin["version"]]
+    pins = [pin for pin in pins if not pin["packages"].startswith("nvidia-container")]
+    (apt.preferences / "pins").write_text(pins_text(pins, "https://x.example/"))
+    assert {name: apt.candidate(name) for name in OWN_VERSIONS} == {
+        **OWN_VERSIONS,
+        # NVIDIA's one would write over the installer's files.
+        **({"nvidia-kernel-common": ""} if source == "runfile" else {}),
+    }
+    refused = {"nvidia-fabricmanager": versions[0], "nvidia-of-tomorrow": versions[1]}
+    wanted = refused if source == "runfile" else dict.fromkeys(DRIVERS, versions[0])
+    assert {name: apt.candidate(name) for name in DRIVERS} == {
+        name: wanted.get(name, "") for name in DRIVERS
+    }
+    assert apt.candidate("libnvidia-gl") == "", "only a newer one"
 
 
 def test_options_of_the_site_come_after_ours() -> None:
@@ -130,7 +173,7 @@ def test_the_files_of_the_installer_go_with_it() -> None:
 
 # -- the program of the boot -------------------------------------------------------------------------
 def boot(
-    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = ""
+    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = "", apt: int = 0
 ) -> tuple[int, list[str]]:
     """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called.
 
@@ -139,7 +182,8 @@ def boot(
     calls = tmp_path / "calls"
     calls.write_text("")
     state, tools, modules = tmp_path / "state", tmp_path / "bin", tmp_path / "module"
-    for path in (state, tools, modules / "nvidia_peermem", modules / "nvidia"):
+    preferences = tmp_path / "apt" / "preferences.d"
+    for path in (state, tools, preferences, modules / "nvidia_peermem", modules / "nvidia"):
         path.mkdir(parents=True, exist_ok=True)
     (state / "packages").write_text("nvidia-open=595*\n")
     reasons = tmp_path / "run/reboot-required"
@@ -150,8 +194,9 @@ def boot(
         "systemd-detect-virt": int(not container),
         "nvidia-runfile": installer,
         "efa-installer": 0,
+        "apt-get": apt,
     }
-    for name in ("modprobe", "apt-get", "dpkg", "systemctl", *codes):
+    for name in ("modprobe", "dpkg", "systemctl", *codes):
         said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
         (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
         (tools / name).chmod(0o755)
@@ -160,11 +205,13 @@ def boot(
         ("/usr/lib/trainwright", tools),
         ("/var/lib/trainwright/gpu_stack", state),
         ("/sys/module", modules),
+        ("/etc/apt", tmp_path / "apt"),
         ("/run/trainwright", tmp_path / "run"),
     ):
         text = text.replace(ours, str(theirs))
     found = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", "-c", text], env=found, capture_output=True, check=False)
+    (tmp_path / "stderr").write_bytes(done.stderr)
     called = [line.split(" --")[0].strip() for line in calls.read_text().splitlines()]
     return done.returncode, called
 
@@ -177,6 +224,32 @@ def test_a_boot_replaces_the_old_driver_before_anybody_uses_it(tmp_path: Path) -
         "systemctl daemon-reload",
     ])  # fmt: skip
     assert os.listdir(tmp_path / "state") == ["packages.installed"]
+
+
+@pytest.mark.parametrize("reason", ["", "gpu_stack"])
+def test_a_boot_installs_by_the_pins_of_the_new_driver(tmp_path: Path, reason: str) -> None:
+    """Until then apt holds the driver that serves, also when slurmd is restarted."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "trainwright-gpu-stack").write_text("new")
+    pins = tmp_path / "apt" / "preferences.d" / "trainwright-gpu-stack"
+    pins.parent.mkdir(parents=True)
+    pins.write_text("old")
+    assert boot(tmp_path, reason=reason)[0] == 0
+    assert pins.read_text() == ("old" if reason else "new")
+    assert os.listdir(tmp_path / "apt") == ["preferences.d"]
+    left = ["packages", "trainwright-gpu-stack"] if reason else ["packages.installed"]
+    assert sorted(os.listdir(tmp_path / "state")) == left
+
+
+def test_a_boot_that_cannot_install_says_what_to_do(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    code, _called = boot(tmp_path, apt=100)
+    assert code == 1 and tools.exists()
+    said = (tmp_path / "stderr").read_text()
+    assert "slurmd does not start without it -> correct what apt-get names above" in said
+    assert (tmp_path / "state" / "packages").exists() and (
+        tmp_path / "run/gpu-stack-tried"
+    ).exists()
 
 
 def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:

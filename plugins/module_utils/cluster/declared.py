@@ -13,6 +13,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..hardware.machine_types import MachineType, find, site_types
+from ..slurm.hostlist import HostlistError, expand
 from .inputs import Inputs, given_addresses
 
 if t.TYPE_CHECKING:
@@ -115,6 +116,34 @@ def least_cores(cores: int, tolerance: float) -> int:
     return max(1, int(cores * (1 - tolerance / 100)))
 
 
+def _is_nvidia(item: Mapping[str, t.Any]) -> bool:
+    file = str(item.get("file") or "")
+    return item.get("name", "gpu") == "gpu" and (not file or file.startswith(_GPU_FILES))
+
+
+def _count(item: Mapping[str, t.Any]) -> int:
+    """Return how many of a generic resource slurm_node.gres has; preflight reports files that cannot be read."""
+    try:
+        files = expand(str(item["file"])) if item.get("file") else []
+    except HostlistError:
+        files = []
+    return int(item.get("count") or len(files) or 1)
+
+
+def declared_gpus(inputs: Inputs, host: str) -> int:
+    """Return the number of NVIDIA's GPUs that slurm_node.gres of a host declares."""
+    node = (inputs["host_vars"].get(host) or {}).get("slurm_node") or {}
+    return sum(_count(item) for item in node.get("gres") or [] if _is_nvidia(item))
+
+
+def without_files(resources: t.Iterable[Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return generic resources without the device files of NVIDIA's driver: slurmd does not start without them."""
+    return [
+        {**item, "count": _count(item), "file": ""} if _is_nvidia(item) else dict(item)
+        for item in resources
+    ]
+
+
 def gpu_resources(
     declared: Declared, recorded: Mapping[str, t.Any], slurm_type: str, files: bool
 ) -> list[dict[str, t.Any]]:
@@ -127,7 +156,7 @@ def gpu_resources(
         return []
     known = [item for item in recorded.get("gres") or [] if item["name"] == "gpu"]
     if known and sum(item["count"] for item in known) == gpus.count:
-        return known
+        return known if files else without_files(known)
     last = gpus.count - 1
     file = f"{_GPU_FILES}[0-{last}]" if last else f"{_GPU_FILES}0"
     return [

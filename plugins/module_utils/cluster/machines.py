@@ -16,7 +16,14 @@ from ..checks.result import Result, Verdict
 from ..hardware.machine_types import MachineTypeError, table
 from ..slurm.hostlist import fold
 from . import stack
-from .declared import Declared, declarations, least_cores, least_memory, rows_of
+from .declared import (
+    Declared,
+    declarations,
+    declared_gpus,
+    least_cores,
+    least_memory,
+    rows_of,
+)
 from .inputs import SERVICE_GROUPS, Inputs, is_true, members, name_of, nearest
 
 if t.TYPE_CHECKING:
@@ -31,6 +38,7 @@ _OTHER_SIZE = 0.9
 #: EC2's own disks are NVMe too.
 _NETWORK_DISK = "Elastic Block Store"
 _REPLACE = "power the machine off and on (EC2: stop and start), then replace it"
+_INSTALL_DRIVER = "install the NVIDIA driver there, and run site.yml again, which resumes the node"
 _LOOK = "see nvidia-smi and dmesg there, power the machine off and on, then replace it"
 
 
@@ -53,8 +61,8 @@ class Findings:
     kept: dict[str, Kept] = field(default_factory=dict)
     #: hosts that have all that is declared for them
     whole: set[str] = field(default_factory=set)
-    #: hosts whose driver is still to come, so that they show no GPU yet
-    later: set[str] = field(default_factory=set)
+    #: hosts whose driver is still to come, so that they show no GPU yet, with the reason of their drain
+    later: dict[str, str] = field(default_factory=dict)
 
 
 def findings(inputs: Inputs) -> Findings:
@@ -76,9 +84,14 @@ def findings(inputs: Inputs) -> Findings:
             *_results(host, declared, facts, tolerance, later, known),
             *of_stack.get(host, ()),
         ]
+        by_hand = declared_gpus(inputs, host)
+        if later and facts and (declared is None or declared.kind is None) and by_hand:
+            found += _without_driver(host, facts, by_hand)
         made.results += found
-        if later and any(one.check == "gpus" and one.value == 0 for one in found):
-            made.later.add(host)
+        absent = [one for one in found if one.check == "gpus" and one.value == 0] if later else []
+        if absent:
+            said = f"{absent[0].what} -> {absent[0].remedy}"
+            made.later[host] = f"tw:{OWNER}:{CHECK}: {said}"
         failed = [result for result in found if result.verdict is Verdict.FAIL]
         if failed:
             made.less[host] = {result.check for result in failed}
@@ -89,8 +102,10 @@ def findings(inputs: Inputs) -> Findings:
             source = f", by {failed[0].provenance}" if failed[0].provenance else ""
             message = f"{what}{source} -> {remedy}"
             made.kept[host] = Kept(host, f"tw:{OWNER}:{CHECK}: {said}", message)
-        elif declared is not None and declared.kind is not None and facts:
-            made.whole.add(host)
+        elif facts and not absent:
+            of_type = declared is not None and declared.kind is not None
+            if of_type or 0 < by_hand <= len(facts.get("gpus") or []):
+                made.whole.add(host)
     return made
 
 
@@ -135,12 +150,16 @@ def kept_out(inputs: Inputs, found: Findings) -> list[dict[str, t.Any]]:
 
 
 def drains(inputs: Inputs, found: Findings, defined: t.Collection[str]) -> list[dict[str, t.Any]]:
-    """Return the nodes to drain for each reason. defined: names of nodes that Slurm knows after the run."""
+    """Return the nodes to drain for each reason. defined: names of nodes that Slurm knows after the run.
+
+    One whose driver is still to come stays in the run, and jobs would ask for GPUs that it does not have.
+    """
     names: dict[str, list[str]] = {}
-    for kept in found.kept.values():
-        name = name_of(inputs, kept.host)
+    reasons = {**found.later, **{kept.host: kept.reason for kept in found.kept.values()}}
+    for host, reason in reasons.items():
+        name = name_of(inputs, host)
         if name in defined:
-            names.setdefault(kept.reason, []).append(name)
+            names.setdefault(reason, []).append(name)
     return [{"nodes": nodes, "reason": reason} for reason, nodes in names.items()]
 
 
@@ -164,6 +183,27 @@ def untested(found: Findings) -> list[str]:
     results = [one for one in found.results if one.check != CHECK]
     only = [one for one in results if one.verdict is Verdict.INCOMPLETE]
     return machine_messages(Findings(results=only))
+
+
+def _without_driver(host: str, facts: Mapping[str, t.Any], wanted: int) -> list[Result]:
+    """Return the result of a machine whose GPUs slurm_node.gres declares and that shows none; [] for any other.
+
+    In containers a count without devices is for trying things out.
+    """
+    if facts.get("gpus") or facts.get("virtualization") == "container":
+        return []
+    return [
+        Result(
+            host,
+            "gpus",
+            Verdict.WARN,
+            value=0,
+            threshold=wanted,
+            provenance="slurm_node.gres",
+            remedy=_INSTALL_DRIVER,
+            unit="GPUs",
+        )
+    ]
 
 
 # -- one machine -----------------------------------------------------------------------------------
@@ -258,6 +298,8 @@ def _gpus(machine: _Machine) -> Iterator[Result]:
         remedy = _LOOK if found or not bus else "install the NVIDIA driver there"
         if bus and bus < wanted.count:
             remedy = _REPLACE
+        elif not found and machine.later:
+            remedy = _INSTALL_DRIVER
         if not found and not machine.later:
             remedy += "; while the driver is still to come: slurm_allow_missing_gpus: true"
     yield machine.result(

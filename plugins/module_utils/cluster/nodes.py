@@ -11,7 +11,7 @@ import typing as t
 from ..slurm.conf.pairs import text_of, written
 from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
 from . import topology_parts
-from .declared import as_declared, before_it_exists, gpu_resources
+from .declared import as_declared, before_it_exists, gpu_resources, without_files
 from .inputs import Inputs, name_of, node_address, short_name
 
 if t.TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _define_node(inputs: Inputs, host: str, client: bool, found: Findings) -> di
         facts = as_declared(
             by_type, facts, recorded, less, float(settings["slurm_hardware_tolerance"])
         )
+    if host in found.later and resources is not None and not client:
+        resources = without_files(resources)
     memory = declared.get("memory_mb")
     if memory is None:
         memory = real_memory(

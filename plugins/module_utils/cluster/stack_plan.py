@@ -18,10 +18,13 @@ OWN = "gpu_stack"
 DRIVER = "nvidia_driver"
 #: Why a host waits for its boot.
 REASON = f"{DIRECTORY}/{OWN}"
+#: The unit that installs at boot what waits, without which slurmd does not start.
+BOOT = "trainwright-gpu-stack"
 #: Words about a unit that module services does not have.
 _OURS = ("when", "start")
-#: Packages that the next boot installs.
+#: Packages that the next boot installs, and the pins of apt that it does it by, named as those of now.
 PENDING = "/var/lib/trainwright/gpu_stack/packages"
+PENDING_PINS = "/var/lib/trainwright/gpu_stack/trainwright-gpu-stack"
 
 
 class StackPlanError(ValueError):
@@ -75,6 +78,40 @@ def _one_owner(roles: t.Iterable[str], parts: t.Mapping[str, t.Mapping[str, t.An
                 )
 
 
+def failed_boot(facts: t.Mapping[str, t.Any]) -> str:
+    """Return what to say about a host whose last boot did not install what waited for it, "" for any other."""
+    services = facts.get("services") or {}
+    if services.get(BOOT) != "failed":
+        return ""
+    log = f"unit {BOOT} failed (journalctl -u {BOOT})"
+    if serves(facts):
+        # Another try would install below the jobs.
+        return f"{log}, and slurmd runs -> reboot it through the queue (playbook reboot)"
+    return f"{log}, so slurmd does not run; this run tries again -> run site.yml to its end, which starts slurmd"
+
+
+def serves(facts: t.Mapping[str, t.Any]) -> bool:
+    """Return whether slurmd runs on a host: there are jobs, or may be in a moment."""
+    state = (facts.get("services") or {}).get("slurmd")
+    return state in ("active", "activating", "reloading")
+
+
+def _pins(
+    parts: t.Mapping[str, t.Mapping[str, t.Any]], roles: t.Iterable[str], waiting: bool, only: str
+) -> list[Json]:
+    """Return the pins of all parts of a host. One that waits has its effect at the next boot.
+
+    waiting: whether the host waits for a boot. only: a part that is set up alone, and now.
+    """
+    found = []
+    for role in roles:
+        waits_too = {"waits": True} if waiting and (only in ("", DRIVER) or role != only) else {}
+        for pin in (parts.get(role) or {}).get("pins") or []:
+            if pin["version"] or pin.get("elsewhere"):
+                found.append({**pin, **waits_too})
+    return found
+
+
 def plan(
     parts: t.Mapping[str, t.Mapping[str, t.Any]],
     host: t.Mapping[str, t.Any],
@@ -90,12 +127,14 @@ def plan(
     every = [OWN, *host["roles"]]
     roles = [role for role in every if not only or role in (OWN, only)]
 
-    def of(kind: str, among: list[str] = roles) -> list[t.Any]:
-        chosen = (parts[role] for role in among if role in parts)
+    def of(kind: str) -> list[t.Any]:
+        chosen = (parts[role] for role in roles if role in parts)
         return [item for part in chosen for item in part.get(kind) or []]
 
     _one_owner(roles, parts)
-    pins = [pin for pin in of("pins", every) if pin["version"] or pin.get("elsewhere")]
+    waits_whole = DRIVER in every and waits(host, facts, versions)
+    pins = _pins(parts, every, waits_whole, only)
+    failed = failed_boot(facts)
     packages = [_versioned(name, pins) for name in dict.fromkeys(of("packages"))]
     reason = reboot_reason(facts, versions) if DRIVER in roles else ""
     waiting = bool(reason) and waits(host, facts, versions)
@@ -117,10 +156,14 @@ def plan(
         # The daemons of another driver would fail; they start with the next boot.
         if "state" not in unit and unit.get("start", True) and not reason:
             entry["state"] = "started"
+        if unit["name"] == BOOT and failed and not serves(facts):
+            # Its error names what the boot could not install.
+            entry["state"] = "started"
         units.append(entry)
     return {
         "packages": packages,
         "pins": pins,
+        "boot_pins": PENDING_PINS,
         "directories": list(directories.values()),
         "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
         "units": units,
@@ -130,4 +173,5 @@ def plan(
         else {name: version for part in of("modules") for name, version in part.items() if version},
         "waits": waiting,
         "reason": reason,
+        "failed_boot": failed,
     }

@@ -19,6 +19,8 @@ import time
 import typing as t
 from dataclasses import dataclass, field
 
+from ..node.machine import real_uid
+
 CONFIG = "/etc/trainwright/health.json"
 #: Root's own file that points at fixtures: {"root": DIRECTORY, "tools": [DIRECTORY]}. Absent on a real node.
 PLACES = "/etc/trainwright/health-places.json"
@@ -107,11 +109,13 @@ class Host:
         return self.read("/proc/sys/kernel/random/boot_id") or ""
 
     def has_jobs(self) -> bool:
-        """Whether a step of a job runs here: slurmstepd is the parent of each."""
-        for pid in self.entries("/proc"):
-            if pid.isdigit() and (self.read(f"/proc/{pid}/comm") or "") == "slurmstepd":
-                return True
-        return False
+        """Whether a step of a job runs here: slurmstepd is the parent of each, root's, since any user has the name."""
+        return any(
+            self.read(f"/proc/{pid}/comm") == "slurmstepd"
+            and real_uid(self.read(f"/proc/{pid}/status") or "") == 0
+            for pid in self.entries("/proc")
+            if pid.isdigit()
+        )
 
     # -- tools -----------------------------------------------------------------------------------
     def tool(self, name: str) -> str | None:

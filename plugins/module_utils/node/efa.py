@@ -17,14 +17,14 @@ import re
 import subprocess
 import typing as t
 
-from . import kernel_modules, reboots, safe_path
+from . import efa_manifest, kernel_modules, reboots, safe_path
+from .efa_manifest import name_of
 from .machine import efa_devices
 from .services import run
 
 MANIFEST = "/opt/amazon/efa_installed_packages"
 FI_INFO = "/opt/amazon/efa/bin/fi_info"
-#: Written before the installer starts and removed after it has succeeded, so a run that was killed is seen.
-UNFINISHED = "/var/lib/trainwright/efa-unfinished"
+UNFINISHED = f"/{efa_manifest.UNFINISHED}"
 #: The part in reboots.DIRECTORY, and how its reason begins where the next boot installs another version.
 PART = "efa"
 WAITS = "EFA"
@@ -92,13 +92,6 @@ def manifest(root: str = "/") -> Manifest:
             return read_manifest(handle.read(65536))
     except OSError:
         return Manifest()
-
-
-def name_of(package: str) -> str:
-    """Return a package's name: libfabric1-aws_2.4.0_amd64, or libfabric-aws-2.4.0-1.el9.x86_64."""
-    if "_" in package and not re.search(r"\.(x86_64|aarch64|noarch)$", package):
-        return package.partition("_")[0]
-    return re.sub(r"-[^-]+-[^-]+$", "", package)
 
 
 def version_of(package: str) -> str:

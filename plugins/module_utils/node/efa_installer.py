@@ -21,7 +21,7 @@ import time
 import typing as t
 import zlib
 
-from . import efa, safe_path
+from . import apt_errors, dpkg_repair, efa, safe_path
 from .services import run
 
 #: Below it, the archive is unpacked. Not /tmp, which others can write and which may be mounted noexec.
@@ -227,8 +227,11 @@ def call(
     lines = tail(log, 200)
     if code:
         last = lines[-_TAIL:]
+        # It goes on after an error of apt-get, whose cause is then far from its own last lines.
+        told = apt_errors.causes("\n".join(lines))
+        said = [*(f"apt-get: {one}" for one in told if one not in " ".join(last)), *last]
         raise Failed(
-            f"{line}: exit {code}: {' | '.join(last)}. Remedy: correct what it says and run this again, which runs the"
+            f"{line}: exit {code}: {' | '.join(said)}. Remedy: correct what it says and run this again, which runs the"
             " installer again",
             code,
             last,
@@ -237,8 +240,8 @@ def call(
 
 
 def _last(done: subprocess.CompletedProcess) -> str:
-    """Return the last lines of a program on one line."""
-    return " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+    """Return why a program failed, on one line."""
+    return apt_errors.cause(done.stdout + done.stderr)
 
 
 def repair(seconds: float, unfinished: bool) -> None:
@@ -248,9 +251,15 @@ def repair(seconds: float, unfinished: bool) -> None:
     packages would be removed.
     """
     fix = ["apt-get", "--yes", "--no-install-recommends", "--fix-broken"]
+
+    def call_dpkg(argv: t.Sequence[str]) -> tuple[int, str]:
+        done = run(list(argv), seconds, {"DEBIAN_FRONTEND": "noninteractive"})
+        return done.returncode, done.stdout + done.stderr
+
+    # A dpkg that was killed comes first. The installer brings EFA's packages again.
     if unfinished:
-        # Those whose dependencies are missing come next.
-        run(["dpkg", "--configure", "-a", "--force-confold"], seconds)
+        dpkg_repair.configure(call_dpkg, seconds)
+    dpkg_repair.take_up(call_dpkg, seconds, replaced=efa.OWN_PACKAGES)
     if run(["apt-get", "check"], 120).returncode == 0:
         return
     plan = run([*fix, "--simulate", "install"], 120)

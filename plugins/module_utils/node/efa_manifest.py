@@ -11,6 +11,8 @@ import re
 
 #: Below /, on a machine and in an image alike.
 PATH = "opt/amazon/efa_installed_packages"
+#: There from the start of the installer to its success, so that a run that was killed is seen.
+UNFINISHED = "var/lib/trainwright/efa-unfinished"
 #: Components of hardware/stack_data.py by the names of their packages; the first that is listed counts.
 _PARTS = {
     "libfabric": r"libfabric1?-aws(-bin)?",
@@ -40,3 +42,18 @@ def parse(text: str) -> dict[str, str]:
                 if match and re.fullmatch(names, match[1]):
                     found.setdefault(component, match[2])
     return found
+
+
+def name_of(package: str) -> str:
+    """Return a package's name: libfabric1-aws_2.4.0_amd64, or libfabric-aws-2.4.0-1.el9.x86_64."""
+    package = re.sub(r"\.(deb|rpm)$", "", package)
+    if "_" in package and not re.search(r"\.(x86_64|aarch64|noarch)$", package):
+        return package.partition("_")[0]
+    return re.sub(r"-[^-]+-[^-]+$", "", package)
+
+
+def package_names(text: str) -> list[str]:
+    """Return the names of the packages in a manifest, each once."""
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    found = dict.fromkeys(name_of(word) for line in lines for word in line.split())
+    return [name for name in found if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+_-]*", name)]

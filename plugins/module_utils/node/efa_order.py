@@ -18,7 +18,7 @@ import shutil
 import typing as t
 
 from . import efa, efa_installer, kernel_modules, reboots, safe_path
-from .machine import read
+from .machine import read, real_uid
 from .nvidia_runfile import DIRECTORY
 from .services import run
 
@@ -31,13 +31,30 @@ KEYS = ("version", "sha256", "fingerprint", "family", "kernel_module", "containe
 
 
 def steps(root: str = "/") -> list[str]:
-    """Return the steps of jobs that run here, such as 42.batch, by the titles of their slurmstepd."""
+    """Return the steps of jobs that run here, such as 42.batch, by the titles of their slurmstepd.
+
+    Any user can give a process this title, so it counts only where the program is slurmstepd and its real user is root:
+    that stays root's while slurmstepd acts for the job's user.
+    """
     found = []
-    for path in glob.glob(os.path.join(glob.escape(root), "proc/[0-9]*/cmdline")):
-        title = read(path).replace("\0", " ").strip()
-        if title.startswith("slurmstepd: ["):
+    for path in glob.glob(os.path.join(glob.escape(root), "proc/[0-9]*")):
+        title = read(f"{path}/cmdline").replace("\0", " ").strip()
+        if title.startswith("slurmstepd: [") and _is_slurmstepd(path):
             found.append(title.partition("[")[2].rstrip("] "))
     return sorted(found)
+
+
+def _is_slurmstepd(process: str) -> bool:
+    """Return whether a process, by its directory in /proc, is root's slurmstepd."""
+    if real_uid(read(f"{process}/status")) != 0:
+        return False
+    try:
+        program = os.readlink(f"{process}/exe")
+    except OSError:
+        # It cannot be a user's, and a step that is overlooked would lose its libraries.
+        return True
+    # The link of one that an upgrade has replaced ends with this word.
+    return os.path.basename(program).partition(" (deleted)")[0] == "slurmstepd"
 
 
 def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.Decision, list[str]]:

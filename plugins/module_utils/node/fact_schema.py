@@ -263,6 +263,7 @@ FACTS: dict[str, Judge] = {
     "stack": mapping(
         text("[a-z_]+", "a component", 32), text(r"[0-9][A-Za-z0-9.+~_-]*", "a version", 64), 32
     ),
+    "efa_whole": flag,
     "driver_from": record(
         {
             "packages": list_of(text(r"[a-z0-9][a-z0-9.+-]*", "the name of a package", 128)),

@@ -62,6 +62,7 @@ SERVICES = (
     "sackd",
     "munge",
     "mariadb",
+    "trainwright-gpu-stack",
 )
 KNOWN_USERS = ("slurm", "munge", "slurmrestd")
 # Distribution names first, then SchedMD's own packages.
@@ -433,6 +434,7 @@ def gather(
     packages = package_versions(commands)
     facts["containers"] = containers(packages)
     facts["stack"] = stack.stack(packages, root)
+    facts["efa_whole"] = stack.efa_whole(packages, root)
     facts["driver_from"] = stack.driver_from(packages, root)
     facts["kernel_build"] = stack.kernel_build(root, uname.release)
     loginuid = read("/proc/self/loginuid").strip()

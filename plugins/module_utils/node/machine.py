@@ -18,6 +18,19 @@ def read(path: str, default: str = "") -> str:
         return default
 
 
+def real_uid(status: str) -> int:
+    """Return the real user of a process from its /proc/PID/status, -1 where that does not say it.
+
+    A program with the set-user-id bit keeps the real user of whoever started it, and the owner of /proc/PID may be root
+    for any process that is not dumpable: proc(5).
+    """
+    for line in status.splitlines():
+        name, _colon, numbers = line.partition(":")
+        if name == "Uid" and numbers.split():
+            return int(numbers.split()[0])
+    return -1
+
+
 def read_int(path: str, default: int = 0) -> int:
     """First number in a file; default where there is none."""
     try:

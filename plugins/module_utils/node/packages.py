@@ -13,6 +13,15 @@ FORM = (
     "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\t${db:Status-Want}\n"
 )
 
+#: States between none and installed: dpkg(1).
+UNFINISHED = (
+    "half-installed",
+    "unpacked",
+    "half-configured",
+    "triggers-awaiting",
+    "triggers-pending",
+)
+
 
 def spellings(version: str) -> list[str]:
     """Return the versions that apt is to take for one that somebody wrote, as patterns of apt and fnmatch.
@@ -34,9 +43,13 @@ class Installed:
         self.held: set[str] = (
             set()
         )  # by apt-mark hold; this collection pins versions and holds no package
+        #: Packages that dpkg has begun with and not finished, as when it was killed.
+        self.unfinished: set[str] = set()
         for line in output.splitlines():
             fields = (line.split("\t") + [""] * 6)[:6]
             status, name, architecture, version, provides, want = fields
+            if status in UNFINISHED:
+                self.unfinished.add(name)
             if status != "installed":
                 continue
             self.versions[name] = self.versions[f"{name}:{architecture}"] = version

@@ -269,8 +269,10 @@ class Stamps:
             os.unlink(self._path(unit))
 
 
-def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedProcess:
-    """Run a command without a shell, in the C locale."""
+def run(
+    argv: list[str], timeout: float | None = None, variables: dict[str, str] | None = None
+) -> subprocess.CompletedProcess:
+    """Run a command without a shell, in the C locale. variables: more of its environment."""
     return subprocess.run(
         argv,
         capture_output=True,
@@ -279,7 +281,13 @@ def run(argv: list[str], timeout: float | None = None) -> subprocess.CompletedPr
         check=False,
         stdin=subprocess.DEVNULL,
         timeout=timeout,
-        env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""},
+        env={
+            **os.environ,
+            "LC_ALL": "C",
+            "SYSTEMD_COLORS": "0",
+            "SYSTEMD_PAGER": "",
+            **(variables or {}),
+        },
     )
 
 
@@ -401,14 +409,25 @@ class Services:
         if done.returncode != 0:
             raise self._failure(unit, "could not %s: %s" % (verb, done.stderr.strip()))
 
+    def _failed_dependency(self, unit: str) -> str:
+        """The unit that keeps one from starting, "" for none: systemd only says that there is one."""
+        shown = run(["systemctl", "show", "--property=Requires", "--value", unit]).stdout.split()
+        states = run(["systemctl", "is-failed", *shown]).stdout.split() if shown else []
+        return next((name for name, state in zip(shown, states) if state == "failed"), "")
+
     def _failure(self, unit: str, what: str) -> ServicesError:
+        needed = self._failed_dependency(unit) if "dependency job" in what.lower() else ""
+        if needed:
+            what += " It requires %s, which failed" % needed
+        cause = needed or unit
         journal = run(
-            ["journalctl", "--unit", unit, "--lines", str(JOURNAL_LINES), "--no-pager", "--quiet"]
+            ["journalctl", "--unit", cause, "--lines", str(JOURNAL_LINES), "--no-pager", "--quiet"]
         ).stdout.strip()
         return ServicesError(
-            "%s: %s\nLast lines of its journal:\n%s\nRemedy: fix what the journal names "
+            "%s: %s\nLast lines of %s journal:\n%s\nRemedy: fix what the journal names "
             "(`systemctl status %s` shows more) and run the playbook again; it takes up where it "
-            "stopped" % (unit, what, journal or "(nothing)", unit)
+            "stopped"
+            % (unit, what, "its" if cause == unit else "that unit's", journal or "(nothing)", cause)
         )
 
     def _is_active(self, unit: str) -> bool:

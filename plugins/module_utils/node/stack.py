@@ -46,9 +46,21 @@ BESIDE_DRIVER = ("nvidia-container-*", "libnvidia-container*", "nvidia-docker*",
 _SAFE = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
 
 
-def package_names() -> list[str]:
-    """Return the names to ask the package manager for; dpkg-query reads * itself, and rpm -q finds nothing for it."""
-    return [*(name for names in PACKAGES.values() for name in names), *DRIVER]
+def package_names(root: str = "/") -> list[str]:
+    """Return the names to ask the package manager for, those that EFA's installer brought among them.
+
+    dpkg-query reads * itself, and rpm -q finds nothing for it.
+    """
+    brought = efa_manifest.package_names(read(os.path.join(root, efa_manifest.PATH)))
+    return [*(name for names in PACKAGES.values() for name in names), *DRIVER, *brought]
+
+
+def efa_whole(packages: t.Mapping[str, str], root: str = "/") -> bool:
+    """Return whether the last run of EFA's installer has ended, and all packages that it brought are there."""
+    if os.path.exists(os.path.join(root, efa_manifest.UNFINISHED)):
+        return False
+    brought = efa_manifest.package_names(read(os.path.join(root, efa_manifest.PATH)))
+    return all(name in packages for name in brought)
 
 
 def _driver(root: str) -> str:

@@ -19,6 +19,8 @@ _LESS = re.compile(
     r"Low (RealMemory|CPUs|TmpDisk|socket\*core)|gres/\S+ count (reported|too) low|Incorrect CPU",
     re.IGNORECASE,
 )
+#: The reason with which a run drains a machine that shows less than is declared.
+DECLARED_LESS = "tw:validate:hardware:"
 _OWN = re.compile(r"tw:([a-z]+):")
 
 
@@ -61,6 +63,9 @@ def why_not_ready(name: str, node: Node | None, states: t.Collection[str] = READ
     if node is None:
         return "slurmctld does not know it -> run site.yml with this node, so that it is defined"
     shown = node.shown + (f" ({node.reason})" if node.reason else "")
+    if "INVALID_REG" in node.flags and node.drained and node.reason.startswith(DECLARED_LESS):
+        # It shows less than is declared, as until its driver comes, so Slurm refuses its registration.
+        return ""
     if _LESS.search(node.reason) or "INVALID_REG" in node.flags:
         return (
             f"{shown}: slurmd reports less than its definition has -> look at the hardware; "

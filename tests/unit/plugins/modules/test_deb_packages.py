@@ -14,6 +14,9 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.trainwright.slurm.plugins.modules import deb_packages
 
+from tests.unit.scratch_apt import ScratchApt
+from tests.unit.scratch_dpkg import ScratchDpkg
+
 ROOT = Path(__file__).resolve().parents[4]
 APT = """#!/bin/sh
 policy=none; [ ! -x {state}/policy-rc.d ] || {{ {state}/policy-rc.d; policy=$?; }}
@@ -112,6 +115,18 @@ def test_an_apt_that_refuses_is_quoted_after_four_attempts(host: Path) -> None:
     assert result["failed"] and "held broken packages" in result["msg"] and " -> " in result["msg"]
     assert len([line for line in asked(host) if line.startswith("install")]) == 4
     assert not (host / "policy-rc.d").exists()
+
+
+def test_the_first_error_of_apt_is_not_cut_off(host: Path) -> None:
+    apt = host / "bin" / "apt-get"
+    lines = "".join(f"E: Failed to fetch http://x/{n}.deb  404  Not Found\n" for n in range(9))
+    (host / "said").write_text(f"E: The repository 'http://x ./ Release' is not signed.\n{lines}")
+    apt.write_text(f"#!/bin/sh\ncat {host}/said >&2\nexit 100\n")
+    message = run()["msg"]
+    assert message.startswith(
+        "apt-get install jq: exit 100: The repository 'http://x ./ Release' is not signed; Failed"
+    )
+    assert message.endswith(" -> correct the key of that repository on the host")
 
 
 def test_a_package_that_is_missing_all_the_same_is_an_error(host: Path) -> None:
@@ -253,6 +268,125 @@ def test_apt_is_never_told_to_override_a_hold(host: Path, fetch_only: bool) -> N
     assert "held" not in (host / "words").read_text()
     boot = (ROOT / "roles" / "gpu_stack" / "templates" / "gpu-stack.j2").read_text()
     assert "apt-get --yes" in boot and "change-held" not in boot
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+def test_real_apt_fetches_by_the_pins_of_the_boot(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of now hold what serves, so apt would find no solution. An administrator's own pins count for both."""
+    old, new = "595.91.07-1", "595.112.07-1"
+    listed = [
+        ("driver", new, f"libdriver (= {new}), site-tool (= 1)"),
+        ("libdriver", new, ""),
+        *(("site-tool", text, "") for text in ("1", "2")),
+    ]
+    serves = [("driver", old, ""), ("libdriver", old, "")]
+    apt = ScratchApt(host / "apt", listed, serves)
+    form = "Package: {}\nPin: version {}\nPin-Priority: {}\n\n"
+    (apt.preferences / "site").write_text(form.format("site-tool", "1", 1001))
+    for path, version in ((apt.preferences / "ours", old), (host / "ours", new)):
+        rows = ((version, 1001), ("*", -1))
+        path.write_text("".join(form.format("driver libdriver", *row) for row in rows))
+    monkeypatch.setattr(deb_packages, "PINS", str(apt.preferences))
+    monkeypatch.delenv("APT_CONFIG", raising=False)
+    options = " ".join(apt.options)
+    (host / "bin" / "apt-get").write_text(f'#!/bin/sh\nexec /usr/bin/apt-get {options} "$@"\n')
+    (host / "status").write_text(f"installed\tdriver\tall\t{old}\t\n")
+    given: dict[str, t.Any] = {"names": [f"driver={new}"], "fetch_only": True, "check": True}
+    assert run(**given)["diff"]["after"] == f"driver={new} (fetched)\n", "no solution"
+    files = run(**given, boot_pins=str(host / "ours"))["diff"]["after"]
+    assert files.count("(fetched)") == 3 and "site-tool" in files and "=" not in files
+    assert "APT_CONFIG" not in os.environ
+
+
+# -- a package manager that was killed ---------------------------------------------------------------
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScratchDpkg:
+    """Real dpkg and apt on a root of their own."""
+    if not shutil.which("apt-get") or os.getuid():
+        pytest.skip("no apt, or not root")
+    made = ScratchDpkg(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.bin}:/usr/sbin:/usr/bin:/sbin:/bin")
+    monkeypatch.setattr(deb_packages, "POLICY", str(tmp_path / "policy-rc.d"))
+    monkeypatch.setattr(deb_packages, "STAMPS", (str(made.repository),))
+    monkeypatch.setattr(deb_packages, "DELAYS", ())
+    monkeypatch.setattr(
+        deb_packages.dpkg_repair.interrupted,
+        "__defaults__",
+        (f"{made.root}/var/lib/dpkg/updates/[0-9]*",),
+    )
+    return made
+
+
+def killed(real: ScratchDpkg, script: str, *asked: str) -> None:
+    """Have drv 1 and lib 1, and an upgrade of what is asked for, in which drv's script ends dpkg."""
+    for version in ("1", "2"):
+        real.package("lib", version)
+        real.package("drv", version, f"lib (= {version})", killer=script)
+    real.index()
+    real.run("apt-get", "--yes", "install", "drv=1", "lib=1")
+    for name in ("drv", "lib"):
+        real.edit(name)
+    real.kill.touch()
+    options = [f"-oDpkg::Options::=--force-conf{word}" for word in ("def", "old")]
+    real.run("apt-get", "--yes", *options, "install", *asked, check=False)
+    real.kill.unlink()
+    said = real.run("apt-get", "--yes", "install", "lib", check=False)
+    assert "dpkg was interrupted" in said, "apt refuses everything"
+
+
+def of_the_site(real: ScratchDpkg) -> bool:
+    paths = (real.root / "etc" / name / "conf" for name in ("drv", "lib"))
+    return {path.read_text() for path in paths} == {"of the site\n"}
+
+
+@pytest.mark.parametrize("script", ["postinst", "preinst"])
+def test_a_killed_installation_is_taken_up(real: ScratchDpkg, script: str) -> None:
+    """While a package is configured, and while it is unpacked, which leaves it half-installed."""
+    killed(real, script, "drv=2", "lib=2")
+    before = real.states()
+    given: dict[str, t.Any] = {"names": ["drv=2", "lib=2"]}
+    assert run(check=True, **given)["changed"] and real.states() == before
+    result = run(**given)
+    assert not result.get("failed") and result["changed"], result
+    assert real.states() == {"drv": "ii 2", "lib": "ii 2"} and of_the_site(real)
+    assert not run(**given)["changed"]
+
+
+def test_a_killed_installation_of_somebody_else_is_taken_up_too(real: ScratchDpkg) -> None:
+    """Nothing that is asked for is missing, and apt would refuse the next installation."""
+    killed(real, "preinst", "drv=2", "lib=2")
+    assert real.states()["drv"] == "iHR 1"
+    given: dict[str, t.Any] = {"names": ["lib"]}
+    assert run(check=True, **given)["changed"] and real.states()["drv"] == "iHR 1"
+    result = run(**given)
+    assert result["changed"] and result["missing"] == []
+    assert real.states() == {"drv": "ii 1", "lib": "ii 1"}, "unpacked again, and no upgrade"
+    assert of_the_site(real) and not run(**given)["changed"]
+
+
+def test_the_version_that_was_replaced_may_be_gone(real: ScratchDpkg) -> None:
+    killed(real, "preinst", "drv=2", "lib=2")
+    (real.repository / "drv_1_all.deb").unlink()
+    real.index()
+    result = run(names=["drv=2"])
+    assert result.get("changed"), result
+    assert real.states() == {"drv": "ii 2", "lib": "ii 2"} and of_the_site(real)
+
+
+def test_what_cannot_be_unpacked_again_has_its_remedy(real: ScratchDpkg) -> None:
+    killed(real, "preinst", "drv=2", "lib=2")
+    real.package("new", "1")
+    for path in real.repository.glob("drv_*.deb"):
+        path.unlink()
+    real.index()
+    message = run(names=["new"])["msg"]
+    assert "The package drv needs to be reinstalled, but I can't find an archive for it" in message
+    assert message.endswith(
+        "-> dpkg --remove --force-remove-reinstreq drv on the host, and run this again"
+    )
+    assert of_the_site(real)
 
 
 # -- kernel modules ----------------------------------------------------------------------------------

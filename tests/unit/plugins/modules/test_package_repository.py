@@ -20,6 +20,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages im
 from ansible_collections.trainwright.slurm.plugins.modules import package_repository
 from ansible_collections.trainwright.slurm.plugins.modules.package_repository import pins_text
 
+from tests.unit.scratch_apt import ScratchApt
+
 
 def pairs(text: str) -> list[tuple[str, str, str]]:
     """Return the packages, the pin and its priority of each stanza."""
@@ -113,6 +115,79 @@ def test_a_repository_is_refused_before_the_version_counts() -> None:
     assert pairs(pins_text([pin], "file:///srv/packages"))[0] == ("nvidia-*", 'origin ""', "-1")
 
 
+# -- while another driver serves ---------------------------------------------------------------------
+OLD, NEW = "595.91.07-1", "595.112.07-1"
+DRIVER = ("nvidia-open", "libnvidia-compute")
+PINS: list[dict[str, t.Any]] = [
+    {"packages": "nvidia-open nvidia-utils libnvidia-compute*", "version": "595.112.07", "waits": True},
+    {"packages": "nvidia-* libnvidia-*", "version": "595.112.07", "only": False, "waits": True},
+    {"packages": "libnccl2", "version": "2.28"},
+]  # fmt: skip
+
+
+def serving(tmp_path: Path) -> ScratchApt:
+    """apt of a host with the old driver and an old NCCL, and a repository that has newer ones."""
+    depends = {"nvidia-open": "libnvidia-compute (= {})"}
+    listed = [
+        (name, version, depends.get(name, "").format(version))
+        for name in (*DRIVER, "nvidia-utils", "nvidia-unlisted")
+        for version in (OLD, NEW, "610.43.02-1")
+    ]
+    have = [row for row in listed if row[1] == OLD and row[0] != "nvidia-utils"]
+    nccl = [("libnccl2", version, "") for version in ("2.27-1", "2.28-1", "2.29-1")]
+    return ScratchApt(tmp_path / "apt", [*listed, *nccl], [*have, nccl[0]])
+
+
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+def test_apt_holds_the_driver_that_serves_until_the_boot(tmp_path: Path) -> None:
+    """An upgrade that somebody starts, or a timer, does not change it below jobs."""
+    apt = serving(tmp_path)
+    file = apt.preferences / "trainwright-gpu-stack"
+    have = dict.fromkeys((*DRIVER, "nvidia-unlisted"), OLD)
+    file.write_text(pins_text(package_repository.served_pins(PINS, have), "https://x.example/"))
+    assert apt.installs("upgrade") == {"libnccl2": "2.28-1"}
+    assert apt.installs("dist-upgrade") == {"libnccl2": "2.28-1"}
+    assert apt.candidate("nvidia-utils") == "", "what is not there comes with the boot too"
+    file.write_text(pins_text(PINS, "https://x.example/"))
+    assert apt.installs("upgrade") == {**dict.fromkeys(have, NEW), "libnccl2": "2.28-1"}
+
+
+def test_pins_that_hold_leave_open_what_another_one_refuses() -> None:
+    elsewhere = {"packages": "nvidia-*", "version": "", "elsewhere": True, "waits": True}
+    pins = [elsewhere, {"packages": "nvidia-smi", "version": "550.163.01", "waits": True}]
+    found = package_repository.served_pins(pins, {"nvidia-smi": "535.1-1", "bash": "5"})
+    assert found[0] == elsewhere
+    assert [(pin["packages"], pin["version"]) for pin in found[1:]] == [
+        ("nvidia-smi", "535.1-1"),
+        ("nvidia-smi", package_repository.NOT_NOW),
+    ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_pins_of_the_boot_are_there_while_it_is_waited_for(
+    apt_directory: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    have = {"nvidia-open": OLD}
+    monkeypatch.setattr(package_repository, "packages_here", lambda _module: have)
+    boot = apt_directory / "lib" / "state" / "trainwright-x"
+    if not waits:
+        boot.parent.mkdir(parents=True)
+        boot.write_text("of a change that was withdrawn")
+    pins = [{**PINS[0], "waits": waits}]
+    todo, _found = package_repository.plan(Module(pins=pins, boot_pins=str(boot)))
+    changes = {change.path: change for change in todo.changes}
+    now = changes[str(apt_directory / "PINS" / "trainwright-x")].data.decode()
+    assert ("version 595.112.07\n" in now) == (not waits) and (OLD in now) == waits
+    if waits:
+        assert changes[str(boot)].data.decode() == pins_text(pins, "https://x.example/y")
+        for change in todo.changes:
+            package_repository.files.apply(change)
+        assert boot.exists() and boot.stat().st_mode & 0o777 == 0o644
+    else:
+        package_repository.files.apply(changes[str(boot)])
+        assert not boot.exists()
+
+
 # -- the files of a host ---------------------------------------------------------------------------
 class Module:
     """A module with the options that plan() reads."""
@@ -120,8 +195,10 @@ class Module:
     check_mode = False
 
     def __init__(self, **given: t.Any) -> None:
-        usual = {"name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
-                 "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3}  # fmt: skip
+        usual: dict[str, t.Any] = {
+            "name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
+            "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3, "boot_pins": None,
+        }  # fmt: skip
         self.params = {**usual, **given}
 
     def fail_json(self, msg: str) -> t.NoReturn:

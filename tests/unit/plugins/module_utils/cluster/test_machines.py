@@ -172,9 +172,51 @@ def test_a_driver_that_is_still_to_come() -> None:
     assert verdicts(model)["gpus"] == verdicts(model)["efa"] == "WARN" and not model["kept_out"]
     # Without files: slurmd would not start while they are missing.
     assert node(model)["gres"] == [{"name": "gpu", "type": "h100", "count": 8, "file": ""}]
+    # Slurm would refuse its registration, or give its GPUs to jobs: it is drained, and jobs start on the others.
+    (drain,) = model["drains"]
+    assert drain["nodes"] == ["c2"]
+    assert drain["reason"] == (
+        "tw:validate:hardware: 0 of 8 GPUs (8 on the PCI bus) -> install the NVIDIA driver there, and run site.yml"
+        " again, which resumes the node"
+    )
+    assert model["as_declared"] == ["c1", "c3"], "those that are resumed"
     # A driver that is there shows which GPUs work.
     model = model_of(fleet(p5(7), slurm_allow_missing_gpus=True))
     assert verdicts(model)["gpus"] == "FAIL" and len(model["kept_out"]) == 1
+
+
+def test_a_driver_that_is_lost_takes_the_device_files_of_the_record_with_it() -> None:
+    """slurmd would wait for them, and not start."""
+    given = fleet(p5(0, on_bus={"gpus": 8, "efa": 32}), slurm_allow_missing_gpus=True)
+    given["record"] = build_model(fleet())["record"]
+    model = model_of(given)
+    assert node(model)["gres"] == [{"name": "gpu", "type": "h100", "count": 8, "file": ""}]
+    assert [drain["nodes"] for drain in model["drains"]] == [["c2"]]
+    given["facts"]["c2"].update(p5())
+    model = model_of(given)
+    assert node(model)["gres"][0]["file"] == "/dev/nvidia[0-7]" and not model["drains"]
+    assert model["as_declared"] == ["c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize("gres", [{"count": 8}, {"file": "/dev/nvidia[0-7]"}])
+def test_gpus_that_slurm_node_declares_are_waited_for_too(gres: dict[str, t.Any]) -> None:
+    """Without a machine type: nothing else compares them."""
+    given = inputs(2, node=p5(), slurm_allow_missing_gpus=True)
+    for host in ("c1", "c2"):
+        given["host_vars"][host] = {
+            "slurm_node": {"gres": [{"name": "gpu", "type": "h100", **gres}]}
+        }
+    given["facts"]["c2"].update(p5(0, virtualization="kvm"))
+    model = model_of(given)
+    assert node(model)["gres"] == [{"name": "gpu", "type": "h100", "count": 8, "file": ""}]
+    (drain,) = model["drains"]
+    assert drain["nodes"] == ["c2"] and "0 of 8 GPUs -> install the NVIDIA" in drain["reason"]
+    assert model["as_declared"] == ["c1"]
+    assert any("c2: WARN: 0 of 8 GPUs, by slurm_node.gres" in line for line in model["messages"])
+    # In a container a count without devices is for trying things out.
+    given["facts"]["c2"]["virtualization"] = "container"
+    model = model_of(given)
+    assert model["drains"] == [] and node(model)["gres"][0]["count"] == 8
 
 
 WARNINGS: dict[str, tuple[dict[str, t.Any], str, str]] = {

@@ -383,6 +383,58 @@ def test_one_part_alone_keeps_what_the_others_hold_and_wait_for() -> None:
     assert PENDING in [item["path"] for item in driver["files"]]
 
 
+@pytest.mark.parametrize(
+    ("loaded", "only", "waiting"),
+    [
+        ("595.91.07", "", []),
+        ("580.95.05", "", ["nvidia-*", "libnccl2"]),
+        ("580.95.05", "nvidia_driver", ["nvidia-*", "libnccl2"]),
+        # It is installed now, and the driver stays as it is.
+        ("580.95.05", "nccl", ["nvidia-*"]),
+    ],
+)
+def test_pins_wait_with_the_driver(loaded: str, only: str, waiting: list[str]) -> None:
+    """Otherwise an upgrade by somebody else would bring the new driver below the jobs of the old one."""
+    found = plan(PARTS, HOST, {"stack": {"driver": loaded}}, VERSIONS, only=only)
+    assert [pin["packages"] for pin in found["pins"] if pin.get("waits")] == waiting
+    assert found["boot_pins"] == "/var/lib/trainwright/gpu_stack/trainwright-gpu-stack"
+
+
+BOOT_PARTS = {
+    **PARTS,
+    "gpu_stack": {"units": [{"name": "trainwright-gpu-stack", "start": False}]},
+}
+
+
+@pytest.mark.parametrize("loaded", ["", "580.95.05"])
+@pytest.mark.parametrize(
+    ("boot", "slurmd", "tried", "said"),
+    [
+        ("inactive", "active", False, ""),
+        ("absent", "absent", False, ""),
+        ("failed", "inactive", True, "this run tries again -> run site.yml to its end"),
+        # The unit would install below the jobs.
+        ("failed", "active", False, "and slurmd runs -> reboot it through the queue"),
+    ],
+)
+def test_a_boot_that_could_not_install_is_seen_and_tried_again(
+    boot: str, slurmd: str, tried: bool, said: str, loaded: str
+) -> None:
+    """slurmd is down on that host. A start that fails ends the run with the unit's log."""
+    facts = {
+        "stack": {"driver": loaded},
+        "services": {"trainwright-gpu-stack": boot, "slurmd": slurmd},
+    }
+    found = plan(BOOT_PARTS, HOST, facts, VERSIONS)
+    unit = found["units"][0]
+    assert unit == {
+        "name": "trainwright-gpu-stack",
+        "enabled": True,
+        **({"state": "started"} if tried else {}),
+    }
+    assert said in found["failed_boot"] and bool(said) == bool(found["failed_boot"])
+
+
 def test_a_part_that_the_host_does_not_get_brings_nothing() -> None:
     found = plan(PARTS, {"roles": ["nvidia_driver"]}, {}, VERSIONS, only="nccl")
     assert (found["packages"], [unit["name"] for unit in found["units"]]) == ([], ["boot"])

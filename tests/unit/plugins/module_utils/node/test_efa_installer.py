@@ -48,6 +48,16 @@ def test_a_failure_has_the_code_and_the_last_lines(tmp_path: Path) -> None:
     assert "line 1 " not in str(caught.value)
 
 
+def test_the_cause_of_apt_is_not_cut_off(tmp_path: Path) -> None:
+    """The installer goes on after it, with lines of its own."""
+    text = 'echo "E: Unable to locate package x" >&2; for i in $(seq 40); do echo "line $i"; done; exit 1'
+    with pytest.raises(
+        efa_installer.Failed,
+        match=r"exit 1: apt-get: Unable to locate package x \| line 29 .* line 40\. R",
+    ):
+        start(tmp_path, text)
+
+
 def test_at_the_deadline_everything_that_it_started_ends(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(
@@ -171,12 +181,19 @@ class Apt:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
         self.going: list[str] = []
+        self.states = ""
         self.broken = True
         monkeypatch.setattr(efa_installer, "run", self.run)
 
-    def run(self, argv: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, argv: list[str], timeout: float, variables: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         line = " ".join(argv)
         self.calls.append(line)
+        if argv[0] == "dpkg-query":
+            return subprocess.CompletedProcess(argv, 0, self.states, "")
+        if "--remove" in line:
+            self.states = ""
         if "--simulate" in line:
             return subprocess.CompletedProcess(
                 argv, 0, "".join(f"Remv {one} [1]\n" for one in self.going), ""
@@ -188,7 +205,10 @@ class Apt:
         )
 
     def changes(self) -> list[str]:
-        return [line for line in self.calls if "--simulate" not in line and line != "apt-get check"]
+        looks = ("apt-get check", "dpkg-query")
+        return [
+            line for line in self.calls if "--simulate" not in line and not line.startswith(looks)
+        ]
 
 
 def test_a_repair_removes_packages_of_efa_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +221,24 @@ def test_a_repair_removes_packages_of_efa_alone(monkeypatch: pytest.MonkeyPatch)
     efa_installer.repair(10, unfinished=False)
     assert len(apt.changes()) == 1 and not apt.broken
     efa_installer.repair(10, unfinished=True)
-    assert apt.changes()[-1].startswith("dpkg --configure -a")
+    assert apt.changes()[-1] == "dpkg --force-confdef --force-confold --configure -a"
+
+
+def test_a_package_of_efa_that_was_not_unpacked_whole_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No repository has it, and the installer brings it again; one of somebody else is unpacked again."""
+    apt = Apt(monkeypatch)
+    apt.broken = False
+    monkeypatch.setattr(efa_installer.dpkg_repair, "interrupted", lambda: False)
+    apt.states = (
+        "installed\tok\tbash\tamd64\t5\nhalf-installed\treinstreq\tsite-tool\tamd64\t1-1\n"
+        "half-installed\treinstreq\tlibfabric1-aws\tamd64\t2.4.0\n"
+    )
+    efa_installer.repair(10, unfinished=False)
+    configure, again, own, removal = apt.changes()
+    assert configure.endswith("--configure -a") and own.endswith("libfabric1-aws:amd64=2.4.0")
+    assert again.startswith("apt-get --yes") and again.endswith("install site-tool:amd64=1-1")
+    assert "--no-remove" in again and "--force-confold" in again
+    assert removal.endswith("--force-remove-reinstreq --force-depends libfabric1-aws:amd64")
 
 
 def test_nothing_else_is_removed_with_the_distributions_mpi(

@@ -34,3 +34,12 @@ def test_the_list_of_the_efa_installer() -> None:
         "rdma_core": "43.0",
     }
     assert efa_manifest.parse("") == {}
+
+
+def test_the_names_of_its_packages() -> None:
+    text = (
+        "# Packages installed:\nefa_2.8.0-1.amzn1_amd64.deb libfabric1-aws_2.4.0_amd64 rdma-core_58.0-1_amd64\n"
+        "libfabric-aws-2.4.0-1.el9.x86_64 efa-2.8.0-1.el9.x86_64.rpm efa-config-1.18-1.el9.noarch\n"
+    )
+    names = ["efa", "libfabric1-aws", "rdma-core", "libfabric-aws", "efa-config"]
+    assert efa_manifest.package_names(text) == names

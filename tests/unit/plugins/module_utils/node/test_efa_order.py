@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.health.host import Host
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     efa,
     efa_order,
@@ -26,9 +27,47 @@ def test_steps_are_those_of_jobs(tmp_path: Path) -> None:
         "self": "slurmstepd: [8.0]",
     }
     for pid, title in titles.items():
-        (tmp_path / "proc" / pid).mkdir(parents=True)
-        (tmp_path / "proc" / pid / "cmdline").write_text(title)
+        process(tmp_path, pid, title)
     assert efa_order.steps(str(tmp_path)) == ["42.batch", "7.0"]
+
+
+def process(
+    root: Path, pid: str, title: str, uids: str = "0\t1000", exe: str = "/usr/sbin/slurmstepd"
+) -> None:
+    """Make a process in /proc; slurmstepd's effective user is the job's for a while."""
+    directory = root / "proc" / pid
+    directory.mkdir(parents=True)
+    (directory / "cmdline").write_text(title)
+    (directory / "comm").write_text("slurmstepd\n")
+    (directory / "status").write_text(f"Name:\tslurmstepd\nUid:\t{uids}\t0\t0\nGid:\t0\t0\t0\t0\n")
+    if exe:
+        (directory / "exe").symlink_to(exe)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_step"),
+    [
+        ({"uids": "1000\t1000", "exe": "/home/user/slurmstepd"}, False),
+        # exec -a 'slurmstepd: [1.0]' of a program with the set-user-id bit.
+        ({"uids": "1000\t0", "exe": "/usr/bin/su"}, False),
+        ({"uids": "0\t0", "exe": "/usr/bin/dash"}, False),
+        ({"uids": "0\t0", "exe": "/usr/sbin/slurmstepd (deleted)"}, True),
+        ({"uids": "0\t0", "exe": ""}, True),
+    ],
+)
+def test_a_name_that_any_user_can_give_is_not_a_step(
+    tmp_path: Path, given: dict[str, str], is_step: bool
+) -> None:
+    process(tmp_path, "11", "slurmstepd: [1.0]", **given)
+    assert efa_order.steps(str(tmp_path)) == (["1.0"] if is_step else [])
+
+
+@pytest.mark.parametrize(("uids", "is_step"), [("0\t0", True), ("1000\t1000", False)])
+def test_the_agent_does_not_believe_the_name_either(
+    tmp_path: Path, uids: str, is_step: bool
+) -> None:
+    process(tmp_path, "11", "slurmstepd: [1.0]", uids)
+    assert Host({}, root=str(tmp_path)).has_jobs() == is_step
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 
@@ -309,6 +310,33 @@ def test_a_failed_start_shows_the_journal_and_keeps_no_stamp(systemd):
         systemd.run(unit(state="started", stamp="s1"))
     systemd.have(slurmd={"ActiveState": "active"})
     assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+
+
+def test_the_unit_that_keeps_another_one_down_is_named(monkeypatch):
+    """systemd says that a dependency failed, and the journal of the unit itself is empty."""
+    answers = {
+        "systemctl start slurmd.service": (1, "", "A dependency job for slurmd.service failed.\n"),
+        "systemctl show --property=Requires --value slurmd.service": (
+            0, "sysinit.target trainwright-gpu-stack.service\n", ""),
+        "systemctl is-failed sysinit.target trainwright-gpu-stack.service": (0, "active\nfailed\n", ""),
+        "journalctl --unit trainwright-gpu-stack.service": (0, "E: Unable to locate package x\n", ""),
+    }  # fmt: skip
+
+    def run(argv, *_more):
+        line = " ".join(argv)
+        code, out, err = next(
+            (answer for start, answer in answers.items() if line.startswith(start)), (0, "", "")
+        )
+        return subprocess.CompletedProcess(argv, code, out, err)
+
+    monkeypatch.setattr(services, "run", run)
+    with pytest.raises(services.ServicesError) as caught:
+        services.Services([], parse_show)._do("slurmd.service", "start")
+    text = str(caught.value)
+    assert text.startswith("slurmd.service: could not start: A dependency job")
+    assert "requires trainwright-gpu-stack.service, which failed" in text
+    assert "E: Unable to locate package x" in text
+    assert "systemctl status trainwright-gpu-stack.service" in text
 
 
 @pytest.mark.parametrize("heals", [True, False])

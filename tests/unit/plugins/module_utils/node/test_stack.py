@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack_data import (
     COMPONENTS,
 )
@@ -14,6 +16,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     kernel_modules,
     stack,
 )
+
+from tests.unit.cluster import ROOT
 
 OPEN = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  Release Build  (dvs-builder@U22)\n"
@@ -123,6 +127,34 @@ def test_a_list_that_somebody_wrote_is_not_believed(tmp_path: Path, text: str) -
         tmp_path, {"opt/amazon/efa_installed_packages": text, "sys/module/efa/version": text}
     )
     assert stack.stack({}, root) == {}
+
+
+def test_an_efa_that_lost_a_package_or_did_not_end_is_not_whole(tmp_path: Path) -> None:
+    """Its archive has to come again, also where the manifest has the right version."""
+    text = (
+        "# EFA installer version: 1.47.0\nefa_2.8.0_amd64 libfabric1-aws_2.4.0_amd64 --root=/x_1\n"
+    )
+    root = tree(tmp_path, {"opt/amazon/efa_installed_packages": text})
+    assert stack.package_names(root)[-2:] == ["efa", "libfabric1-aws"]
+    packages = {"efa": "2.8.0", "libfabric1-aws": "2.4.0"}
+    assert stack.efa_whole(packages, root)
+    assert not stack.efa_whole({"efa": "2.8.0"}, root)
+    tree(tmp_path, {"var/lib/trainwright/efa-unfinished": "1.47.0"})
+    assert not stack.efa_whole(packages, root)
+    assert stack.efa_whole({}, str(tmp_path / "none")), "there is nothing that it could lack"
+
+
+@pytest.mark.parametrize(("whole", "found"), [(True, "1.47.0"), (False, ""), (None, "1.47.0")])
+def test_the_archive_is_fetched_again_for_an_efa_that_is_not_whole(
+    whole: bool | None, found: str
+) -> None:
+    """The role's own variable: the fetch runs where it differs from efa_version."""
+    path = ROOT / "roles" / "efa" / "vars" / "main" / "installer.yml"
+    variables = DataLoader().load_from_file(str(path), trusted_as_template=True)
+    node = {"stack": {"efa": "1.47.0"}, **({} if whole is None else {"efa_whole": whole})}
+    variables["slurm_facts"] = {"node": node}
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert templar.template(variables["__efa_found"]) == found
 
 
 def test_what_a_kernel_module_needs(tmp_path: Path) -> None:

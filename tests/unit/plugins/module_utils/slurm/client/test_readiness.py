@@ -61,6 +61,18 @@ def test_a_node_of_either_version(line: str, version: str) -> None:
         ("IDLE+DRAIN", "by a person", ""),
         ("DOWN+DRAIN", "by a person", ""),
         ("IDLE+DRAIN", "tw:health:gpu: lost -> replace", ""),
+        (
+            "IDLE+DRAIN+INVALID_REG",
+            "tw:validate:hardware: 0 of 8 GPUs -> install the NVIDIA driver",
+            "",
+        ),
+        ("IDLE+INVALID_REG", "", "less"),
+        (
+            "IDLE+INVALID_REG",
+            "tw:validate:hardware: 0 of 8 GPUs -> install the NVIDIA driver",
+            "less",
+        ),
+        ("IDLE+DRAIN+INVALID_REG", "tw:health:gpu: lost -> replace", "less"),
         ("IDLE+DRAIN+INVALID_REG", "gres/gpu count reported lower than configured (0 < 8)", "less"),
         ("IDLE+DRAIN", "Low RealMemory (reported:900 < 100.00% of configured:1000)", "less"),
         ("DOWN*", "Not responding", "does not answer"),
