@@ -18,7 +18,7 @@ from tests.unit.images import library_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "roles" / "slurm_login"
-COMMANDS = "new check submit status watch why report cancel plan lint translate".split()
+COMMANDS = "new check submit status watch why report diff cancel plan lint translate".split()
 SCRIPT = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --mem=1G --time=60
 srun python3 train.py
