@@ -60,6 +60,17 @@ EXAMPLES = r"""
       checkpoints: /shared/data/llama/checkpoints
   become: true
   become_user: alice
+
+- name: Write one with the commit of a directory that is not the job's
+  trainwright.slurm.train_record:
+    id: 1042
+    code: /home/alice/llama
+    description:
+      name: llama
+      command: train.py
+      logs: /shared/data/llama/logs
+  become: true
+  become_user: alice
 """
 
 RETURN = r"""

@@ -323,11 +323,10 @@ def _training(job: Job, efa: bool) -> str:
 
 def _after(job: Job) -> str:
     if job.launcher == "batch":
-        return (
-            _titled("After it, if it went well", f'code=$?\n{_post(job)}\nexit "$code"')
-            if job.post
-            else ""
-        )
+        if job.post:
+            return _titled("After it, if it went well", f'code=$?\n{_post(job)}\nexit "$code"')
+        # With the exit code of the last command; what follows is data.
+        return "exit" if recording.records(job) else ""
     lines = []
     if _samples_gpus(job):
         lines += ['kill "$gpu_samples" 2> /dev/null', 'wait "$gpu_samples" 2> /dev/null']
