@@ -25,6 +25,7 @@ from transformers import (
     TrainerCallback,
     TrainerControl,
     TrainingArguments,
+    default_data_collator,
     set_seed,
 )
 from transformers.trainer_utils import get_last_checkpoint
@@ -138,6 +139,8 @@ def main() -> None:
             ddp_backend=None if gpu else "gloo",
         ),
         train_dataset=Sequences(options.data, options.text_key, tokenizer, options.length),
+        # All have the same length, and no padding, for which many tokenizers have no token.
+        data_collator=default_data_collator,
         processing_class=tokenizer,
         callbacks=[StopInTime(), Steps()],
     )

@@ -119,15 +119,9 @@ def test_a_tiny_model_goes_on_where_it_ended(tmp_path: Path) -> None:
     )
 
     def run(place: str, steps: int) -> dict[int, float]:
-        command = [
-            PYTHON,
-            RECIPE / "train.py",
-            "--model",
-            "model",
-            "--from-scratch",
-            "--data",
-            "data.jsonl",
-        ]
+        launcher = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        command = [*launcher, RECIPE / "train.py", "--model", "model", "--from-scratch"]
+        command += ["--data", "data.jsonl"]
         command += ["--length", "16", "--steps", str(steps), "--save-every", "5", "--lr", "0.01"]
         environment = {
             **os.environ,

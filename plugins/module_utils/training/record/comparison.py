@@ -22,6 +22,7 @@ _PLAIN: dict[str, tuple[str, ...]] = {
     "end": ("state", "exit_code"),
     "metrics": ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate"),
 }
+_DIGESTS = ("commit", "script_sha256")
 _OF_STARTS = ("nodes", "gpus", "os", "kernel", "slurm", "driver", "cuda", "efa", "python")
 _FILE = re.compile(r"^diff --git a/(.*?) b/", re.MULTILINE)
 
@@ -93,7 +94,9 @@ def _sections(record: View) -> dict[str, dict[str, str]]:
 
 def _picked(record: View, section: str) -> dict[str, str]:
     part = record[section] or {}
-    return {key: _text(part.get(key)) for key in _PLAIN[section]}
+    found = {key: _text(part.get(key)) for key in _PLAIN[section]}
+    # Of digests, as much as tells them apart.
+    return {key: text[:12] if key in _DIGESTS else text for key, text in found.items()}
 
 
 def _text(value: t.Any) -> str:

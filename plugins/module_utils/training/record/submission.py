@@ -14,6 +14,7 @@ from pathlib import Path
 from ...containers import image_file, image_fit
 from ...containers.image_errors import ImageError
 from ...node import acting, safe_path
+from ...node.terminal import printable
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ..job import schema as jobs
@@ -53,7 +54,7 @@ def work(slurm: Session) -> View:
             "changed": True,
             "record": next(iter(written)),
             "records": list(written),
-            "problems": problems,
+            "problems": list(map(printable, problems)),
         }
     for path, (number, part) in written.items():
         try:
@@ -69,7 +70,7 @@ def work(slurm: Session) -> View:
         "changed": True,
         "record": next(iter(written)),
         "records": list(written),
-        "problems": problems,
+        "problems": list(map(printable, problems)),
     }
 
 

@@ -57,7 +57,7 @@ def test_each_difference_is_a_line() -> None:
         "description arguments: --lr 0.1 -> --lr 0.2",
         "description hooks.pre: a b -> (none)",
         "description nodes: (none) -> 2",
-        f"code commit: {'a' * 40} -> {'b' * 40}",
+        f"code commit: {'a' * 12} -> {'b' * 12}",
     ]
     assert found[4].startswith("code diff of t.py: ")
     assert found[5:] == [
