@@ -9,6 +9,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import acting
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import document
 from ansible_collections.trainwright.slurm.plugins.modules import train_record
 
@@ -20,6 +21,7 @@ def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> t.Callable[..., t.Any]:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(acting, "user_name", lambda _uid: "alice")
     slurm = types.SimpleNamespace(version="24.11.5")
 
     def call(**options: t.Any) -> dict[str, t.Any]:
@@ -63,6 +65,14 @@ def test_nothing_to_write(run: t.Callable[..., t.Any]) -> None:
     for more in ({"id": None}, {"description": {"name": "a", "command": "b"}}):
         made = run(**more)
         assert not made["changed"] and made["record"] == ""
+
+
+def test_root_writes_none(
+    tmp_path: Path, run: t.Callable[..., t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acting, "user_name", lambda _uid: "root")
+    made = run()
+    assert made["failed"] and made["error"] == "denied" and not (tmp_path / "c").exists()
 
 
 def test_a_wrong_description_is_refused(run: t.Callable[..., t.Any]) -> None:
