@@ -22,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import capabilities
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
+    document as run_record,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import document
 
 COLLECTION = "trainwright.slurm"
@@ -235,7 +238,12 @@ def pages() -> dict[Path, str]:
         title = next(iter(specs.values()))["short_description"]
         index += [f"- [{COLLECTION}.{role.name}]({link}): {title}"]
     made[ROOT / "docs" / "capabilities.md"] = capabilities_page()
-    for name, schema in (("results", result.SCHEMA), ("validation", document.SCHEMA)):
+    schemas = {
+        "results": result.SCHEMA,
+        "validation": document.SCHEMA,
+        "run": run_record.SCHEMA,
+    }
+    for name, schema in schemas.items():
         made[ROOT / "docs" / f"{name}.schema.json"] = json.dumps(schema, indent=2) + "\n"
     made[reference / "README.md"] = "\n".join([*index, ""])
     return made

@@ -179,6 +179,12 @@ attempts:
     why: {description: Why it was not retried., type: str, returned: always}
     pause: {description: Seconds until the next try., type: int, returned: always}
     line: {description: All of it in one line., type: str, returned: always}
+links:
+  description: Addresses of the run that W&B and MLflow have written into its log.
+  returned: success
+  type: list
+  elements: str
+  sample: ["https://wandb.ai/lab/llama/runs/1a2b3c"]
 checkpoints:
   description: The checkpoints, the newest first.
   returned: success

@@ -30,12 +30,27 @@ HOSTILE = r"""train_job:
   logs: /home/alice/hostile
 """
 
+#: A sweep whose result is known without a training, in a repository.
+SWEEP = """train_files: [train.sh]
+train_job:
+  name: lr
+  launcher: batch
+  command: |
+    bash train.sh "{sweep.lr}"
+  sweep: {lr: [4, 2]}
+  memory: 100M
+  time: "5"
+  workdir: /home/alice/sweep/run
+  checkpoints: /home/alice/sweep/checkpoints
+  logs: /home/alice/sweep/logs
+"""
+
 
 @pytest.fixture
 def alice(quiet_site: Converged) -> Iterator[Converged]:
     """The site, and what alice makes there taken away."""
     yield quiet_site
-    quiet_site.as_user("alice", "rm -rf ~/first ~/hostile")
+    quiet_site.as_user("alice", "rm -rf ~/first ~/hostile ~/sweep")
 
 
 def test_the_path_of_a_new_user(alice: Converged) -> None:
@@ -90,3 +105,43 @@ def test_a_failure_and_what_a_terminal_would_obey(alice: Converged) -> None:
     assert alice.job(job)["JobState"] == "CANCELLED"
     refused = alice.run("login1", "train submit /home/alice/hostile/job.yml 2>&1; echo exit $?")
     assert refused.endswith("exit 2") and "DisableRootJobs" in refused
+
+
+def test_a_sweep_its_records_and_what_differs(alice: Converged) -> None:
+    alice.as_user("alice", f"mkdir sweep; cat >sweep/job.yml <<'EOF'\n{SWEEP}EOF")
+    alice.as_user(
+        "alice",
+        "cat >sweep/train.sh <<'EOF'\necho $PWD >$TRAIN_CHECKPOINTS/here; echo step 3/3 loss $1.5 lr $SWEEP_LR\nEOF",
+    )
+    said = alice.as_user("alice", "train submit sweep/job.yml 2>&1")
+    job = re.search(r"^lr: job (\d+) submitted", said, re.M)[1]  # type: ignore[index]
+    said = alice.as_user("alice", f"train watch {job} 2>&1; echo exit $?")
+    assert said.endswith("exit 0"), said
+    seen = json.loads(alice.as_user("alice", f"train status {job} --json"))
+    rows = [(one["task"], one["values"], one["state"], one["loss"]) for one in seen["sweep"]]
+    assert rows == [(1, {"lr": "2"}, "COMPLETED", 2.5), (0, {"lr": "4"}, "COMPLETED", 4.5)]
+    here = alice.as_user("alice", "cat sweep/checkpoints/0/here sweep/checkpoints/1/here")
+    assert here.split() == ["/home/alice/sweep/run/0", "/home/alice/sweep/run/1"]
+
+    # The records: the submission's part, the job's own, and the end.
+    whole = json.loads(alice.as_user("alice", f"cat {seen['record']}"))
+    assert whole["sweep"]["values"] == {"lr": ["4", "2"]} and whole["end"]["state"] == "COMPLETED"
+    mode = alice.as_user("alice", f"stat -c %a sweep/checkpoints/1/run-{job}_1.json")
+    one = json.loads(alice.as_user("alice", f"cat sweep/checkpoints/1/run-{job}_1.json"))
+    assert mode == "600" and one["submitted"]["slurm"] and one["metrics"]["loss"] == 2.5
+    (start,) = one["starts"]
+    assert start["nodes"].startswith("c") and start["slurm"] == one["submitted"]["slurm"]
+    assert one["end"]["exit_code"] == 0
+
+    said = alice.as_user("alice", f"train diff {job}_0 {job}_1; echo exit $?")
+    assert "sweep lr: 4 -> 2\n" in said and "metrics loss: 4.5 -> 2.5\n" in said
+    assert said.endswith("exit 1") and "description" not in said
+    said = alice.as_user("alice", f"train diff {job} lr; echo exit $?")
+    assert said == f"nothing differs between {job} and lr\nexit 0"
+    said = alice.as_user("alice", "train diff 999999 lr 2>&1; echo exit $?")
+    assert said.endswith("exit 2") and " -> " in said
+    # Another user's record cannot be read, and a job's log cannot be written by naming it there.
+    said = alice.as_user(
+        "bob", f"train diff /home/alice/sweep/checkpoints/run-{job}.json {job} 2>&1; echo exit $?"
+    )
+    assert said.endswith("exit 2") and "Permission denied -> " in said

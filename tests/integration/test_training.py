@@ -6,6 +6,7 @@ has the real Enroot and Pyxis, DDP and FSDP run in an image instead.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.unit.test_finetune_recipe import MODEL
 
 from .artifacts import REAL
 from .conftest import Converged
@@ -403,6 +406,32 @@ def test_recipes_with_other_libraries(
     )
     assert name != "transformers" or states.count("rng_state") == 2, states
     assert re.search(r"checkpoint \S*30\b.*complete", output) and "COMPLETED" in output, output
+
+
+def test_a_named_model_on_json_lines(site: Converged, python: str) -> None:
+    """The recipe `finetune` with a tiny model and tiny texts, which are made here."""
+    place = "/shared/data/finetune"
+    packages = "transformers accelerate"
+    site.run(
+        "login1", f"{python}/bin/pip install -q --no-index --find-links=/shared/wheels {packages}"
+    )
+    site.as_user("alice", f"rm -rf {place}; mkdir -p {place}/data")
+    site.as_user("alice", f"cd {place} && {python}/bin/python - <<'EOF'\n{MODEL}EOF")
+    rows = "\n".join(
+        json.dumps({"text": " ".join(f"w{(n + k) % 62}" for k in range(20))}) for n in range(50)
+    )
+    site.as_user("alice", f"cat >{place}/data/a.jsonl <<'EOF'\n{rows}\nEOF")
+    arguments = [
+        *("--model", f"{place}/model", "--from-scratch", "--length", "16", "--lr", "0.01"),
+        *("--save-every", "10", "--steps"),
+    ]
+    first, _ = train(site, "finetune", arguments=[*arguments, "20"])
+    found = losses(log(site, "finetune", first))
+    assert list(found) == list(range(1, 21)) and found[20] < found[1]
+    second, output = train(site, "finetune", arguments=[*arguments, "30"])
+    assert list(losses(log(site, "finetune", second))) == list(range(21, 31))
+    assert "COMPLETED" in output and "checkpoint checkpoint-30" in output, output
+    assert site.as_user("alice", f"ls {place}/results").count("model.safetensors") == 1
 
 
 def test_the_time_limit_does_not_change_the_curve(

@@ -18,7 +18,7 @@ from tests.unit.images import library_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "roles" / "slurm_login"
-COMMANDS = "new check submit status watch why report cancel plan lint translate".split()
+COMMANDS = "new check submit status watch why report diff cancel plan lint translate".split()
 SCRIPT = """#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --mem=1G --time=60
 srun python3 train.py
@@ -111,6 +111,33 @@ def test_errors_are_one_line_and_have_a_code(command: Path) -> None:
         assert done.returncode == 3 and not done.stdout, (words, done)
         assert re.fullmatch(r"train: .+ -> .+\n", done.stderr), done.stderr
     assert run(command).returncode == 2 and run(command, "fly").returncode == 2
+
+
+def test_records_are_compared(
+    command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for number, lr in ((1, "0.1"), (2, "\x1b]0;owned\x07")):
+        record = {
+            "schema": "trainwright.run/1",
+            "job": {"id": str(number)},
+            "description": {"lr": lr},
+        }
+        Path(f"run-{number}.json").write_text(json.dumps(record))
+    done = run(command, "diff", "run-1.json", "run-2.json")
+    assert (done.returncode, done.stdout) == (1, "description lr: 0.1 -> \\x1b]0;owned\\x07\n")
+    done = run(command, "diff", "--json", "run-1.json", "run-2.json")
+    assert done.returncode == 1 and json.loads(done.stdout)[0]["key"] == "lr"
+    done = run(command, "diff", "run-1.json", "./run-1.json")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "nothing differs between run-1.json and ./run-1.json\n",
+    )
+    os.mkfifo("fifo.json")
+    Path("huge.json").write_bytes(b" " * (2**22 + 1))
+    for name in ("7", "none", "fifo.json", "huge.json", "/dev/zero"):
+        done = run(command, "diff", "run-1.json", name)
+        assert done.returncode == 2 and re.fullmatch(r"train: .+ -> .+\n", done.stderr), done
 
 
 def test_scripts_go_through_job_lint(command: Path) -> None:

@@ -7,20 +7,26 @@ The command `train` and the modules of trainwright.slurm.train run the same code
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ..slurm import job_list
 from ..slurm.client import job_options, jobs
 from ..slurm.errors import SlurmError
 from .job.schema import JobError
+from .record import comparison, document, results
+from .record import submission as records
 from .submission import submit as submission
-from .watch import news
+from .watch import news, progress
 from .watch import status as watch
 
 View = dict[str, t.Any]
 Say = t.Callable[[str], None]
 
-__all__ = ["JobError", "SlurmError", "cancel", "listed", "report", "status", "submit", "wait"]
+__all__ = [
+    "JobError", "RecordError", "SlurmError", "cancel", "diff", "listed", "report", "status", "submit", "wait",
+]  # fmt: skip
+RecordError = document.RecordError
 
 
 def submit(
@@ -46,18 +52,19 @@ def status(
 ) -> View:
     """Return how far a job is, as the module train_status returns it (docs/reference/train_status.md).
 
-    job: its number, or its name for your newest job of that name. checkpoints, log: by default those of the job.
-    patterns: of its steps, instead of the known forms. stalled_after: minutes. Raises SlurmError.
+    And record, the path of the record of its run, and sweep, the results of its tasks, the lowest loss first. The
+    record of a job of yours that has ended is completed. job: its number, or its name for your newest job of that
+    name. checkpoints, log: by default those of the job. patterns: of its steps, instead of the known forms.
+    stalled_after: minutes. Raises SlurmError.
     """
-    return watch.work(
-        _watching(
-            job,
-            checkpoints=checkpoints,
-            log=log,
-            patterns=list(patterns),
-            stalled_after=stalled_after,
-        )
+    seen = _look(
+        job,
+        checkpoints=checkpoints,
+        log=log,
+        patterns=list(patterns),
+        stalled_after=stalled_after,
     )
+    return results.look(seen, _forms(patterns))
 
 
 def wait(
@@ -68,22 +75,47 @@ def wait(
     timeout: in seconds; without it, as long as the job takes. say: called with a line when something is new.
     options: as of status(). Raises SlurmError.
     """
-    first = status(job, **options)
+    options = {**_OPTIONS, **options}
+    first = _look(job, **options)
     # The name might mean another job later.
     number, told = first["job"]["id"], news.News()
 
     def look() -> View:
-        seen = watch.watched(status(number, **options))
+        seen = watch.watched(_look(number, **options))
         return {**seen, "output_tail": told.now(seen)}
 
     seen = jobs.wait(look, timeout, jobs.PATIENCE * 60.0, say)
-    return {**seen["look"], **watch.ending(seen, timeout, True)}
+    last = results.look(seen["look"], _forms(options["patterns"]))
+    return {**last, **watch.ending(seen, timeout, True)}
 
 
 def report(job: int | str, path: str, **options: t.Any) -> View:
     """Write the report of a job as one HTML page, and return what status() does. Raises SlurmError."""
-    options = {"checkpoints": None, "log": None, "patterns": [], "stalled_after": 15, **options}
-    return watch.work(_watching(job, report=path, **options))
+    options = {**_OPTIONS, **options}
+    seen = results.look(_look(job, report=path, **options), _forms(options["patterns"]))
+    if seen["sweep"]:
+        results.report(seen, path)
+    return seen
+
+
+def diff(first: str, second: str) -> list[View]:
+    """Return what differs between two runs: section, key, and the texts of both, a and b; [] where nothing does.
+
+    first, second: numbers of jobs (1042, 1042_3), names for your newest jobs of them, or paths of records. A record of
+    yours whose job has ended is completed first. Raises RecordError.
+    """
+    read = []
+    for name in (first, second):
+        path = results.find(str(name))
+        record = document.read(path)
+        number = record["job"]["id"].partition("_")[0]
+        if not (record["end"] or {}).get("state") and number.isdigit() and records.known(number):
+            # Slurm may have forgotten it, or may not answer; the record is compared as it is.
+            with contextlib.suppress(SlurmError):
+                status(number)
+            record = document.read(path)
+        read.append(record)
+    return comparison.differences(*read)
 
 
 def cancel(job: int | str) -> View:
@@ -100,6 +132,24 @@ def listed(ended: bool = False) -> list[View]:
     transport = talk.using("read")
     found = talk.call(transport.jobs)
     return [job_list.row(one) for one in job_list.shown(found, [transport.user], everything=ended)]
+
+
+_OPTIONS: View = {"checkpoints": None, "log": None, "patterns": [], "stalled_after": 15}
+
+
+def _look(job: int | str, **options: t.Any) -> View:
+    """Return a look at a job; one that slurmctld has forgotten is found by its name in the user's records."""
+    try:
+        return watch.work(_watching(job, **options))
+    except SlurmError as error:
+        number = "" if str(job).isdigit() else document.job_of(records.known(str(job)))
+        if error.kind != "unknown" or not number.isdigit():
+            raise
+        return watch.work(_watching(number, **options))
+
+
+def _forms(patterns: t.Sequence[str]) -> t.Any:
+    return progress.own_patterns(list(patterns))
 
 
 def _watching(job: int | str, report: str | None = None, **options: t.Any) -> t.Any:

@@ -4,12 +4,12 @@
 _train() {
   local word=${COMP_WORDS[COMP_CWORD]} choices=""
   if (( COMP_CWORD == 1 )); then
-    choices="new check submit status watch why report cancel plan lint translate"
+    choices="new check submit status watch why report diff cancel plan lint translate"
   else
     case ${COMP_WORDS[1]} in
       new) choices=$(cd /usr/lib/trainwright/recipes 2> /dev/null && printf '%s ' */ | tr -d /) ;;
       # Numbers alone: a name may contain anything.
-      status | watch | why | report | cancel) choices=$(squeue --me --noheader --format=%A 2> /dev/null) ;;
+      status | watch | why | report | diff | cancel) choices=$(squeue --me --noheader --format=%A 2> /dev/null) ;;
       submit) [[ $word = -* ]] && choices="--dry-run --again --json" ;;
     esac
   fi

@@ -12,7 +12,7 @@ import shlex
 import typing as t
 
 from ...slurm.batch import shell
-from . import environment, retries
+from . import environment, recording, retries, sweep
 from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
@@ -45,6 +45,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         "" if job.spare_nodes else _rendezvous(job),
         _secrets(job, secrets_file),
         _retries(job),
+        recording.begin(job),
         _finish(job),
         _titled("Before the training", job.pre),
         _gpu_samples(job),
@@ -53,6 +54,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
     ]
     if _tries(job):
         parts.append(retries.program(job))
+    parts.append(recording.program(job))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -72,7 +74,7 @@ def directives(job: Job) -> list[tuple[str, str | bool]]:
     ):
         found["ntasks-per-node"] = str(job.gpu_count or 1)
     if job.logs and not job.output:
-        found["output"] = f"{job.logs}/%x-%j.out"
+        found["output"] = f"{job.logs}/%a/%x-%A_%a.out" if job.sweep else f"{job.logs}/%x-%j.out"
     waits = [job.dependency, "singleton" if job.singleton else ""]
     if any(waits):
         found["dependency"] = ",".join(text for text in waits if text)
@@ -122,20 +124,36 @@ def _export(name: str, value: str) -> str:
 
 
 def _environment(job: Job, efa: bool) -> str:
-    lines = []
-    for name, variable in DIRECTORIES.items():
-        if getattr(job, name):
-            lines.append(_export(variable, getattr(job, name)))
+    lines = [*sweep.export(job), *_places(job)]
     mpi = job.launcher == "mpirun" or "mpi" in job.srun_options
     for one in environment.settings(job.machine_type, efa=efa, mpi=mpi):
         if one.name not in job.environment:
             lines.append(f"{_export(one.name, one.value)}  # {one.why}")
-    lines += [_export(name, value) for name, value in job.environment.items()]
+    lines += [f"export {name}={sweep.quoted(value)}" for name, value in job.environment.items()]
     if job.cpus_per_task:
         lines.append(
             'export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"  # srun does not take it from sbatch'
         )
     return _titled("Environment of the tasks", "\n".join(lines))
+
+
+def _places(job: Job) -> list[str]:
+    """Return the lines that export the directories of a job; a task of an array has its own."""
+    own = sweep.own_keys(job)
+    lines, made = [], []
+    for name, variable in DIRECTORIES.items():
+        path = getattr(job, name)
+        if path and name in own:
+            lines.append(f'export {variable}={shlex.quote(path)}/"{sweep.TASK}"')
+            made.append(f'"${variable}"')
+        elif path:
+            lines.append(_export(variable, path))
+    if made:
+        lines.append(f"mkdir -p -- {' '.join(made)}")
+    if "workdir" in own and job.workdir:
+        place = f'{shlex.quote(job.workdir)}/"{sweep.TASK}"'
+        lines.append(f"mkdir -p -- {place} && cd -- {place} || exit 1")
+    return lines
 
 
 def _finds_interface(job: Job) -> bool:
@@ -214,7 +232,7 @@ def _retries(job: Job) -> str:
 
 
 def _finish(job: Job) -> str:
-    lines = []
+    lines = recording.end(job)
     if job.always:
         lines += ["export TRAIN_EXIT_CODE=$code", "(", _indented(job.always), ")"]
     if job.notify:
@@ -305,11 +323,10 @@ def _training(job: Job, efa: bool) -> str:
 
 def _after(job: Job) -> str:
     if job.launcher == "batch":
-        return (
-            _titled("After it, if it went well", f'code=$?\n{_post(job)}\nexit "$code"')
-            if job.post
-            else ""
-        )
+        if job.post:
+            return _titled("After it, if it went well", f'code=$?\n{_post(job)}\nexit "$code"')
+        # With the exit code of the last command; what follows is data.
+        return "exit" if recording.records(job) else ""
     lines = []
     if _samples_gpus(job):
         lines += ['kill "$gpu_samples" 2> /dev/null', 'wait "$gpu_samples" 2> /dev/null']
@@ -321,7 +338,7 @@ def _after(job: Job) -> str:
         if _tries(job):
             lines.append("  (tries limit)")
         lines += [
-            *(["  requeued=1"] if job.secrets or job.always or job.notify else []),
+            *(["  requeued=1"] if retries.finishes(job) else []),
             '  scontrol requeue "$SLURM_JOB_ID"',
             '  exit "$code"',
             "fi",
@@ -341,13 +358,17 @@ def _step(job: Job, efa: bool) -> list[str]:
     if job.launcher == "mpirun":
         names = [one.name for one in environment.settings(job.machine_type, efa=efa, mpi=True)]
         names += [DIRECTORIES[key] for key in DIRECTORIES if getattr(job, key)]
-        names += [*job.environment, *(name for name, _file in job.secrets)]
+        names += [
+            *map(sweep.variable, job.sweep),
+            *job.environment,
+            *(name for name, _file in job.secrets),
+        ]
         each = job.tasks_per_node or job.gpu_count or 1
         return [
             "mpirun",
             f"--map-by ppr:{each}:node",
             *(f"-x {name}" for name in dict.fromkeys(names)),
-            *map(shlex.quote, job.launcher_options),
+            *map(sweep.quoted, job.launcher_options),
             *_command(job),
         ]
     # One task that fails ends all; each line of the output names its task.
@@ -375,7 +396,7 @@ def _step(job: Job, efa: bool) -> list[str]:
     return [
         *srun(chosen),
         *_launcher(job),
-        *map(shlex.quote, job.launcher_options),
+        *map(sweep.quoted, job.launcher_options),
         *_command(job),
     ]
 

@@ -15,6 +15,7 @@ import typing as t
 
 from ...slurm import values
 from ..retry import classes, judgement, supervisor
+from . import recording
 from .schema import Job
 
 _LOCAL = re.compile(r"^from (?:__future__|\.judgement) import .*\n", re.MULTILINE)
@@ -94,7 +95,7 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         "if [[ $next = requeue ]]; then",
         "  # Slurm ends this script with TERM, a while before it kills it.",
         '  trap "" TERM',
-        *(["  requeued=1"] if job.signal or _finishes(job) else []),
+        *(["  requeued=1"] if job.signal or finishes(job) else []),
         '  scontrol requeue "$SLURM_JOB_ID" || break',
         '  scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$out" StartTime=now',
         '  exit "$code"',
@@ -113,8 +114,9 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
     )
 
 
-def _finishes(job: Job) -> bool:
-    return bool(job.secrets or job.always or job.notify)
+def finishes(job: Job) -> bool:
+    """Whether the script has something to do at its end, which a requeue is not."""
+    return bool(job.secrets or job.always or job.notify or recording.records(job))
 
 
 def program(job: Job) -> str:

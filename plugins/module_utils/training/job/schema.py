@@ -18,7 +18,7 @@ import typing as t
 from ...slurm import values
 from ...slurm.batch.options import SBATCH, SRUN
 from ..retry import classes
-from . import texts
+from . import sweep, texts
 from .typed import Json, options
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "mpirun", "batch")
@@ -80,6 +80,7 @@ SPEC: dict[str, Json] = {
     "checkpoints": {"type": "str"},
     "logs": {"type": "str"},
     "results": {"type": "str"},
+    "tensorboard": {"type": "str"},
     "output": {"type": "str"},
     "error": {"type": "str"},
     "gpu_samples": {"type": "int", "default": 60},
@@ -105,6 +106,8 @@ SPEC: dict[str, Json] = {
     "dependency": {"type": "str"},
     "singleton": {"type": "bool", "default": False},
     "array": {"type": "str"},
+    "sweep": {"type": "dict", "default": {}},
+    "sweep_parallel": {"type": "int"},
     "hooks": {
         "type": "dict",
         "default": {},
@@ -147,6 +150,7 @@ DIRECTORIES = {
     "checkpoints": "TRAIN_CHECKPOINTS",
     "logs": "TRAIN_LOGS",
     "results": "TRAIN_RESULTS",
+    "tensorboard": "TENSORBOARD_LOGDIR",
 }
 #: In place of a number of nodes: all that are idle when the job is submitted.
 IDLE = "idle"
@@ -217,6 +221,7 @@ class Job:
     checkpoints: str = ""
     logs: str = ""
     results: str = ""
+    tensorboard: str = ""
     output: str = ""
     error: str = ""
     gpu_samples: int = 60
@@ -227,6 +232,8 @@ class Job:
     dependency: str = ""
     singleton: bool = False
     array: str = ""
+    sweep: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    sweep_parallel: int | None = None
     pre: str = ""
     post: str = ""
     always: str = ""
@@ -286,6 +293,7 @@ def _together(made: Json, where: str, faults: list[str]) -> None:
     _directories(made, fault)
     _options_of_slurm(made, fault)
     _endings(made, fault)
+    sweep.faults(made, fault)
 
 
 _Fault = t.Callable[[str, str, str], None]
@@ -478,9 +486,14 @@ def _retries(made: Json, fault: _Fault) -> None:
 
 
 def _job(made: Json) -> Job:
-    command = (made["command"] or "").strip()
+    command = sweep.in_command((made["command"] or "").strip())
     if made["script"]:
-        command = shlex.join([*_interpreter(made), made["script"], *made["arguments"]])
+        program = made["script"]
+        if made["sweep"] and made["workdir"]:
+            # Each task has a working directory of its own, and the program is in theirs.
+            program = os.path.join(made["workdir"], program)
+        command = shlex.join([*_interpreter(made), program])
+        command = " ".join([command, *map(sweep.quoted, made["arguments"])])
     each = (made["gpus_per_node"] or "").rpartition(":")[2]
     nodes = made["nodes"] or ""
     gpus = made["gpus"]
@@ -494,6 +507,9 @@ def _job(made: Json) -> Job:
         if SPEC[key]["type"] in ("str", "int", "bool")
         and key not in ("command", "script", "nodes", "gpus")
     }
+    chosen = {str(name): tuple(sweep.texts(one) or ()) for name, one in made["sweep"].items()}
+    if chosen:
+        plain["array"] = sweep.array(chosen, made["sweep_parallel"])
     return Job(
         **plain,
         **hooks,
@@ -510,6 +526,7 @@ def _job(made: Json) -> Job:
                 "mounts": tuple(container["mounts"]),
             }
         ),
+        sweep=chosen,
         retry={key: value for key, value in made["retry"].items() if value is not None},
         environment={str(name): str(value) for name, value in made["environment"].items()},
         secrets=tuple((one["name"], one["file"]) for one in made["secrets"]),

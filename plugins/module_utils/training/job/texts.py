@@ -95,7 +95,7 @@ def _control(text: str) -> Fault:
 #: Key of a description, or its first part -> the rule for its texts; the others are directives and paths.
 _CARRIES: dict[str, t.Callable[[str], t.Iterator[Fault]]] = {
     **dict.fromkeys(("command", "arguments", "hooks", "notify"), _body),
-    **dict.fromkeys(("launcher_options", "environment", "script", "secrets"), _quoted),
+    **dict.fromkeys(("launcher_options", "environment", "script", "secrets", "sweep"), _quoted),
     **dict.fromkeys(("srun_options", "container"), _option),
     "container.source": _plain,
 }

@@ -214,6 +214,12 @@ def _output(script: Script, cluster: Cluster) -> Found:
         path = os.path.normpath(os.path.join(chdir, directory)) if directory else ""
         if not path or path == "/dev" or placeholder(one.value):
             continue
+        if (
+            script.value("array")
+            and not re.search(r"%[0-9]*[jJA]", directory)
+            and "%a" in directory
+        ):
+            continue  # the indices of an array are known before
         made = next(
             (
                 command.line

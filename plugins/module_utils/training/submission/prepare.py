@@ -18,7 +18,7 @@ from ...slurm import records
 from ...slurm.batch.script import parse as script_of
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
-from ..job import plan, profile, render
+from ..job import plan, profile, render, sweep
 from ..job import schema as jobs
 from ..lint import context, fit, rules
 
@@ -121,8 +121,8 @@ def _read(path: str) -> str:
         return ""
 
 
-def shown(job: jobs.Job) -> View:
-    """Return what the module returns of a job."""
+def shown(job: jobs.Job, description: t.Mapping[str, t.Any]) -> View:
+    """Return what the module returns of a job. description: with all defaults."""
     plain = {
         name: getattr(job, name)
         for name in (
@@ -133,17 +133,46 @@ def shown(job: jobs.Job) -> View:
             "workdir",
             "checkpoints",
             "logs",
+            "tensorboard",
             "array",
         )
     }
+    places = [job.workdir, *(one["workdir"] for one in _elements(job) if one["workdir"])]
     image = job.container.image if job.container else ""
     return {
         **plain,
+        "workdirs": [place for place in places if place],
+        "description": {
+            **{key: one for key, one in description.items() if one is not None},
+            **(
+                {"nodes": job.nodes, "nodelist": job.nodelist}
+                if description.get("nodes") == jobs.IDLE
+                else {}
+            ),
+        },
         "script": script_path(job),
         # Others are in a registry, or a container that is there already.
         "image": image if image.endswith(".sqsh") and (image[0] == "/" or "/" not in image) else "",
         "secrets": [{"name": name, "file": file} for name, file in job.secrets],
     }
+
+
+def _elements(job: jobs.Job) -> list[dict[str, str]]:
+    """Return the directories of each task of a sweep, by their keys."""
+    own = [key for key in sweep.own_keys(job) if key in ("workdir", *jobs.DIRECTORIES)]
+    return [
+        {
+            key: os.path.join(getattr(job, key), str(index)) if getattr(job, key) else ""
+            for key in own
+        }
+        for index in range(len(sweep.elements(job.sweep)))
+    ]
+
+
+def _needed(job: jobs.Job) -> set[str]:
+    """Return all directories of a job that must be there before it is submitted."""
+    inside = (path for one in _elements(job) for path in one.values() if path)
+    return {*directories(job).values(), *inside}
 
 
 def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
@@ -167,7 +196,9 @@ def work(slurm: Session) -> View:
     params = slurm.params
     try:
         described = [plan.merged(params["defaults"], one) for one in params["jobs"]]
-        planned = plan.descriptions(described, site_defaults() if params["fit"] else {})
+        site = site_defaults() if params["fit"] else {}
+        planned = plan.descriptions(described, site)
+        described = [plan.merged(site, one) for one in described]
         if params["fit"]:
             transport = slurm.using("nodes", "partitions")
             nodes = slurm.call(transport.nodes)
@@ -185,9 +216,9 @@ def work(slurm: Session) -> View:
                 raise jobs.JobError("\n".join(faults))
         return {
             "changed": False,
-            "jobs": [shown(job) for job in planned],
+            "jobs": [shown(job, t.cast("View", one)) for job, one in zip(planned, described)],
             "scripts": {job.name: script(job) for job in planned},
-            "directories": sorted({path for job in planned for path in directories(job).values()}),
+            "directories": sorted({path for job in planned for path in _needed(job)}),
             "images": images(planned),
             "user": user(),
         }

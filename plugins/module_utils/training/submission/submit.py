@@ -19,6 +19,7 @@ from ...slurm.client import job_options, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ..job import file, plan, secrets
+from ..record import submission as record
 from . import prepare, secret_files
 
 View = dict[str, t.Any]
@@ -41,12 +42,13 @@ _FATAL = ("damaged",)
 class Plan(t.NamedTuple):
     """The jobs to submit: descriptions with the defaults of their file, files for their workdir.
 
-    files: None where they are not known, since the jobs come from several files.
+    files: None where they are not known, since the jobs come from several files. code: directory of the job file.
     """
 
     jobs: list[t.Any]
     files: list[str] | None
     together: bool
+    code: str = ""
 
 
 def session(module: str, check: bool = False, **params: t.Any) -> Session:
@@ -67,6 +69,7 @@ def read(path: str) -> Plan:
         [plan.merged(defaults, one) for one in file.jobs(given, path)],
         given.get("train_files") or [],
         given.get("train_together", True),
+        os.path.dirname(path),
     )
 
 
@@ -121,7 +124,7 @@ def submit(
         for job in made["jobs"]:
             _check_image(job, False)
         _write(lambda: _directories(made["directories"]))
-        for place in sorted({job["workdir"] for job in made["jobs"]}):
+        for place in sorted({place for job in made["jobs"] for place in job["workdirs"]}):
             _write(lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
     found = []
     for job in made["jobs"]:
@@ -148,8 +151,30 @@ def submit(
                     given={},
                 )
             )
-        found.append({**seen, "script": path, "text": text, "checkpoints": job["checkpoints"]})
+        noted = _record(job, seen, path, asked.code, say) if seen["changed"] and not check else ""
+        kept = {key: job[key] for key in ("checkpoints", "tensorboard")}
+        found.append({**seen, "script": path, "text": text, "record": noted, **kept})
     return found
+
+
+def _record(job: View, seen: View, script: str, code: str, say: Say) -> str:
+    """Write the record of a run, and return its path; a job without a place for it has none."""
+    options = {
+        "id": seen["id"],
+        "description": job["description"],
+        "script": script,
+        "code": code,
+        "given": {},
+    }
+    try:
+        made = record.work(session("slurm_info", **options))
+    except SlurmError as error:
+        # The job is submitted; nothing takes that back.
+        say(f"job {job['name']}: its record is not complete: {error}")
+        return ""
+    for one in made["problems"]:
+        say(f"record: {one}")
+    return str(made["record"])
 
 
 def _check_image(job: View, may_come: bool) -> None:

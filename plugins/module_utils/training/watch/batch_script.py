@@ -10,9 +10,11 @@ import shlex
 import typing as t
 
 from ...node import acting
+from ..job import sweep
 from ..job.schema import DIRECTORIES
 
 _MOST = 1 << 20
+_TASK = f"/{sweep.TASK}"
 _CHECKPOINTS = re.compile(rf"^export {DIRECTORIES['checkpoints']}=(.+)$", re.MULTILINE)
 
 
@@ -24,7 +26,10 @@ def checkpoints(job: t.Mapping[str, t.Any]) -> str:
     name = job["name"]
     if not name or "/" in name or "\0" in name:
         return ""
-    for directory in (os.path.dirname(job["stdout"] or ""), job["workdir"] or ""):
+    beside = os.path.dirname(job["stdout"] or "")
+    # The log of a task of a sweep is in a directory below.
+    above = [os.path.dirname(beside)] if job.get("tasks") else []
+    for directory in (beside, *above, job["workdir"] or ""):
         if not directory.startswith("/"):
             continue
         path = os.path.join(directory, f"{name}.sbatch")
@@ -35,5 +40,6 @@ def checkpoints(job: t.Mapping[str, t.Any]) -> str:
         except (OSError, ValueError):
             continue
         if len(words) == 1 and words[0].startswith("/"):
-            return words[0]
+            # Of an array, the directory of all tasks.
+            return words[0][: -len(_TASK)] if words[0].endswith(_TASK) else words[0]
     return ""

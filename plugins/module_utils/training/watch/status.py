@@ -23,7 +23,7 @@ from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.hostlist import natural_key
-from . import attempts, batch_script, checkpoints, failure, gpu_use, progress
+from . import attempts, batch_script, checkpoints, failure, gpu_use, links, progress
 
 View = dict[str, t.Any]
 Page = t.Callable[[], str]
@@ -109,6 +109,7 @@ def look(session: Session) -> tuple[View, Page]:
         "attempts": tries,
         "checkpoints": found,
         "gpus": [use.as_dict() for use in uses],
+        "links": links.found(line for log in logs for line in log.lines),
         "failure": _failure(job, logs, read),
     }
     result["summary"] = _summary(result)
@@ -369,6 +370,7 @@ def _lines(result: View) -> list[str]:
     lines += [one["line"] for one in tries[-_SHOWN_TRIES:]]
     lines += [_of_checkpoint(one) for one in result["checkpoints"][:5]]
     lines += [_of_gpus(use) for use in result["gpus"]]
+    lines += [f"run: {address}" for address in result["links"]]
     return lines + result["failure"]
 
 
@@ -411,6 +413,7 @@ def _page(
         ("Started again", job["restarts"]),
         ("Training", result["summary"]),
         ("Log", result["log"]),
+        *(("Run", address) for address in result["links"]),
     ]
     sections: list[report.Section] = []
     if result["failure"]:

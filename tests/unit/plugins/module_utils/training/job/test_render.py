@@ -81,7 +81,8 @@ class Slurm:
         self.bin = path / "bin"
         self.bin.mkdir()
         self.program(
-            "scontrol", 'if [ "$1" = show ]; then echo n1; echo n2; else echo "$@" >> "$LOG"; fi'
+            "scontrol",
+            'case "$1" in --version) echo slurm 24.11.5 ;; show) echo n1; echo n2 ;; *) echo "$@" >> "$LOG" ;; esac',
         )
         self.program(
             "srun",
@@ -176,6 +177,19 @@ def test_the_exit_code_is_that_of_the_training(slurm: Slurm, code: int) -> None:
         f"always {code}",
         "notified",
     ]
+
+
+@pytest.mark.parametrize("launcher", ["batch", "srun"])
+def test_the_job_writes_its_part_of_the_record(slurm: Slurm, launcher: str) -> None:
+    made = text(launcher=launcher, command="bash -c 'exit 3'", logs=str(slurm.path))
+    code, said = slurm.run(made)
+    assert (code, said) == (3, "")
+    record = json.loads((slurm.path / "run-12345.json").read_text(encoding="utf-8"))
+    assert record["job"] == {"id": "12345"} and record["end"]["exit_code"] == 3
+    # Without Python, the job runs without a record.
+    slurm.program("python3", "exit 127")
+    (slurm.path / "run-12345.json").unlink()
+    assert slurm.run(made) == (3, "") and not (slurm.path / "run-12345.json").exists()
 
 
 def test_a_hook_that_fails_after_a_good_training_fails_the_job(slurm: Slurm) -> None:

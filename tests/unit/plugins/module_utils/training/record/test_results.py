@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Tests of records from the submission to the end, of sweeps, and of the comparison of two runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import acting
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
+    document,
+    submission,
+)
+
+from ..submission.test_submit import Cluster
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(session.Session, "using", lambda *_names: made)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(image_fit, "PUBLISHED", str(tmp_path / "jobs.json"))
+    # The submission refuses root, and whoever runs the test owns its files.
+    prepared = client.submission.prepared
+
+    def not_root(*given: t.Any) -> t.Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "geteuid", lambda: 54321)
+            return prepared(*given)
+
+    monkeypatch.setattr(client.submission, "prepared", not_root)
+    monkeypatch.setattr(acting, "as_user", lambda _name: contextlib.nullcontext())
+    monkeypatch.setattr(acting, "user_name", lambda uid: "alice")
+    (tmp_path / "home").mkdir()
+    return made
+
+
+def described(tmp_path: Path, **more: t.Any) -> dict[str, t.Any]:
+    return {
+        "name": "train", "command": "true", "launcher": "batch", "memory": "1G", "time": "60",
+        "workdir": f"{tmp_path}/run", "logs": f"{tmp_path}/run/logs", **more,
+    }  # fmt: skip
+
+
+def ends(cluster: Cluster, job: int, **more: t.Any) -> None:
+    """The job has ended; whoever runs the test owns its files."""
+    (one,) = cluster.known[job]
+    state = {"state": "COMPLETED", "reason": "", "exit_code": 0, "start_time": 1, "user": "alice"}
+    cluster.known[job] = [dataclasses.replace(one, **{**state, **more})]
+
+
+def test_a_record_from_beginning_to_end(cluster: Cluster, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret-value\n")
+    job = described(
+        tmp_path, checkpoints=f"{tmp_path}/c", environment={"X": "has secret-value in it"},
+        secrets=[{"name": "TOKEN", "file": str(token)}],
+    )  # fmt: skip
+    (seen,) = client.submit(job)
+    path = Path(seen["record"])
+    assert path == tmp_path / "c" / "run-100.json" and path.stat().st_mode & 0o777 == 0o600
+    assert "secret-value" not in path.read_text()
+    found = document.read(str(path))
+    assert found["job"] == {"id": "100", "name": "train", "user": "alice"}
+    assert (
+        found["description"]["secrets"] == [{"name": "TOKEN"}]
+        and found["description"]["time"] == "60"
+    )
+    assert (
+        found["submitted"]["slurm"] == "24.11.5"
+        and found["end"] is None
+        and found["metrics"] is None
+    )
+    assert submission.known("100") == submission.known("train") == str(path)
+    log = tmp_path / "train.out"
+    log.write_text(
+        "step 9/9 loss 1.5 samples/s 3\nwandb: View run a at: https://wandb.ai/l/p/runs/1\n"
+    )
+    ends(cluster, 100, stdout=str(log))
+    assert client.status(100)["record"] == str(path)
+    found = document.read(str(path))
+    assert found["end"]["state"] == "COMPLETED" and found["end"]["exit_code"] == 0
+    assert found["metrics"]["step"] == 9 and found["metrics"]["samples_per_second"] == 3
+    assert found["links"] == ["https://wandb.ai/l/p/runs/1"]
+
+
+def test_a_job_with_neither_checkpoints_nor_logs_has_none(cluster: Cluster, tmp_path: Path) -> None:
+    (seen,) = client.submit(described(tmp_path, logs=None))
+    assert seen["record"] == "" and submission.known("100") == ""
+
+
+def test_a_record_that_cannot_be_written_takes_no_job_back(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "c" / "run-100.json").mkdir(parents=True)
+    said: list[str] = []
+    (seen,) = client.submit(described(tmp_path, checkpoints=f"{tmp_path}/c"), say=said.append)
+    assert seen["id"] == 100 and any("is not complete" in line for line in said)
+
+
+def test_records_of_others_are_not_written(cluster: Cluster, tmp_path: Path) -> None:
+    (seen,) = client.submit(described(tmp_path))
+    path = Path(seen["record"])
+    before = path.read_text()
+    ends(cluster, 100, user="root")
+    client.status(100)
+    assert path.read_text() == before
+
+
+def test_two_runs_differ_by_their_descriptions(cluster: Cluster, tmp_path: Path) -> None:
+    client.submit(described(tmp_path))
+    client.submit(described(tmp_path, name="other", command="false"))
+    found = client.diff("train", "101")
+    assert [(one["section"], one["key"], one["a"], one["b"]) for one in found] == [
+        ("job", "name", "train", "other"),
+        ("description", "name", "train", "other"),
+        ("description", "command", "true", "false"),
+    ]
+    assert client.diff("100", str(tmp_path / "run" / "logs" / "run-100.json")) == []
+    for name in ("7", "none", "/none/run-7.json"):
+        with pytest.raises(client.RecordError, match=" -> "):
+            client.diff("100", name)
+
+
+def test_the_results_of_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
+    job = described(
+        tmp_path, sweep={"lr": [0.1, 0.2], "batch": [8, 16]}, checkpoints=f"{tmp_path}/c"
+    )
+    (seen,) = client.submit(job)
+    whole = document.read(seen["record"])
+    assert seen["record"] == f"{tmp_path}/c/run-100.json"
+    assert whole["sweep"]["values"] == {"lr": ["0.1", "0.2"], "batch": ["8", "16"]}
+    for index in range(4):
+        assert (tmp_path / "run" / str(index)).is_dir() and (
+            tmp_path / "run" / "logs" / str(index)
+        ).is_dir()
+    one = document.read(submission.known("100_3"))
+    assert one["job"]["id"] == "100_3" and one["sweep"]["values"] == {"lr": "0.2", "batch": "16"}
+    assert one["directories"]["checkpoints"] == f"{tmp_path}/c/3"
+    for index, loss in ((0, "2.5"), (1, "nan"), (2, "1.25")):
+        log = tmp_path / "run" / "logs" / str(index) / f"train-100_{index}.out"
+        log.write_text(f"step 4/5 loss 9\nstep 5/5 loss {loss}\n")
+    (job_record,) = cluster.known[100]
+    states = {"0": "COMPLETED", "1": "FAILED", "2": "COMPLETED", "3": "PENDING"}
+    cluster.known[100] = [
+        dataclasses.replace(
+            job_record, id=200 + int(task), array_job_id=100, array_task=task, state=state, user="alice",
+            exit_code=0 if state == "COMPLETED" else 1, stdout="",
+        )
+        for task, state in states.items()
+    ]  # fmt: skip
+    seen = client.status(100)
+    assert [row["task"] for row in seen["sweep"]] == [2, 0, 1, 3]
+    assert [row["loss"] for row in seen["sweep"]] == [1.25, 2.5, None, None]
+    assert seen["lines"][1].split() == ["task", "lr", "batch", "state", "step", "loss"]
+    assert seen["lines"][2].split() == ["2", "0.2", "8", "COMPLETED", "5/5", "1.25"]
+    assert seen["lines"][5].split() == ["3", "0.2", "16", "PENDING"]
+    # At the end, each has its own results in its record.
+    cluster.known[100][3] = dataclasses.replace(
+        cluster.known[100][3], state="COMPLETED", exit_code=0
+    )
+    seen = client.report(100, str(tmp_path / "report.html"))
+    text = (tmp_path / "report.html").read_text()
+    assert "Sweep train" in text and "lr 0.2, batch 8" in text
+    assert document.read(submission.known("100_2"))["metrics"]["loss"] == 1.25
+    assert document.read(submission.known("100_1"))["end"]["state"] == "FAILED"
+    assert [one["key"] for one in client.diff("100_0", "100_2")] == ["lr", "loss"]
+
+
+def test_a_record_names_no_file_to_write(cluster: Cluster, tmp_path: Path) -> None:
+    """Whoever may write into the directory could name any file as that of an element."""
+    (seen,) = client.submit(described(tmp_path, sweep={"lr": [1]}))
+    path = Path(seen["record"])
+    victim = tmp_path / "victim"
+    victim.write_text("{}")
+    given = json.loads(path.read_text())
+    given["sweep"]["elements"][0].update(record=str(victim), log="/dev/zero")
+    path.write_text(json.dumps(given))
+    (one,) = cluster.known[100]
+    cluster.known[100] = [
+        records.Job(
+            200,
+            name="train",
+            user="alice",
+            state="COMPLETED",
+            exit_code=0,
+            array_job_id=100,
+            array_task="0",
+        )
+    ]
+    assert client.status(100)["sweep"][0]["step"] is None
+    assert victim.read_text() == "{}" and one
