@@ -3,7 +3,7 @@
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
 accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, the inventory of
 EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, the job hooks, and how
-long a training stands still after a fault.
+long a training makes no progress after a fault.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """

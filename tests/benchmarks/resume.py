@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""How long a training stands still after a fault: from the fault to the first step of the next try.
+"""How long a training makes no progress after a fault: from the fault to the first step of the next try.
 
 Beside it the time from sbatch to the first step of the same training, which no way to go on can beat.
 """

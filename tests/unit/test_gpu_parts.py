@@ -25,6 +25,8 @@ def render(role: str, name: str, **versions: str) -> t.Any:
     variables: dict[str, t.Any] = {}
     for path in sorted((ROOT / "roles" / role / "vars" / "main").glob("*.yml")):
         variables.update(LOADER.load_from_file(str(path), trusted_as_template=True))
+    # Filters of the collection are for a play alone.
+    variables["__nvidia_dcgm_unit_text"] = ""
     variables["slurm_model"] = {"stack": {"versions": {**VERSIONS, **versions}}}
     return Templar(loader=LOADER, variables=variables).template(variables[f"__{role}_{name}"])
 

@@ -17,7 +17,6 @@ from tests.unit.test_empty_inventory import play
 EFA: dict[str, tuple[dict[str, Any], str]] = {
     "whole": ({}, ""),
     "signed": ({"efa_version": "99.0.0"}, ""),
-    "options": ({"efa_conf": {"a": "1\noptions b c=1"}}, "efa_conf.a: '1\\noptions b c=1' is not one word"),
     "unknown": ({"efa_version": "99.0", "efa_signature": "never"}, "efa_installer 99.0: is not in the table"),
     "unverified": ({"efa_version": "99.0.0", "efa_signature": "never"}, "-> set efa_sha256 to the output"),
     "keyless": ({"efa_key_fingerprint": ""}, "efa_key_fingerprint: is empty, so that any key would do"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the repositories of a host have in place of a package or a version that they do not have. Pure."""
+"""Names and versions that a host's repositories have, for one that they lack. Pure."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _gate(row: Threshold | None, figure: str) -> float | None:
 
 
 def _explained(check: Check, one: Result) -> Result:
-    """Return a result that also says what the check says of its figures, such as that fio stands in for IOR."""
+    """Return a result that also says what the check says of its figures, such as that fio measured instead of IOR."""
     if not check.provenance or check.provenance in one.provenance:
         return one
     said = "; ".join(filter(None, (one.provenance, check.provenance)))

@@ -42,7 +42,7 @@ def values(inputs: Inputs) -> Iterator[Problem]:
             for name, value in inputs["differing"].get(host, {}).items()
             if name in STACK_OF_HOST and not _misshapen(inputs, host, name, value)
         }
-        # What is judged together with one of these, and by what the host is.
+        # These are judged together with others, and by what the host is.
         for name in ("efa_signature", "efa_key_fingerprint", "efa_installer_options"):
             own.setdefault(name, cluster[name])
         container = inputs["facts"][host].get("virtualization") == "container"

@@ -124,7 +124,7 @@ def _export(name: str, value: str) -> str:
 
 
 def _environment(job: Job, efa: bool) -> str:
-    lines = [*sweep.export(job), *_places(job)]
+    lines = [*sweep.export(job.sweep), *_places(job)]
     mpi = job.launcher == "mpirun" or "mpi" in job.srun_options
     for one in environment.settings(job.machine_type, efa=efa, mpi=mpi):
         if one.name not in job.environment:
@@ -139,7 +139,7 @@ def _environment(job: Job, efa: bool) -> str:
 
 def _places(job: Job) -> list[str]:
     """Return the lines that export the directories of a job; a task of an array has its own."""
-    own = sweep.own_keys(job)
+    own = sweep.own_keys(job.sweep, job.array)
     lines, made = [], []
     for name, variable in DIRECTORIES.items():
         path = getattr(job, name)

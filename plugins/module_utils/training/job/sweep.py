@@ -13,12 +13,10 @@ import re
 import shlex
 import typing as t
 
-if t.TYPE_CHECKING:
-    from .schema import Job
-
 #: Tasks of a sweep.
 MOST = 200
 _LONGEST = 200  # characters of a value
+Values = t.Mapping[str, tuple[str, ...]]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 #: A value in arguments, launcher_options and environment.
 PLACEHOLDER = re.compile(r"\{sweep\.([A-Za-z0-9_-]*)\}")
@@ -133,24 +131,24 @@ def array(values: t.Mapping[str, t.Sequence[str]], parallel: int | None) -> str:
     return f"0-{count - 1}" + (f"%{parallel}" if parallel else "")
 
 
-def own_keys(job: Job) -> tuple[str, ...]:
-    """Return the keys of those directories of which each task of the job has its own, by its number.
+def own_keys(values: Values, array: str) -> tuple[str, ...]:
+    """Return the keys of those directories of which each task of a job with these values or array has its own.
 
-    Tasks that run one after another (`%1`) go on from each other's checkpoints, and share them.
+    Tasks that run one after another (`%1`) continue each other's checkpoints, and share them.
     """
-    if job.sweep:
+    if values:
         return ("workdir", "checkpoints", "logs", "results", "tensorboard")
-    if job.array and not re.search(r"%1$", job.array.strip()):
+    if array and not re.search(r"%1$", array.strip()):
         return ("checkpoints", "tensorboard")
     return ()
 
 
-def export(job: Job) -> list[str]:
+def export(sweep: Values) -> list[str]:
     """Return the lines of the batch script that give a task its values and its directory."""
-    if not job.sweep:
+    if not sweep:
         return []
     lines = ["case $SLURM_ARRAY_TASK_ID in"]
-    for number, values in enumerate(elements(job.sweep)):
+    for number, values in enumerate(elements(sweep)):
         words = " ".join(f"{variable(name)}={shlex.quote(value)}" for name, value in values.items())
         lines.append(f"  {number}) export {words} ;;")
     lines += [
@@ -161,7 +159,7 @@ def export(job: Job) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a word of the shell for a text in which placeholders stand for values."""
+    """Return a word of the shell for a text with placeholders, which become the variables."""
     if not PLACEHOLDER.search(text):
         return shlex.quote(text)
     parts = PLACEHOLDER.split(text)
@@ -173,5 +171,5 @@ def quoted(text: str) -> str:
 
 
 def in_command(text: str) -> str:
-    """Return lines of shell in which the variables stand in place of the placeholders."""
+    """Return lines of shell with the variables in place of the placeholders."""
     return PLACEHOLDER.sub(lambda match: f"${{{variable(match[1])}}}", text)

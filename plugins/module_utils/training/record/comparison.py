@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What differs between the records of two runs, a line each. Pure. Runs on nodes: Python 3.9."""
+"""Differences between the records of two runs, a line each. Pure. Runs on nodes: Python 3.9."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _sections(record: View) -> dict[str, dict[str, str]]:
     }
     code = record["code"] or {}
     if not code.get("diff") and code.get("diff_sha256"):
-        # Of a task of a sweep, whose diff is in the record of the whole.
+        # A task of a sweep has only this: the diff is in the record of the whole.
         found["code"]["diff_sha256"] = code["diff_sha256"]
     return {
         section: {key: text for key, text in entries.items() if text}

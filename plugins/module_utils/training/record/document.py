@@ -158,7 +158,7 @@ SCHEMA: View = {
         },
     },
 }
-#: What a part is where the record lacks it, or where it is not what the schema says.
+#: Values of parts that the record lacks, or that are not as the schema says.
 _EMPTY: View = {"starts": [], "attempts": [], "links": [], "directories": {}}
 _NAME = re.compile(r"run-(?P<job>\d+(?:_\d+)?)\.json")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a record leaves out: files that usually hold secrets, and texts that look like one. Pure.
+"""Files that usually hold secrets, and texts that look like one: a record leaves them out. Pure.
 
 It is a net and no proof: nobody can know every form of a secret. Runs on nodes: Python 3.9.
 """

@@ -141,7 +141,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _indices(text: str) -> list[int]:
-    """Return the tasks that a record of Slurm stands for: `3`, or `4-9%2` of those that wait."""
+    """Return the tasks of a record of Slurm: `3`, or `4-9%2` of those that wait."""
     try:
         return secrets.tasks(text)
     except ValueError:

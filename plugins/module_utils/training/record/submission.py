@@ -81,7 +81,7 @@ def work(slurm: Session) -> View:
 
 def directories(job: jobs.Job, task: str) -> dict[str, str]:
     """Return the directories of a run by their keys. task: of an array, "" for the whole of it."""
-    own = sweep.own_keys(job)
+    own = sweep.own_keys(job.sweep, job.array)
     return {
         key: os.path.join(getattr(job, key), task) if task and key in own else getattr(job, key)
         for key in ("workdir", *jobs.DIRECTORIES)

@@ -159,7 +159,9 @@ def shown(job: jobs.Job, description: t.Mapping[str, t.Any]) -> View:
 
 def _elements(job: jobs.Job) -> list[dict[str, str]]:
     """Return the directories of each task of a sweep, by their keys."""
-    own = [key for key in sweep.own_keys(job) if key in ("workdir", *jobs.DIRECTORIES)]
+    own = [
+        key for key in sweep.own_keys(job.sweep, job.array) if key in ("workdir", *jobs.DIRECTORIES)
+    ]
     return [
         {
             key: os.path.join(getattr(job, key), str(index)) if getattr(job, key) else ""

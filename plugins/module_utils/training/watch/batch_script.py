@@ -40,6 +40,6 @@ def checkpoints(job: t.Mapping[str, t.Any]) -> str:
         except (OSError, ValueError):
             continue
         if len(words) == 1 and words[0].startswith("/"):
-            # Of an array, the directory of all tasks.
+            # An array has one directory above those of its tasks.
             return words[0][: -len(_TASK)] if words[0].endswith(_TASK) else words[0]
     return ""

@@ -103,7 +103,7 @@ def test_warnings(run: Run, store: Store, tmp_path: Path) -> None:
     made = run(dataset_sync, source=str(source), destination="s3://bucket/")
     assert made["checksums"] == "MD5" and made["changed_files"] == ["a"]
     assert made["warnings"] == [
-        "s3://bucket/ does not know SHA-256: each object was verified by its MD5 instead",
+        "s3://bucket/ knows neither SHA-256 nor CRC32: each object was verified by its MD5 instead",
         "1 files changed while they were sent, and were sent again",
     ]
 

@@ -120,7 +120,7 @@ def test_values_are_no_shell(tmp_path: Path) -> None:
     ]
     job = check(sweep={"a": values})
     for number, value in enumerate(values):
-        lines = "\n".join([*sweep.export(job), "printf %s " + sweep.quoted("<{sweep.a}>")])
+        lines = "\n".join([*sweep.export(job.sweep), "printf %s " + sweep.quoted("<{sweep.a}>")])
         done = subprocess.run(
             ["bash", "-c", lines], env={"SLURM_ARRAY_TASK_ID": str(number), "PATH": "/usr/bin:/bin"},
             capture_output=True, text=True, check=True,
