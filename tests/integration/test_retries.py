@@ -127,7 +127,7 @@ def test_a_peer_that_is_killed_and_a_program_that_fails(site: Converged) -> None
     assert text(site, "wrong", wrong).count("beginning at step 0") == 1
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
+@pytest.mark.soak("one more end of a class that another test here has")
 def test_the_same_error_at_the_same_step_is_not_tried_a_third_time(site: Converged) -> None:
     job = submit(
         site, description("twice", "error", environment={"FAULT_ALWAYS": 1}, retry={"program": 3})
@@ -138,7 +138,6 @@ def test_the_same_error_at_the_same_step_is_not_tried_a_third_time(site: Converg
     ]  # fmt: skip
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_rank_that_runs_out_of_memory_is_tried_once(site: Converged) -> None:
     job = submit(site, description("memory", "memory"))
     assert site.see_through(job) == "COMPLETED"
@@ -147,7 +146,6 @@ def test_a_rank_that_runs_out_of_memory_is_tried_once(site: Converged) -> None:
     check_resumed(text(site, "memory", job))
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_rank_that_hangs_is_ended_and_tried_again(site: Converged) -> None:
     job = submit(site, description("hang", "hang", retry={"hang_after": "0:0:10"}))
     assert site.see_through(job, 180) == "COMPLETED"
@@ -157,7 +155,6 @@ def test_a_rank_that_hangs_is_ended_and_tried_again(site: Converged) -> None:
     check_resumed(text(site, "hang", job))
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_node_with_an_xid_is_left_out_by_a_spare_one(site: Converged) -> None:
     job = submit(site, description("xid", "xid", spare_nodes=1))
     assert site.see_through(job) == "COMPLETED"
@@ -170,7 +167,7 @@ def test_a_node_with_an_xid_is_left_out_by_a_spare_one(site: Converged) -> None:
     assert site.job(job)["Restarts"] == "0"
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
+@pytest.mark.soak("one more end of a class that another test here has")
 def test_without_a_spare_node_the_queue_finds_another_one(site: Converged) -> None:
     job = submit(site, description("queue", "xid"))
     assert site.see_through(job) == "COMPLETED"
@@ -181,7 +178,6 @@ def test_without_a_spare_node_the_queue_finds_another_one(site: Converged) -> No
     check_resumed(text(site, "queue", job))
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
 def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.8"]
     retry = {"hang_after": "0:1:0"}
@@ -198,7 +194,7 @@ def test_a_node_that_starts_again_before_slurm_notices(site: Converged) -> None:
     check_resumed(text(site, "boot", job))
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
+@pytest.mark.soak("one more end of a class that another test here has")
 def test_a_node_that_slurm_ends_counts_after_the_requeue(site: Converged) -> None:
     arguments = ["--steps", str(STEPS), "--save-every", "10", "--pause", "0.5"]
     job = submit(site, description("down", "none", arguments=arguments))
@@ -215,7 +211,7 @@ def test_a_node_that_slurm_ends_counts_after_the_requeue(site: Converged) -> Non
     check_resumed(text(site, "down", job))
 
 
-@pytest.mark.soak("one more class of failure; the unit tests of the judge have all")
+@pytest.mark.soak("one more end of a class that another test here has")
 def test_a_job_that_is_cancelled_is_not_tried_again(site: Converged) -> None:
     arguments = ["--steps", "1000", "--pause", "0.5"]
     job = submit(site, description("cancel", "none", arguments=arguments))
