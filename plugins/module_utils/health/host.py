@@ -109,9 +109,12 @@ class Host:
         return self.read("/proc/sys/kernel/random/boot_id") or ""
 
     def has_jobs(self) -> bool:
-        """Whether a step of a job runs here: slurmstepd is the parent of each, root's, since any user has the name."""
+        """Whether a step of a job runs here, by the title of its slurmstepd, if it is root's: any user can take that title.
+
+        The slurmstepd that keeps the scope of the steps alive has another one (Slurm: cgroup/v2).
+        """
         return any(
-            self.read(f"/proc/{pid}/comm") == "slurmstepd"
+            (self.read(f"/proc/{pid}/cmdline") or "").startswith("slurmstepd: [")
             and real_uid(self.read(f"/proc/{pid}/status") or "") == 0
             for pid in self.entries("/proc")
             if pid.isdigit()

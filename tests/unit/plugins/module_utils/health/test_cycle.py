@@ -271,13 +271,23 @@ def test_nothing_is_reset_without_the_agents_word(place: Place, state: str, reas
     assert not count()
 
 
-def test_nothing_is_reset_under_a_job(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("title", "uid", "resets_then"),
+    [
+        ("slurmstepd: [42.batch]", 0, 0),
+        # A user's process with that title, and the holder of the steps' scope.
+        ("slurmstepd: [42.batch]", 1000, 1),
+        ("/usr/sbin/slurmstepd\0infinity", 0, 1),
+    ],
+)
+def test_nothing_is_reset_under_a_job(place: Place, title: str, uid: int, resets_then: int) -> None:
     count = resets(place)
     place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
-    place.world.files["/proc/77/comm"] = "slurmstepd"
+    place.world.files["/proc/77/cmdline"] = title
+    place.world.files["/proc/77/status"] = f"Name:\tslurmstepd\nUid:\t{uid}\t{uid}\t{uid}\t{uid}"
     place.state, place.reason = "IDLE+DRAIN", RESET
     place.run()
-    assert not count()
+    assert count() == resets_then
 
 
 def test_a_reset_that_fails_is_published(place: Place) -> None:
