@@ -109,7 +109,7 @@ class Host:
         return self.read("/proc/sys/kernel/random/boot_id") or ""
 
     def has_jobs(self) -> bool:
-        """Whether a step of a job runs here, by the title of its slurmstepd, if it is root's: any user can take that title.
+        """Whether a step of a job runs here, by the title of a slurmstepd of root's: any user can take that title.
 
         The slurmstepd that keeps the scope of the steps alive has another one (Slurm: cgroup/v2).
         """
