@@ -125,6 +125,17 @@ def late(_request: Request) -> None:
     time.sleep(1.5)
 
 
+def lying_deletion(store: Store) -> None:
+    """Answer 204 to a deletion, delete nothing, and do not answer the read that would show it."""
+    answers(store, "DeleteObject", b"")
+    store.on("DeleteObject", lambda _request: store.fail("GetObject", "SlowDown", 503))
+
+
+def write_only(store: Store) -> None:
+    for operation in ("GetObject", "DeleteObject"):
+        store.fail(operation, "AccessDenied", 403)
+
+
 FAULTS: list[tuple[str, Callable[[Store], t.Any], Verdict, str, str]] = [
     ("write-403", lambda one: one.fail("PutObject", "AccessDenied", 403), Verdict.FAIL, "write: perm", "allow s3:"),
     ("read-403", lambda one: one.fail("GetObject", "AccessDenied", 403), Verdict.FAIL, "read: permission", "allow s3:"),
@@ -137,6 +148,8 @@ FAULTS: list[tuple[str, Callable[[Store], t.Any], Verdict, str, str]] = [
     ("a-page", lambda one: answers(one, "GetObject", b"<html>welcome"), Verdict.FAIL, "other data", "a proxy"),
     ("other-bytes", lambda one: answers(one, "GetObject", b"5" * 1024), Verdict.FAIL, "other data", "a proxy"),
     ("stores-nothing", lambda one: answers(one, "PutObject", b""), Verdict.FAIL, "is not there", "see the store"),
+    ("lies-and-hides", lying_deletion, Verdict.INCOMPLETE, "may be left", "load"),
+    ("write-only", write_only, Verdict.FAIL, "may be left", "allow s3:"),
     ("keeps-it", lambda one: answers(one, "DeleteObject", b""), Verdict.FAIL, "is still there", "delete s3://bucket/"),
 ]  # fmt: skip
 
@@ -156,8 +169,9 @@ def test_a_store_that_fails_never_passes_and_keeps_nothing(
         # Where it may delete, nothing is left: whatever failed before.
         store.quiet()
         kept = store.objects.get("bucket", {})
-        assert len(kept) == (what in ("is left", "is still there")), list(kept)
-        assert store.count["DeleteObject"] >= 1
+        left = what in ("is left", "is still there", "may be left")
+        assert len(kept) == left, list(kept)
+        assert all(f"s3://bucket/{name}" in said for name in kept), "what is left has a name"
 
 
 def test_a_store_that_nobody_reaches_fails(cli: Path) -> None:

@@ -11,7 +11,6 @@ as an argument, and nothing of its messages is printed but the code of an error.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import secrets
@@ -51,14 +50,21 @@ KNOWN = (
     ),
 )
 SLOWNESS = KNOWN[-1]
+#: Answers to a read that worked a moment ago: the object is gone. Without the right to list, S3 calls that denied.
+GONE = re.compile(r"\((404|NoSuchKey|403|AccessDenied)\)")
 
 
 class Refused(Exception):
-    """What is wrong with a bucket: words, what helps, and the exit code."""
+    """What is wrong with a bucket: words, what helps, the exit code, and what the CLI said.
 
-    def __init__(self, what: str, remedy: str, code: int = 1) -> None:
+    late: the store may do yet what it was asked for.
+    """
+
+    def __init__(
+        self, what: str, remedy: str, code: int = 1, said: str = "", late: bool = False
+    ) -> None:
         super().__init__(f"{what} -> {remedy}")
-        self.what, self.remedy, self.code = what, remedy, code
+        self.what, self.remedy, self.code, self.said, self.late = what, remedy, code, said, late
 
 
 def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
@@ -66,7 +72,9 @@ def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
     if seconds <= 0:
         raise Refused(f"{step}: no time is left", "raise the deadline of the check", SLOW)
     limits = ["--cli-connect-timeout", "5", "--cli-read-timeout", "10"]
-    given = {**os.environ, "AWS_MAX_ATTEMPTS": "2", "AWS_RETRY_MODE": "standard", "AWS_PAGER": ""}
+    # A write that is tried again may arrive when the object has been deleted already.
+    tries = "1" if step == "write" else "2"
+    given = {**os.environ, "AWS_MAX_ATTEMPTS": tries, "AWS_RETRY_MODE": "standard", "AWS_PAGER": ""}
     try:
         done = subprocess.run(
             ["aws", *limits, "s3", *argv, "--only-show-errors"],
@@ -77,7 +85,8 @@ def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Refused(f"{step}: {SLOWNESS[1]} ({seconds:.0f} s)", SLOWNESS[2], SLOW) from None
+        what = f"{step}: {SLOWNESS[1]} ({seconds:.0f} s)"
+        raise Refused(what, SLOWNESS[2], SLOW, late=True) from None
     except OSError as error:
         raise Refused(
             f"{step}: aws cannot run: {error.strerror}", "install the AWS CLI", 127
@@ -89,9 +98,10 @@ def aws(step: str, argv: list[str], seconds: float, data: bytes = b"") -> bytes:
     named = f" ({code[1]}, {code[2]})" if code else ""
     for pattern, what, remedy in KNOWN:
         if re.search(pattern, said):
-            slow = SLOW if what == SLOWNESS[1] else 1
-            raise Refused(f"{step}: {what}{named}", remedy, slow)
-    raise Refused(f"{step}: aws ended with {done.returncode}{named}", "run it there by hand")
+            slow = what == SLOWNESS[1]
+            raise Refused(f"{step}: {what}{named}", remedy, SLOW if slow else 1, said, slow)
+    what = f"{step}: aws ended with {done.returncode}{named}"
+    raise Refused(what, "run it there by hand", said=said)
 
 
 def use(bucket: str, end: float, pause: float) -> None:
@@ -106,13 +116,10 @@ def use(bucket: str, end: float, pause: float) -> None:
     def left() -> float:
         return min(CALL, end - time.monotonic() - DELETION)
 
-    gone = late = False
+    written = gone = False
     try:
-        try:
-            aws("write", ["cp", "-", name], left(), data)
-        except Refused as error:
-            late = error.code == SLOW
-            raise
+        aws("write", ["cp", "-", name], left(), data)
+        written = True
         if aws("read", ["cp", name, "-"], left()) != data:
             raise Refused(
                 "read: the store answered with other data than was written",
@@ -120,15 +127,30 @@ def use(bucket: str, end: float, pause: float) -> None:
             )
         gone = True
         delete(name, DELETION)
-        if still_there(name, data, left()):
-            raise Refused("delete: the object is still there", f"delete {name}, and see the store")
-    finally:
-        if not gone:
-            # The write may have come through although its answer did not, and a slow store may be at it still.
-            for seconds in (0, pause) if late else (0,):
-                time.sleep(seconds)
-                with contextlib.suppress(Refused):
-                    delete(name, DELETION)
+        prove_gone(name, data, left())
+    except Refused as error:
+        if gone or not (written or error.late):
+            raise
+        if not clean(name, pause if error.late and not written else 0):
+            what = f"{error.what}; {name} may be left"
+            raise Refused(what, error.remedy, error.code) from None
+        raise
+    except SystemExit:
+        clean(name, 0)
+        raise
+
+
+def clean(name: str, pause: float) -> bool:
+    """Delete what may have been written, twice where the store may be at it still; return whether it surely is gone."""
+    done = False
+    for seconds in (0, pause) if pause else (0,):
+        time.sleep(seconds)
+        try:
+            delete(name, DELETION)
+            done = not pause
+        except Refused:
+            done = False
+    return done
 
 
 def delete(name: str, seconds: float) -> None:
@@ -139,12 +161,17 @@ def delete(name: str, seconds: float) -> None:
         raise Refused(f"{error.what}: {name} is left", error.remedy, error.code) from None
 
 
-def still_there(name: str, data: bytes, seconds: float) -> bool:
-    """Whether the object can be read after its deletion."""
+def prove_gone(name: str, data: bytes, seconds: float) -> None:
+    """Read the object after its deletion. Raises Refused where it is there, and where nobody can tell."""
     try:
-        return aws("read", ["cp", name, "-"], seconds) == data
-    except Refused:
-        return False
+        there = aws("read", ["cp", name, "-"], seconds) == data
+    except Refused as error:
+        if GONE.search(error.said):
+            return
+        what = f"{name} may be left, {error.what}"
+        raise Refused(what, error.remedy, error.code) from None
+    if there:
+        raise Refused("delete: the object is still there", f"delete {name}, and see the store")
 
 
 def main() -> None:
@@ -163,14 +190,16 @@ def main() -> None:
         try:
             use(bucket, end, given.pause)
         except Refused as error:
+            # At once: a deadline may end the rest.
+            print(f"{bucket}: {error}", flush=True)
             found.append((bucket, error))
     if not found:
-        sys.stdout.write("all buckets answer\n")
+        print("all buckets answer")
         return
-    # A fault first, and last what is shown.
+    # A fault counts more than a slow store; the last line is shown.
     found.sort(key=lambda one: one[1].code, reverse=True)
-    for bucket, fault in found:
-        sys.stdout.write(f"{bucket}: {fault}\n")
+    if len(found) > 1:
+        print(f"{found[-1][0]}: {found[-1][1]}")
     sys.exit(found[-1][1].code)
 
 
