@@ -80,6 +80,24 @@ def test_programs_that_a_repository_names_are_not_run(repository: Path) -> None:
     assert "+lr = 0.3" in found["diff"] and not mark.exists(), found
 
 
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [([], "a=b"), ([f"n{number:05}" for number in range(5000)], "z"), ([f"\u00e9{n:05}" for n in range(5000)], "z")],
+)  # fmt: skip
+def test_a_repository_whose_filters_cannot_be_turned_off_is_not_read(
+    repository: Path, names: list[str], last: str
+) -> None:
+    mark = repository.parent / "mark"
+    rows = [f'[filter "{name}"]\n\tclean = cat\n' for name in names]
+    with (repository / ".git" / "config").open("a") as file:
+        file.write("".join([*rows, f'[filter "{last}"]\n\tclean = touch {mark}; cat\n']))
+    (repository / ".git" / "info" / "attributes").write_text(f"*.py filter={last}\n")
+    (repository / "train.py").write_text("lr = 0.3\n")
+    found = code.state(str(repository))
+    assert not mark.exists() and found["diff"] == ""
+    assert "its git filters cannot be turned off" in found["problem"] and " -> " in found["problem"]
+
+
 def test_what_git_does_not_read_is_a_problem(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
