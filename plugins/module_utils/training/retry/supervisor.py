@@ -9,10 +9,12 @@ reads it again after the job was requeued. Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -32,7 +34,37 @@ _DOWN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*|REBOOT|POWER|INVAL|UNKNOWN")
 _LEAVING = re.compile(r"DRAIN|MAINT")
 
 
+_NO_START: Json = {"try": 0, "offsets": {}, "nodes": [], "boots": {}, "restart": 0, "time": 0}
+_EVENTS = ("start", "mark", "end", "requeued")
+_COUNTS = ("try", "restart", "time", "pause", "seconds")  # of an event
+_NAMES = ("nodes", "next", "out", "suspects")
+
+
 # -- the record ------------------------------------------------------------------------------------
+def _sound(event: t.Any) -> bool:
+    """Whether a line of the record is an event whose values can be used; anybody may have written it."""
+    if not isinstance(event, dict) or event.get("event") not in _EVENTS:
+        return False
+    if event["event"] == "mark" and event.get("class") not in ("hang", "node"):
+        return False
+    offsets, boots = event.get("offsets", {}), event.get("boots", {})
+    return (
+        isinstance(event.get("said", ""), str)
+        and all(_count(event.get(name, 0)) for name in _COUNTS)
+        and all(_texts(event.get(name, [])) for name in _NAMES)
+        and isinstance(offsets, dict) and all(map(_count, offsets.values()))
+        and isinstance(boots, dict) and _texts(list(boots.values()))
+    )  # fmt: skip
+
+
+def _count(value: t.Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _texts(value: t.Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
 class Record:
     """The events of a job, one JSON document a line."""
 
@@ -40,17 +72,37 @@ class Record:
         self.path = path
         self.events: list[Json] = []
         self.cut = False  # a power failure left a part of a line
+        self._set_aside()
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with os.fdopen(self._open(os.O_RDONLY), encoding="utf-8", errors="replace") as file:
                 text = file.read(_READ)
-                self.cut = bool(text) and not text.endswith("\n")
-                for row in text.splitlines():
-                    try:
-                        event = json.loads(row)
-                    except ValueError:
-                        continue
-                    if isinstance(event, dict) and isinstance(event.get("event"), str):
-                        self.events.append(event)
+        except OSError:
+            return
+        self.cut = bool(text) and not text.endswith("\n")
+        for row in text.splitlines():
+            try:
+                event = json.loads(row)
+            except (ValueError, RecursionError):
+                continue
+            if _sound(event):
+                self.events.append(event)
+
+    def _open(self, flags: int) -> int:
+        """Open the file. Raises OSError for what is not a regular file of this user: others may write there."""
+        handle = os.open(self.path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        info = os.fstat(handle)
+        if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
+            return handle
+        os.close(handle)
+        raise OSError(errno.EPERM, "is not a regular file of this user", self.path)
+
+    def _set_aside(self) -> None:
+        """Rename what somebody else put in the place of the file."""
+        try:
+            info = os.lstat(self.path)
+            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
+                os.rename(self.path, f"{self.path}.{os.urandom(4).hex()}")
+                say(f"{self.path}: was not a regular file of this user: renamed")
         except OSError:
             pass
 
@@ -59,7 +111,8 @@ class Record:
         one = {"event": event, "time": int(time.time()), **values}
         self.events.append(one)
         try:
-            with open(self.path, "a", encoding="utf-8") as file:
+            handle = self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(("\n" if self.cut else "") + json.dumps(one) + "\n")
                 self.cut = False
                 file.flush()
@@ -74,12 +127,7 @@ class Record:
     @property
     def start(self) -> Json:
         """The beginning of the last try."""
-        starts = self.of("start")
-        return (
-            starts[-1]
-            if starts
-            else {"try": 0, "offsets": {}, "nodes": [], "restart": 0, "time": 0}
-        )
+        return {**_NO_START, **(self.of("start") or [{}])[-1]}
 
     @property
     def marks(self) -> list[Json]:
@@ -89,7 +137,7 @@ class Record:
             found = (
                 []
                 if one["event"] == "start"
-                else [*found, one]
+                else [*found, {"said": "", **one}]
                 if one["event"] == "mark"
                 else found
             )
@@ -225,7 +273,9 @@ class Job:
 
     def registered(self, nodes: t.Sequence[str]) -> dict[str, tuple[str, str]]:
         """Return of each node, as slurmctld has it, the state and when it and its slurmd started."""
-        found = {}
+        found: dict[str, tuple[str, str]] = {}
+        if not nodes:
+            return found  # Slurm would name all of them
         for row in ask("scontrol", "-o", "show", "node", ",".join(nodes)).splitlines():
             of = fields(row)
             started = f"{of.get('BootTime')} {of.get('SlurmdStartTime')}"
