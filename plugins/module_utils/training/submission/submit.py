@@ -8,6 +8,7 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import typing as t
@@ -107,6 +108,9 @@ def prepared(asked: Plan, again: bool = True) -> View:
         except secrets.SecretError as error:
             raise SlurmError("invalid", f"job {job['name']}: {error}") from None
         _check_image(job, bool(made["images"]))
+    faults = [one for job in made["jobs"] if job["there"] for one in _other_files(job, asked.files)]
+    if faults:
+        raise SlurmError("invalid", "\n".join(faults))
     return made
 
 
@@ -124,13 +128,15 @@ def submit(
         for job in made["jobs"]:
             _check_image(job, False)
         _write(lambda: _directories(made["directories"]))
-        for place in sorted({place for job in made["jobs"] for place in job["workdirs"]}):
+        # A job that is there already uses its files.
+        new = [job for job in made["jobs"] if not job["there"]]
+        for place in sorted({place for job in new for place in job["workdirs"]}):
             _write(lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
     found = []
     for job in made["jobs"]:
         text = made["scripts"][job["name"]]
         path = os.path.expanduser(job["script"])
-        if not check:
+        if not check and not job["there"]:
             _write(lambda path=path, text=text: _script(path, text))  # type: ignore[misc]
         params = {
             **job_options.DEFAULTS,
@@ -141,6 +147,8 @@ def submit(
             "tail_lines": 0,
         }
         seen = jobs.work(session("slurm_job", check, **params))
+        if job["there"] and seen["changed"] and not check:  # it has ended meanwhile
+            _write(lambda path=path, text=text: _script(path, text))  # type: ignore[misc]
         if job["secrets"] and seen["id"] is not None:
             secret_files.work(
                 session(
@@ -250,6 +258,32 @@ def _copy(files: t.Iterable[str], directory: str) -> None:
             mode = os.fstat(stream.fileno()).st_mode & 0o777
             with safe_path.replacing(target, mode) as new:
                 shutil.copyfileobj(stream, new)
+
+
+def _other_files(job: View, files: t.Iterable[str] | None) -> list[str]:
+    """Return the files for the workdir that a job which is there already has with another content, a line each."""
+    found = []
+    for source in files or []:
+        for place in job["workdirs"]:
+            target = os.path.join(place, os.path.basename(source))
+            if _content(target) not in (_content(source), None):
+                found.append(
+                    f"job {job['name']}: {target} differs from {source}, and a job of this name waits or runs with it"
+                    " -> choose another name and workdir, or submit it when that job has ended"
+                )
+    return found
+
+
+def _content(path: str) -> str | None:
+    """Return the digest of a file; None where there is none that can be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", opener=acting.regular) as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    except OSError:
+        return None
+    return digest.hexdigest()
 
 
 def _script(path: str, text: str) -> None:

@@ -99,7 +99,9 @@ def test_a_record_from_beginning_to_end(cluster: Cluster, tmp_path: Path) -> Non
 def test_a_number_is_not_a_name_and_a_record_of_another_job_stays(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with pytest.raises(SlurmError, match="job.name: is 101, which means the job of that number -> "):
+    with pytest.raises(
+        SlurmError, match="job.name: is 101, which means the job of that number -> "
+    ):
         client.submit(described(tmp_path, name="101"))
     (made,) = client.submit(described(tmp_path))
     path = Path(made["record"])

@@ -29,6 +29,9 @@ class Cluster(FakeCluster):
     def nodes(self) -> list[records.Node]:
         return [records.Node("c1", "IDLE", cpus=8, memory=64000, partitions=("gpu",))]
 
+    def batch_script(self, job_id: int) -> str:
+        return self.submitted[job_id - 100][0]
+
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
@@ -86,6 +89,37 @@ def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_p
         submit.submit(submit.read(job_file(tmp_path, command="false")))
     assert "job train: 100 of this name is PENDING with another description" in str(raised.value)
     assert script.read_text() == before and len(cluster.submitted) == 1
+
+
+def test_a_description_is_compared_with_what_its_job_carries(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """And not with NAME.sbatch, which --again and a submission that was killed write anew."""
+    submit.submit(submit.read(job_file(tmp_path)))
+    script = tmp_path / "run" / "logs" / "train.sbatch"
+    other = submit.read(job_file(tmp_path, command="false"))
+    script.write_text(submit.submit(other, check=True, again=True)[0]["text"])
+    with pytest.raises(SlurmError, match="100 of this name is PENDING with another description"):
+        submit.submit(other)
+    (same,) = submit.submit(submit.read(job_file(tmp_path)))
+    assert same["id"] == 100 and not same["changed"] and len(cluster.submitted) == 1
+
+
+def test_files_of_a_job_that_is_there_stay(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("one\n")
+    asked = submit.read(job_file(tmp_path, {"train_files": ["code.py"]}))
+    submit.submit(asked)
+    copied = tmp_path / "run" / "code.py"
+    inode = copied.stat().st_ino
+    submit.submit(asked)
+    assert copied.stat().st_ino == inode
+    (tmp_path / "code.py").write_text("two\n")
+    with pytest.raises(SlurmError, match="code.py differs from .*/code.py, and a job of this name"):
+        submit.submit(asked)
+    assert copied.read_text() == "one\n" and len(cluster.submitted) == 1
+    cluster.known.clear()
+    submit.submit(asked)
+    assert copied.read_text() == "two\n" and len(cluster.submitted) == 2
 
 
 def test_links_of_others_are_replaced_and_not_followed(cluster: Cluster, tmp_path: Path) -> None:
