@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import typing as t
 from pathlib import Path
 
@@ -179,6 +181,103 @@ def test_secrets_are_in_a_file_of_their_own(cluster: Cluster, tmp_path: Path) ->
     written = tmp_path / "home" / render.SECRETS / "100"
     assert written.read_text() == "TOKEN=hf_value\n" and written.stat().st_mode & 0o777 == 0o600
     assert "hf_value" not in seen["text"]
+
+
+def test_secrets_without_a_place_are_refused_before_the_submission(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("hf_value\n")
+    path = job_file(tmp_path, secrets=[{"name": "TOKEN", "file": str(tmp_path / "token")}])
+    (tmp_path / "home" / ".config").write_text("")
+    with pytest.raises(
+        SlurmError, match="secrets: are written into .*config is not a directory -> "
+    ):
+        submit.submit(submit.read(path))
+    assert not cluster.submitted and not (tmp_path / "run").exists()
+    (tmp_path / "home" / ".config").unlink()
+
+    def full(*_given: t.Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(submit.secrets, "write", full)
+    with pytest.raises(
+        SlurmError, match="is submitted as 100, and its secrets .* No space left .* -> "
+    ):
+        submit.submit(submit.read(path))
+
+
+def test_numbers_of_jobs_are_printed_where_a_later_one_fails(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+    two = asked._replace(jobs=[asked.jobs[0], {**asked.jobs[0], "name": "second"}])
+    accept = cluster.submit_job
+
+    def once(script: str, options: t.Mapping[str, t.Any]) -> int:
+        if cluster.submitted:
+            raise SlurmError("invalid", "sbatch: no -> ask")
+        return accept(script, options)
+
+    monkeypatch.setattr(cluster, "submit_job", once)
+    with pytest.raises(SlurmError, match="(?s)sbatch: no.*submitted before this: train 100 -> "):
+        submit.submit(two)
+
+
+def test_a_submission_that_was_killed_gets_its_record(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+
+    def killed(_talk: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    written: list[int] = []
+
+    def work(talk: t.Any) -> dict[str, t.Any]:
+        written.append(talk.params["id"])
+        return {"record": "/r", "problems": []}
+
+    monkeypatch.setattr(submit.record, "work", killed)
+    with pytest.raises(KeyboardInterrupt):
+        submit.submit(asked)
+    monkeypatch.setattr(submit.record, "work", work)
+    (seen,) = submit.submit(asked)
+    assert not seen["changed"] and written == [100] and seen["record"] == "/r"
+    monkeypatch.setattr(submit.record, "known", lambda _job: "/r")
+    submit.submit(asked)
+    assert written == [100]
+
+
+def test_two_submissions_at_once_make_one_job(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+    both, accept, prepared = threading.Barrier(2), cluster.submit_job, submit.prepared
+    seen: list[bool] = []
+    met: list[int] = []
+
+    def slow(script: str, options: t.Mapping[str, t.Any]) -> int:
+        time.sleep(0.2)
+        return accept(script, options)
+
+    def together(*given: t.Any) -> t.Any:
+        made = prepared(*given)
+        met.append(1)
+        if len(met) <= 2:
+            both.wait(20)
+        return made
+
+    monkeypatch.setattr(cluster, "submit_job", slow)
+    monkeypatch.setattr(submit, "prepared", together)
+    running = [
+        threading.Thread(target=lambda: seen.append(submit.submit(asked)[0]["changed"]))
+        for _turn in range(2)
+    ]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join(30)
+    assert sorted(seen) == [False, True] and len(cluster.submitted) == 1
 
 
 def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
