@@ -372,7 +372,7 @@ def _content(path: str) -> str | None:
 
 
 def _script(path: str, text: str) -> None:
-    with safe_path.replacing(path, 0o755) as stream:
+    with safe_path.replacing(path, 0o700) as stream:
         stream.write(text.encode("utf-8"))
 
 

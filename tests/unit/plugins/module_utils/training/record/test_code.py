@@ -128,6 +128,35 @@ def test_ordinary_lines_stay(given: str) -> None:
     assert leftout.text(given) == (given, 0)
 
 
+@pytest.mark.parametrize(
+    ("given", "secret"),
+    [
+        ({"arguments": ["--password", "hunter22"]}, "hunter22"),
+        ({"arguments": ["--wandb-key", "a" * 40]}, "a" * 40),
+        ({"arguments": ["-u", "user:hunter22"]}, "hunter22"),
+        ({"environment": {"DB_PASS": "hunter22"}}, "hunter22"),
+        ({"environment": {"DATABASE_PWD": "hunter22"}}, "hunter22"),
+        ({"command": "curl -u user:hunter22 https://example.org"}, "hunter22"),
+        ({"command": "curl --user 'user:hunter22' https://example.org"}, "hunter22"),
+        ({"command": "train.py --wandb-key=hunter22x"}, "hunter22x"),
+        ({"command": "DB_PASS=hunter22 train.py"}, "hunter22"),
+    ],
+)
+def test_secrets_in_common_forms(given: dict[str, object], secret: str) -> None:
+    assert secret not in str(leftout.tree(given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"arguments": ["--tokenizer", "llama-tokens", "--passes", "3000000"]}, {"command": "python -u train.py:main"},
+     {"command": "compass = northwards; bypass: enabled2; key: value99"}, {"arguments": ["--api-key", "$API_KEY"]},
+     {"command": "cd run; PWD=/shared/data/run; pwd"}, {"environment": {"KEY_WORDS": "forwards-only"}},
+     {"command": "docker run -u 1000:1000 a; # first pass computes gradients"}],
+)  # fmt: skip
+def test_ordinary_descriptions_stay(given: dict[str, object]) -> None:
+    assert leftout.tree(given) == given
+
+
 def test_trees_and_keys() -> None:
     key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----"
     made = leftout.tree(

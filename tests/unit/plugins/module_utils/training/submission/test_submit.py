@@ -65,7 +65,7 @@ def test_a_job_is_submitted_with_what_it_needs(cluster: Cluster, tmp_path: Path)
     (seen,) = submit.submit(submit.read(path))
     assert seen["id"] == 100 and seen["changed"] and seen["name"] == "train"
     script = tmp_path / "run" / "logs" / "train.sbatch"
-    assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o755
+    assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o700
     assert script.read_text() == cluster.submitted[0][0] == seen["text"]
     assert cluster.submitted[0][1]["chdir"] == f"{tmp_path}/run"
     copied = tmp_path / "run" / "code.py"
