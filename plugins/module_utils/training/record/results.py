@@ -59,6 +59,10 @@ def look(seen: View, patterns: t.Any = None) -> View:
     if elements:
         made["sweep"] = rows(record, job, patterns)
         made["lines"] = [*seen["lines"][:1], *table(made["sweep"]), *seen["failure"]]
+    if job["state"] == "PENDING" and not elements and record["end"] and batch.read_own(path):
+        # Its script ended since the job was returned to the queue.
+        with contextlib.suppress(OSError):
+            batch.change(path, record["job"]["id"], lambda one: one.update(end=None))
     if job["ended"]:
         shown = seen["progress"] if not elements else None
         _complete(path, record, job, shown, seen["attempts"], seen["links"])

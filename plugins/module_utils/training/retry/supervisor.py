@@ -313,7 +313,7 @@ def start(job: Job) -> int:
     """Begin a try: note where its log begins and which boots its nodes have, and print the nodes."""
     record, policy = job.record, job.policy
     last = record.events[-1]["event"] if record.events else ""
-    if job.restart and last in ("start", "mark"):
+    if job.restart and last in ("start", "mark") and not _requeued(job):
         # Slurm ended the try together with its batch script, and started the job again.
         end = End(
             "node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0]
@@ -344,6 +344,20 @@ def start(job: Job) -> int:
     )
     reply(",".join(chosen))
     return 0
+
+
+def _requeued(job: Job) -> bool:
+    """Return whether somebody (scontrol requeue) or a preemption ended the last try; only the accounting knows."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    which = f"{array}_{task}" if array and task else job.id
+    rows = ask("sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--jobs={which}",
+               "--format=State").split("\n")  # fmt: skip
+    past = [row for row in rows if row and not row.startswith(("RUNNING", "PENDING", "RESIZING"))]
+    if not past or not past[-1].startswith(("REQUEUED", "PREEMPTED")):
+        return False
+    job.record.add("requeued", said=past[-1][:30])
+    say(f"the job was returned to the queue ({past[-1][:30]}): this try does not count as failed")
+    return True
 
 
 def watch(job: Job, process: int) -> int:

@@ -19,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
+    batch,
     document,
     submission,
 )
@@ -94,6 +95,17 @@ def test_a_record_from_beginning_to_end(cluster: Cluster, tmp_path: Path) -> Non
     assert found["end"]["state"] == "COMPLETED" and found["end"]["exit_code"] == 0
     assert found["metrics"]["step"] == 9 and found["metrics"]["samples_per_second"] == 3
     assert found["links"] == ["https://wandb.ai/l/p/runs/1"]
+
+
+def test_a_job_that_was_requeued_has_not_ended(cluster: Cluster, tmp_path: Path) -> None:
+    (made,) = client.submit(described(tmp_path))
+    batch.end(made["record"], "100", 0)
+    ends(cluster, 100, state="RUNNING", exit_code=None)
+    client.status(100)
+    assert document.read(made["record"])["end"]["exit_code"] == 0
+    ends(cluster, 100, state="PENDING", exit_code=None)
+    client.status(100)
+    assert document.read(made["record"])["end"] is None
 
 
 def test_a_number_is_not_a_name_and_a_record_of_another_job_stays(

@@ -23,6 +23,7 @@ class Answers:
 
     def __init__(self, **changes: str) -> None:
         self.nodes = {name: "ALLOCATED" for name in ("c1", "c2", "c3")}
+        self.sacct = ""
         self.probe = "c1 b1 0\nc2 b2 0\nc3 b3 0\n"
         self.sinfo = "c1 mixed 8 (null)\nc2 mixed 8 (null)\nc3 mixed 8 (null)\nc4 idle 8 (null)\nc5 idle 4 (null)\n"
         self.sinfo += "c6 drained 8 (null)\nc7 down* 8 (null)\n"
@@ -33,7 +34,7 @@ class Answers:
         if command[:4] == ("scontrol", "-o", "show", "node"):
             return "\n".join(f"NodeName={name} State={state} BootTime=1 SlurmdStartTime=2"
                              for name, state in self.nodes.items())  # fmt: skip
-        return {"env": self.probe, "sinfo": self.sinfo}.get(command[0], "")
+        return {"env": self.probe, "sinfo": self.sinfo, "sacct": self.sacct}.get(command[0], "")
 
 
 @pytest.fixture
@@ -178,6 +179,25 @@ def test_the_next_try_has_the_nodes_that_were_chosen(
         json.loads(row) for row in Path(job.record.path).read_text().splitlines()
     ]
     assert [one["try"] for one in rows if one["event"] == "start"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "failures"),
+    [
+        ("REQUEUED\nRUNNING\n", 0),
+        ("PREEMPTED\n", 0),
+        ("REQUEUED\nNODE_FAIL\nRUNNING\n", 1),
+        ("", 1),
+    ],
+)
+def test_a_job_that_was_requeued_has_not_failed(
+    job: supervisor.Job, answers: Answers, rows: str, failures: int, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    supervisor.start(job)
+    job.restart, answers.sacct = 1, rows
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c2\n" * 2
+    again = supervisor.Record(job.record.path)
+    assert len(again.failures) == failures and again.start["try"] == 2
 
 
 @pytest.mark.parametrize(
