@@ -20,7 +20,7 @@ import sys
 import time
 import typing as t
 
-from .judgement import End, Json, classify, decide, last_step, line, place
+from .judgement import NO_START, End, Json, classify, decide, last_step, line, place, sound
 
 _READ = 4 * 2**20  # bytes of the log that are read
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
@@ -34,37 +34,7 @@ _DOWN = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*|REBOOT|POWER|INVAL|UNKNOWN")
 _LEAVING = re.compile(r"DRAIN|MAINT")
 
 
-_NO_START: Json = {"try": 0, "offsets": {}, "nodes": [], "boots": {}, "restart": 0, "time": 0}
-_EVENTS = ("start", "mark", "end", "requeued")
-_COUNTS = ("try", "restart", "time", "pause", "seconds")  # of an event
-_NAMES = ("nodes", "next", "out", "suspects")
-
-
 # -- the record ------------------------------------------------------------------------------------
-def _sound(event: t.Any) -> bool:
-    """Whether a line of the record is an event whose values can be used; anybody may have written it."""
-    if not isinstance(event, dict) or event.get("event") not in _EVENTS:
-        return False
-    if event["event"] == "mark" and event.get("class") not in ("hang", "node"):
-        return False
-    offsets, boots = event.get("offsets", {}), event.get("boots", {})
-    return (
-        isinstance(event.get("said", ""), str)
-        and all(_count(event.get(name, 0)) for name in _COUNTS)
-        and all(_texts(event.get(name, [])) for name in _NAMES)
-        and isinstance(offsets, dict) and all(map(_count, offsets.values()))
-        and isinstance(boots, dict) and _texts(list(boots.values()))
-    )  # fmt: skip
-
-
-def _count(value: t.Any) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
-def _texts(value: t.Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
 class Record:
     """The events of a job, one JSON document a line."""
 
@@ -84,7 +54,7 @@ class Record:
                 event = json.loads(row)
             except (ValueError, RecursionError):
                 continue
-            if _sound(event):
+            if sound(event):
                 self.events.append(event)
 
     def _open(self, flags: int) -> int:
@@ -127,7 +97,7 @@ class Record:
     @property
     def start(self) -> Json:
         """The beginning of the last try."""
-        return {**_NO_START, **(self.of("start") or [{}])[-1]}
+        return {**NO_START, **(self.of("start") or [{}])[-1]}
 
     @property
     def marks(self) -> list[Json]:
