@@ -100,6 +100,7 @@ jobs:
     workdir: {description: Working directory; empty for the user's home., type: str, returned: always}
     script: {description: "Path for its batch script, in C(logs) if it has them, else in C(workdir).", type: str,
       returned: always, sample: /shared/data/logs/llama/llama.sbatch}
+    there: {description: "Whether a job of its name waits or runs, unless C(again).", type: bool, returned: always}
     checkpoints: {description: Directory of its checkpoints; empty for none., type: str, returned: always}
     logs: {description: Directory of its logs; empty for none., type: str, returned: always}
     array: {description: Indices of its tasks; empty for none., type: str, returned: always}

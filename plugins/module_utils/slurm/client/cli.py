@@ -331,6 +331,10 @@ class Cli:
             )
         return int(match[1])
 
+    def batch_script(self, job_id: int) -> str:
+        """Return the batch script of a job of this user that waits or runs, as slurmctld has it."""
+        return self.command("scontrol", "write", "batch_script", str(job_id), "-")
+
     def cancel_job(self, job_id: int, signal: str = "") -> None:
         """Cancel a job, or send it a signal; nothing happens to one that has ended."""
         try:

@@ -302,6 +302,12 @@ _Fault = t.Callable[[str, str, str], None]
 def _texts(made: Json, fault: _Fault) -> None:
     if not re.fullmatch(r"[\w.@+-]+", made["name"]):
         fault("name", f"is {made['name']!r}", "letters, digits, and . _ - without spaces")
+    if re.fullmatch(r"\d+(_\d+)?", made["name"]):
+        fault(
+            "name",
+            f"is {made['name']}, which means the job of that number",
+            "begin it with a letter",
+        )
     for key, rule in SPEC.items():
         text = rule["type"] == "str" and key not in ("command", "script") and made[key]
         if isinstance(text, str) and not text.strip():

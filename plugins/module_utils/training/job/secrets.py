@@ -13,6 +13,8 @@ import shlex
 import time
 import typing as t
 
+from ...node import acting
+
 #: A file that no job is known for stays this long, in seconds: its job may just have been submitted.
 GRACE = 300.0
 _MOST = 1 << 20
@@ -51,13 +53,17 @@ def values(wanted: t.Sequence[t.Mapping[str, str]], given: t.Mapping[str, t.Any]
 
 def _read(name: str, path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            value = file.read(_MOST)
+        with open(path, encoding="utf-8", opener=acting.regular) as file:
+            value = file.read(_MOST + 1)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is not text"
         raise SecretError(
             f"secrets.{name}: {path}: {why} -> give a file that the job's owner can read"
         ) from None
+    if len(value) > _MOST:
+        raise SecretError(
+            f"secrets.{name}: {path} has more than {_MOST} characters -> give a file with one value"
+        )
     if not value.strip():
         raise SecretError(f"secrets.{name}: {path} is empty -> write the value into it")
     return value.rstrip("\r\n")

@@ -25,6 +25,7 @@ View = dict[str, t.Any]
 MOST_DIFF = 256 * 2**10
 _MOST_NAMES = 100  # names of files that git does not know
 _MOST_SCRIPT = 16 * 2**20  # bytes of a program whose digest is taken
+_MOST_FILTERS = 2**16  # bytes of the names of a repository's filters
 _PATIENCE = 20.0  # seconds for one question
 _OFF = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.pager=cat",
@@ -102,11 +103,26 @@ def _filters(directory: str) -> list[str]:
         "--get-regexp",
         r"^filter\..*\.(clean|process|required)$",
     ]
-    names = _run(asked, directory, 2**16, "").split("\0")
-    return [f"{name}={'false' if name.endswith('.required') else ''}" for name in names if name]
+    answer = _run(asked, directory, _MOST_FILTERS, "", nothing=1)
+    names = [name for name in answer.split("\0") if name]
+    # git would read such a name as the setting of another one (-c NAME=VALUE), and run the program.
+    if len(answer.encode("utf-8", "replace")) >= _MOST_FILTERS or any(
+        "=" in name for name in names
+    ):
+        raise GitError(
+            f"{directory}: its git filters cannot be turned off, so git is not run there -> git config"
+            " --get-regexp '^filter' shows them; remove those with = in the name"
+        )
+    return [f"{name}={'false' if name.endswith('.required') else ''}" for name in names]
 
 
-def _run(command: list[str], directory: str, most: int, missing: str | None) -> str:
+def _run(
+    command: list[str], directory: str, most: int, missing: str | None, nothing: int | None = None
+) -> str:
+    """Return what a command of git prints, at most so many bytes. Raises GitError.
+
+    missing: the answer where it fails. nothing: the only exit code that means this, by default each.
+    """
     kept = ("HOME", "XDG_CONFIG_HOME", "USER", "LOGNAME")
     environment = {
         **{name: os.environ[name] for name in kept if name in os.environ},
@@ -136,9 +152,10 @@ def _run(command: list[str], directory: str, most: int, missing: str | None) -> 
         timer.start()
         try:
             with t.cast("t.BinaryIO", process.stdout) as stream:
-                answer = stream.read(most).decode("utf-8", "replace")
+                data = stream.read(most)
+            answer = data.decode("utf-8", "replace")
             # One that has more to print has answered.
-            whole = len(answer) >= most - 4
+            whole = len(data) >= most
             if whole:
                 process.kill()
             process.wait()
@@ -157,7 +174,7 @@ def _run(command: list[str], directory: str, most: int, missing: str | None) -> 
             f"{directory}: git does not read a repository of another user (safe.directory) -> if you trust it,"
             f" git config --global --add safe.directory {directory}"
         )
-    if missing is not None:
+    if missing is not None and nothing in (None, process.returncode):
         return missing
     last = fault.strip().splitlines()[-1:] or [f"ends with {process.returncode}"]
     raise GitError(f"{directory}: git {command[-1][:20]}: {last[0][:200]} -> see git status there")

@@ -31,7 +31,8 @@ PATHS = tuple(
     )
 )
 _WORD = (
-    r"(?:[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|credentials?))"
+    r"(?:[\w-]*(?:token|secret|passw(?:or)?d|passphrase|credentials?)"
+    r"|[\w-]*[_-](?:pass|pwd)|[\w-]*(?:api|access|wandb|private|encryption|account|auth)[_-]?key)"
 )
 _KNOWN = re.compile(
     r"hf_[A-Za-z0-9]{16,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}"
@@ -51,6 +52,11 @@ _PLAIN = re.compile(
     re.I,
 )
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/:@\"']*:[^\s/@\"']+(?=@)")
+#: curl -u USER:PASSWORD, --user, --proxy-user.
+_USER = re.compile(
+    r"(?<![\w-])(?:-[uU]|--(?:proxy-)?user)[ =]*[\"']?(?!\S*\.py:)[^\s:\"'=]+:(?P<value>[^\s\"']+)"
+)
+_OPTION = re.compile(rf"--?{_WORD}", re.I)
 _BEARER = re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}")
 _KEY = re.compile(
     r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -74,6 +80,15 @@ def text(given: str, values: t.Collection[str] = ()) -> tuple[str, int]:
         given, more = pattern.subn(MARK, given)
         count += more
 
+    def of_user(match: re.Match[str]) -> str:
+        nonlocal count
+        if MARK in match[0] or re.match(r"[$/]|\d+$", match["value"]):
+            return match[0]
+        count += 1
+        return match[0][: match.start("value") - match.start()] + MARK
+
+    given = _USER.sub(of_user, given)
+
     def assigned(match: re.Match[str]) -> str:
         nonlocal count
         if MARK in match["value"] or _PLAIN.match(match["value"]):
@@ -89,7 +104,17 @@ def tree(given: t.Any, values: t.Collection[str] = (), name: str = "") -> t.Any:
     if isinstance(given, t.Mapping):
         return {str(key): tree(one, values, str(key)) for key, one in given.items()}
     if isinstance(given, (list, tuple)):
-        return [tree(one, values) for one in given]
+        # The value of an option may be the next item: [--password, VALUE], [-u, USER:VALUE].
+        found, before = [], ""
+        for one in given:
+            if isinstance(one, str) and _OPTION.fullmatch(before) and not one.startswith("-"):
+                found.append(MARK if one and not _PLAIN.match(one) else one)
+            elif isinstance(one, str) and before in ("-u", "-U", "--user", "--proxy-user"):
+                found.append(text(f"{before} {one}", values)[0][len(before) + 1 :])
+            else:
+                found.append(tree(one, values))
+            before = one if isinstance(one, str) else ""
+        return found
     if not isinstance(given, str):
         return given
     if _NAME.match(name) and given and not _PLAIN.match(given):

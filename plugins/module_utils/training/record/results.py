@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import time
 import typing as t
 
@@ -51,6 +50,8 @@ def look(seen: View, patterns: t.Any = None) -> View:
         record = document.read(path) if path else None
     except document.RecordError:
         record = None
+    if record and record["job"]["id"] != str(job["id"]):
+        record = None  # of another run
     made = {**seen, "record": path if record else "", "sweep": []}
     if record is None:
         return made
@@ -58,6 +59,10 @@ def look(seen: View, patterns: t.Any = None) -> View:
     if elements:
         made["sweep"] = rows(record, job, patterns)
         made["lines"] = [*seen["lines"][:1], *table(made["sweep"]), *seen["failure"]]
+    if job["state"] == "PENDING" and not elements and record["end"] and batch.read_own(path):
+        # Its script ended since the job was returned to the queue.
+        with contextlib.suppress(OSError):
+            batch.change(path, record["job"]["id"], lambda one: one.update(end=None))
     if job["ended"]:
         shown = seen["progress"] if not elements else None
         _complete(path, record, job, shown, seen["attempts"], seen["links"])
@@ -107,6 +112,8 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
             own = document.read(element["record"])
         except document.RecordError:
             own = None
+        if own and own["job"]["id"] != f"{job['id']}_{element['index']}":
+            own = None  # of another run
         state = str(task.get("state") or ((own or {}).get("end") or {}).get("state") or "")
         if not state:
             code = ((own or {}).get("end") or {}).get("exit_code")
@@ -225,7 +232,7 @@ def find(name: str) -> str:
     path = submission.known(name)
     if path:
         return path
-    kind = "job" if re.fullmatch(r"\d+(_\d+)?", name) else "run"
+    kind = "job" if submission.NUMBER.fullmatch(name) else "run"
     raise document.RecordError(
         f"{name}: you have no record of this {kind} -> give its file, run-JOB.json beside the checkpoints or logs"
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 import typing as t
 from pathlib import Path
@@ -25,6 +26,8 @@ View = dict[str, t.Any]
 
 #: Where a user's records are, a line each; in the home.
 INDEX = ".config/trainwright/runs.jsonl"
+#: Number of a job, or of a task of an array.
+NUMBER = re.compile(r"\d+(_\d+)?")
 _MOST_INDEX = 2**20  # bytes; half of them are kept when there are more
 
 
@@ -223,7 +226,11 @@ def _rows(index: str) -> list[str]:
 
 
 def known(job: str) -> str:
-    """Return the path of this user's newest record of a job, by its number or its name; "" where none is known."""
+    """Return the path of this user's newest record of a job, by its number or its name; "" where none is known.
+
+    Digits are a number, even where a job has such a name.
+    """
+    key = "job" if NUMBER.fullmatch(job) else "name"
     array, _bar, task = job.partition("_")
     for row in reversed(_rows(str(Path.home() / INDEX))):
         try:
@@ -232,7 +239,7 @@ def known(job: str) -> str:
             continue
         if not isinstance(one, dict) or not isinstance(one.get("record"), str):
             continue
-        if job in (one.get("job"), one.get("name")):
+        if job == one.get(key):
             return str(one["record"])
         if task.isdigit() and one.get("job") == array:
             return _element(one["record"], int(task))

@@ -155,6 +155,37 @@ def place(nodes: t.Sequence[str], wanted: int, dead: t.Collection[str], odd: t.C
     return Plan("requeue", [], [])
 
 
+#: The start of a try where the record has none.
+NO_START: Json = {"try": 0, "offsets": {}, "nodes": [], "boots": {}, "restart": 0, "time": 0}
+_EVENTS = ("start", "mark", "end", "requeued")
+_COUNTS = ("try", "restart", "time", "pause", "seconds")  # of an event
+_NAMES = ("nodes", "next", "out", "suspects")
+
+
+def sound(event: t.Any) -> bool:
+    """Whether a line of the record is an event whose values can be used; anybody may have written it."""
+    if not isinstance(event, dict) or event.get("event") not in _EVENTS:
+        return False
+    if event["event"] == "mark" and event.get("class") not in ("hang", "node"):
+        return False
+    offsets, boots = event.get("offsets", {}), event.get("boots", {})
+    return (
+        isinstance(event.get("said", ""), str)
+        and all(_count(event.get(name, 0)) for name in _COUNTS)
+        and all(_texts(event.get(name, [])) for name in _NAMES)
+        and isinstance(offsets, dict) and all(map(_count, offsets.values()))
+        and isinstance(boots, dict) and _texts(list(boots.values()))
+    )  # fmt: skip
+
+
+def _count(value: t.Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _texts(value: t.Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
 def line(event: Json) -> str:
     """Return the record of a failed try as a line for people."""
     at = "" if event["step"] is None else f" at step {event['step']}"

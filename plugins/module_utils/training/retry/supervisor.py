@@ -9,16 +9,18 @@ reads it again after the job was requeued. Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
 import typing as t
 
-from .judgement import End, Json, classify, decide, last_step, line, place
+from .judgement import NO_START, End, Json, classify, decide, last_step, line, place, sound
 
 _READ = 4 * 2**20  # bytes of the log that are read
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
@@ -40,17 +42,37 @@ class Record:
         self.path = path
         self.events: list[Json] = []
         self.cut = False  # a power failure left a part of a line
+        self._set_aside()
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with os.fdopen(self._open(os.O_RDONLY), encoding="utf-8", errors="replace") as file:
                 text = file.read(_READ)
-                self.cut = bool(text) and not text.endswith("\n")
-                for row in text.splitlines():
-                    try:
-                        event = json.loads(row)
-                    except ValueError:
-                        continue
-                    if isinstance(event, dict) and isinstance(event.get("event"), str):
-                        self.events.append(event)
+        except OSError:
+            return
+        self.cut = bool(text) and not text.endswith("\n")
+        for row in text.splitlines():
+            try:
+                event = json.loads(row)
+            except (ValueError, RecursionError):
+                continue
+            if sound(event):
+                self.events.append(event)
+
+    def _open(self, flags: int) -> int:
+        """Open the file. Raises OSError for what is not a regular file of this user: others may write there."""
+        handle = os.open(self.path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        info = os.fstat(handle)
+        if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
+            return handle
+        os.close(handle)
+        raise OSError(errno.EPERM, "is not a regular file of this user", self.path)
+
+    def _set_aside(self) -> None:
+        """Rename what somebody else put in the place of the file."""
+        try:
+            info = os.lstat(self.path)
+            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
+                os.rename(self.path, f"{self.path}.{os.urandom(4).hex()}")
+                say(f"{self.path}: was not a regular file of this user: renamed")
         except OSError:
             pass
 
@@ -59,7 +81,8 @@ class Record:
         one = {"event": event, "time": int(time.time()), **values}
         self.events.append(one)
         try:
-            with open(self.path, "a", encoding="utf-8") as file:
+            handle = self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(("\n" if self.cut else "") + json.dumps(one) + "\n")
                 self.cut = False
                 file.flush()
@@ -74,12 +97,7 @@ class Record:
     @property
     def start(self) -> Json:
         """The beginning of the last try."""
-        starts = self.of("start")
-        return (
-            starts[-1]
-            if starts
-            else {"try": 0, "offsets": {}, "nodes": [], "restart": 0, "time": 0}
-        )
+        return {**NO_START, **(self.of("start") or [{}])[-1]}
 
     @property
     def marks(self) -> list[Json]:
@@ -89,7 +107,7 @@ class Record:
             found = (
                 []
                 if one["event"] == "start"
-                else [*found, one]
+                else [*found, {"said": "", **one}]
                 if one["event"] == "mark"
                 else found
             )
@@ -225,7 +243,9 @@ class Job:
 
     def registered(self, nodes: t.Sequence[str]) -> dict[str, tuple[str, str]]:
         """Return of each node, as slurmctld has it, the state and when it and its slurmd started."""
-        found = {}
+        found: dict[str, tuple[str, str]] = {}
+        if not nodes:
+            return found  # Slurm would name all of them
         for row in ask("scontrol", "-o", "show", "node", ",".join(nodes)).splitlines():
             of = fields(row)
             started = f"{of.get('BootTime')} {of.get('SlurmdStartTime')}"
@@ -263,7 +283,7 @@ def start(job: Job) -> int:
     """Begin a try: note where its log begins and which boots its nodes have, and print the nodes."""
     record, policy = job.record, job.policy
     last = record.events[-1]["event"] if record.events else ""
-    if job.restart and last in ("start", "mark"):
+    if job.restart and last in ("start", "mark") and not _requeued(job):
         # Slurm ended the try together with its batch script, and started the job again.
         end = End(
             "node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0]
@@ -294,6 +314,20 @@ def start(job: Job) -> int:
     )
     reply(",".join(chosen))
     return 0
+
+
+def _requeued(job: Job) -> bool:
+    """Return whether somebody (scontrol requeue) or a preemption ended the last try; only the accounting knows."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    which = f"{array}_{task}" if array and task else job.id
+    rows = ask("sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--jobs={which}",
+               "--format=State").split("\n")  # fmt: skip
+    past = [row for row in rows if row and not row.startswith(("RUNNING", "PENDING", "RESIZING"))]
+    if not past or not past[-1].startswith(("REQUEUED", "PREEMPTED")):
+        return False
+    job.record.add("requeued", said=past[-1][:30])
+    say(f"the job was returned to the queue ({past[-1][:30]}): this try does not count as failed")
+    return True
 
 
 def watch(job: Job, process: int) -> int:

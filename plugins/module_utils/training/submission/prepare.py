@@ -16,6 +16,7 @@ from ...containers import image_fit
 from ...node import acting
 from ...slurm import records
 from ...slurm.batch.script import parse as script_of
+from ...slurm.batch.submission import for_sbatch
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ..job import plan, profile, render, sweep
@@ -86,17 +87,27 @@ def unmounted(job: jobs.Job, script: str, config: str = context.CONFIG) -> list[
     ]
 
 
-def changed(planned: t.Iterable[jobs.Job], known: t.Sequence[records.Job], owner: str) -> list[str]:
+def changed(
+    planned: t.Iterable[jobs.Job],
+    known: t.Sequence[records.Job],
+    owner: str,
+    carried: t.Callable[[int], str] = lambda number: "",
+) -> list[str]:
     """Return the jobs whose name one of another description has that waits or runs, a line each.
 
-    known: the jobs that slurmctld knows. owner: the user who would own the new ones.
+    known: the jobs that slurmctld knows. owner: the user who would own the new ones. carried: returns the batch script
+    of a job as Slurm has it; where it is empty, the one that was written last is compared.
     """
     found = []
     for job in planned:
         alive = [
             one for one in known if (one.name, one.user) == (job.name, owner) and not one.ended
         ]
-        if not alive or _read(script_path(job)) == script(job):
+        if not alive:
+            continue
+        text = script(job)
+        own = carried(alive[-1].id).rstrip()
+        if own == for_sbatch(text).rstrip() if own else _read(script_path(job)) == text:
             continue
         number = alive[-1].array_job_id or alive[-1].id
         found.append(
@@ -105,6 +116,26 @@ def changed(planned: t.Iterable[jobs.Job], known: t.Sequence[records.Job], owner
             " -e train_again=true)"
         )
     return found
+
+
+def carried(transport: t.Any, number: int) -> str:
+    """Return the batch script of a job as Slurm has it, "" where it does not give it (slurmrestd never does)."""
+    ask = getattr(transport, "batch_script", None)
+    try:
+        text = str(ask(number)) if ask else ""
+    except SlurmError:
+        return ""
+    return text if text.startswith("#!") else ""
+
+
+def there(name: str, known: t.Sequence[records.Job], owner: str) -> bool:
+    """Return whether a job of a name waits or runs, so that slurm_job does not submit another one."""
+    return any(
+        (one.name, one.user) == (name, owner)
+        and one.state not in records.ENDED
+        and "COMPLETING" not in one.flags
+        for one in known
+    )
 
 
 def script_path(job: jobs.Job) -> str:
@@ -199,6 +230,8 @@ def work(slurm: Session) -> View:
     try:
         described = [plan.merged(params["defaults"], one) for one in params["jobs"]]
         site = site_defaults() if params["fit"] else {}
+        known: t.Sequence[records.Job] = []
+        owner = ""
         planned = plan.descriptions(described, site)
         described = [plan.merged(site, one) for one in described]
         if params["fit"]:
@@ -213,12 +246,17 @@ def work(slurm: Session) -> View:
                 faults += unmounted(job, text)
                 faults += fit.faults(job, text, transport, params["files"])
             if not params["again"]:
-                faults += changed(planned, slurm.call(slurm.using("jobs").jobs), transport.user)
+                asked, owner = slurm.using("jobs"), transport.user
+                known = slurm.call(asked.jobs)
+                faults += changed(planned, known, owner, lambda number: carried(asked, number))
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {
             "changed": False,
-            "jobs": [shown(job, t.cast("View", one)) for job, one in zip(planned, described)],
+            "jobs": [
+                {**shown(job, t.cast("View", one)), "there": there(job.name, known, owner)}
+                for job, one in zip(planned, described)
+            ],
             "scripts": {job.name: script(job) for job in planned},
             "directories": sorted({path for job in planned for path in _needed(job)}),
             "images": images(planned),

@@ -8,9 +8,13 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import shutil
 import typing as t
+from pathlib import Path
 
 from ...containers import image_fit, lookup, named_image
 from ...containers.image_errors import ImageError
@@ -18,7 +22,8 @@ from ...node import acting, safe_path
 from ...slurm.client import job_options, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
-from ..job import file, plan, secrets
+from ..job import file, plan, render, secrets
+from ..record import batch, document
 from ..record import submission as record
 from . import prepare, secret_files
 
@@ -37,6 +42,7 @@ OPTIONS = {
 }
 #: Images that this host does not have may be on the nodes, as in trainwright.slurm.train.
 _FATAL = ("damaged",)
+_LONGEST = 100  # characters of a job's name in that of its lock
 
 
 class Plan(t.NamedTuple):
@@ -107,6 +113,11 @@ def prepared(asked: Plan, again: bool = True) -> View:
         except secrets.SecretError as error:
             raise SlurmError("invalid", f"job {job['name']}: {error}") from None
         _check_image(job, bool(made["images"]))
+        if job["secrets"] and (why := _no_place_for_secrets()):
+            raise SlurmError("invalid", f"job {job['name']}: {why}")
+    faults = [one for job in made["jobs"] if job["there"] for one in _other_files(job, asked.files)]
+    if faults:
+        raise SlurmError("invalid", "\n".join(faults))
     return made
 
 
@@ -119,42 +130,124 @@ def submit(
     say: called with a line for each step that may take long.
     """
     made = prepared(asked, again)
+    if check:
+        return _submitted(asked, made, again, check, say)
+    with _alone([job["name"] for job in made["jobs"]], say):
+        talk = session("slurm_info")
+        transport = talk.using("jobs")
+        known = [] if again else talk.call(transport.jobs)
+        if any(
+            prepare.there(job["name"], known, transport.user) != job["there"]
+            for job in made["jobs"]
+        ):
+            made = prepared(asked, again)  # another submission was faster
+        return _submitted(asked, made, again, check, say)
+
+
+@contextlib.contextmanager
+def _alone(names: t.Iterable[str], say: Say) -> t.Iterator[None]:
+    """Keep other submissions of this user out that submit jobs of these names, where the home can hold locks."""
+    with contextlib.ExitStack() as held:
+        for name in sorted({name[:_LONGEST] for name in names}):
+            path = Path.home() / f".config/trainwright/submit-{name}.lock"
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            try:
+                os.makedirs(path.parent, mode=0o700, exist_ok=True)
+                file = held.enter_context(os.fdopen(os.open(path, flags, 0o600), "r+"))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    say(f"job {name}: is being submitted already: waiting for that")
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError:
+                continue
+        yield
+
+
+def _submitted(asked: Plan, made: View, again: bool, check: bool, say: Say) -> list[View]:
+    """Take the steps of submit() that change something."""
     if not check:
         _import(made["images"], say)
         for job in made["jobs"]:
             _check_image(job, False)
         _write(lambda: _directories(made["directories"]))
-        for place in sorted({place for job in made["jobs"] for place in job["workdirs"]}):
+        # A job that is there already uses its files.
+        new = [job for job in made["jobs"] if not job["there"]]
+        for place in sorted({place for job in new for place in job["workdirs"]}):
             _write(lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
-    found = []
+    found: list[View] = []
     for job in made["jobs"]:
-        text = made["scripts"][job["name"]]
-        path = os.path.expanduser(job["script"])
-        if not check:
-            _write(lambda path=path, text=text: _script(path, text))  # type: ignore[misc]
-        params = {
-            **job_options.DEFAULTS,
-            "name": job["name"],
-            "content": text,
-            "workdir": job["workdir"] or "~",
-            "force": again,
-            "tail_lines": 0,
-        }
-        seen = jobs.work(session("slurm_job", check, **params))
-        if job["secrets"] and seen["id"] is not None:
-            secret_files.work(
-                session(
-                    "slurm_info",
-                    id=seen["id"],
-                    array=job["array"],
-                    secrets=job["secrets"],
-                    given={},
-                )
-            )
-        noted = _record(job, seen, path, asked.code, say) if seen["changed"] and not check else ""
-        kept = {key: job[key] for key in ("checkpoints", "tensorboard")}
-        found.append({**seen, "script": path, "text": text, "record": noted, **kept})
+        try:
+            found.append(_one(job, made["scripts"][job["name"]], asked.code, again, check, say))
+        except SlurmError as error:
+            before = ", ".join(f"{one['name']} {one['id']}" for one in found if one["id"])
+            if not before:
+                raise
+            raise SlurmError(
+                error.kind, f"{error}\nsubmitted before this: {before} -> train cancel ends them"
+            ) from None
     return found
+
+
+def _one(job: View, text: str, code: str, again: bool, check: bool, say: Say) -> View:
+    """Submit a job unless it is there. text: its batch script. code, again, check, say: as above."""
+    path = os.path.expanduser(job["script"])
+    if not check and not job["there"]:
+        _write(lambda: _script(path, text))
+    params = {
+        **job_options.DEFAULTS,
+        "name": job["name"],
+        "content": text,
+        "workdir": job["workdir"] or "~",
+        "force": again,
+        "tail_lines": 0,
+    }
+    seen = jobs.work(session("slurm_job", check, **params))
+    if job["there"] and seen["changed"] and not check:  # it has ended meanwhile
+        _write(lambda: _script(path, text))
+    if job["secrets"] and seen["id"] is not None:
+        _keep_secrets(job, seen["id"])
+    noted = ""
+    if not check and (seen["changed"] or not _recorded(job, seen["id"])):
+        noted = _record(job, seen, path, code, say)
+    kept = {key: job[key] for key in ("checkpoints", "tensorboard")}
+    return {**seen, "script": path, "text": text, "record": noted, **kept}
+
+
+def _keep_secrets(job: View, number: int) -> None:
+    """Write the secrets of a submitted job. Raises SlurmError."""
+    own = {"id": number, "array": job["array"], "secrets": job["secrets"], "given": {}}
+    try:
+        secret_files.work(session("slurm_info", **own))
+    except (OSError, SlurmError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SlurmError(
+            "invalid",
+            f"job {job['name']}: is submitted as {number}, and its secrets cannot be written: {why}"
+            f" -> train cancel {number}, and submit it again",
+        ) from None
+
+
+def _no_place_for_secrets() -> str:
+    """Return why the secrets of a job cannot be written; "" where they can."""
+    directory = str(Path.home() / render.SECRETS)
+    above = directory
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if prepare.may_write(above):
+        return ""
+    what = "is not yours to write into" if os.path.isdir(above) else "is not a directory"
+    return f"secrets: are written into {directory}, and {above} {what} -> make that directory, of mode 0700"
+
+
+def _recorded(job: View, number: int) -> bool:
+    """Return whether the submission of a job has written its record; one that was killed may not have."""
+    if record.known(str(number)):
+        return True
+    place = document.place(job)
+    return not place or bool(
+        batch.read_own(os.path.join(place, document.name(str(number)))).get("submitted")
+    )
 
 
 def _record(job: View, seen: View, script: str, code: str, say: Say) -> str:
@@ -252,8 +345,34 @@ def _copy(files: t.Iterable[str], directory: str) -> None:
                 shutil.copyfileobj(stream, new)
 
 
+def _other_files(job: View, files: t.Iterable[str] | None) -> list[str]:
+    """Return the files for the workdir that a job which is there already has with another content, a line each."""
+    found = []
+    for source in files or []:
+        for place in job["workdirs"]:
+            target = os.path.join(place, os.path.basename(source))
+            if _content(target) not in (_content(source), None):
+                found.append(
+                    f"job {job['name']}: {target} differs from {source}, and a job of this name waits or runs with it"
+                    " -> choose another name and workdir, or submit it when that job has ended"
+                )
+    return found
+
+
+def _content(path: str) -> str | None:
+    """Return the digest of a file; None where there is none that can be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", opener=acting.regular) as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
 def _script(path: str, text: str) -> None:
-    with safe_path.replacing(path, 0o755) as stream:
+    with safe_path.replacing(path, 0o700) as stream:
         stream.write(text.encode("utf-8"))
 
 

@@ -323,6 +323,11 @@ def test_an_answer_without_an_id_is_an_error(fake: Fake) -> None:
         fake.cli().submit_job("#!/bin/sh\n", {})
 
 
+def test_the_script_of_a_job(fake: Fake) -> None:
+    fake.command("scontrol", ("'write batch_script 7 -'", "#!/bin/sh\ntrue\n"))
+    assert fake.cli().batch_script(7) == "#!/bin/sh\ntrue\n"
+
+
 def test_cancelling_a_job_that_has_ended_is_no_error(fake: Fake) -> None:
     ended = "scancel: error: Kill job error on job id 7: Job/step already completing or completed"
     fake.command("scancel", ("'--signal=TERM 7'", ""), ("7", "", 1, ended))

@@ -61,6 +61,17 @@ def test_a_missing_value_is_said_without_any_value(tmp_path: Path, file: str, sa
     assert "hidden" not in str(caught.value)
 
 
+def test_a_pipe_is_not_read_and_a_long_value_not_cut(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(secrets.SecretError, match="pipe: is not a regular file -> "):
+        secrets.values([{"name": "A", "file": str(tmp_path / "pipe")}], {})
+    (tmp_path / "long").write_text("x" * (2**20 + 1))
+    with pytest.raises(secrets.SecretError, match="long has more than 1048576 characters -> "):
+        secrets.values([{"name": "A", "file": str(tmp_path / "long")}], {})
+    (tmp_path / "long").write_text("x" * 2**20)
+    assert len(secrets.values([{"name": "A", "file": str(tmp_path / "long")}], {})["A"]) == 2**20
+
+
 def test_files_of_jobs_that_are_gone(tmp_path: Path) -> None:
     long_ago = time.time() - 2 * secrets.GRACE
     for name in ("1", "2", "3_4", "5_1", "notes"):

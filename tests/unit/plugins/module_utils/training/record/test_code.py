@@ -80,6 +80,24 @@ def test_programs_that_a_repository_names_are_not_run(repository: Path) -> None:
     assert "+lr = 0.3" in found["diff"] and not mark.exists(), found
 
 
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [([], "a=b"), ([f"n{number:05}" for number in range(5000)], "z"), ([f"\u00e9{n:05}" for n in range(5000)], "z")],
+)  # fmt: skip
+def test_a_repository_whose_filters_cannot_be_turned_off_is_not_read(
+    repository: Path, names: list[str], last: str
+) -> None:
+    mark = repository.parent / "mark"
+    rows = [f'[filter "{name}"]\n\tclean = cat\n' for name in names]
+    with (repository / ".git" / "config").open("a") as file:
+        file.write("".join([*rows, f'[filter "{last}"]\n\tclean = touch {mark}; cat\n']))
+    (repository / ".git" / "info" / "attributes").write_text(f"*.py filter={last}\n")
+    (repository / "train.py").write_text("lr = 0.3\n")
+    found = code.state(str(repository))
+    assert not mark.exists() and found["diff"] == ""
+    assert "its git filters cannot be turned off" in found["problem"] and " -> " in found["problem"]
+
+
 def test_what_git_does_not_read_is_a_problem(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +126,35 @@ def test_what_git_does_not_read_is_a_problem(
 )  # fmt: skip
 def test_ordinary_lines_stay(given: str) -> None:
     assert leftout.text(given) == (given, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "secret"),
+    [
+        ({"arguments": ["--password", "hunter22"]}, "hunter22"),
+        ({"arguments": ["--wandb-key", "a" * 40]}, "a" * 40),
+        ({"arguments": ["-u", "user:hunter22"]}, "hunter22"),
+        ({"environment": {"DB_PASS": "hunter22"}}, "hunter22"),
+        ({"environment": {"DATABASE_PWD": "hunter22"}}, "hunter22"),
+        ({"command": "curl -u user:hunter22 https://example.org"}, "hunter22"),
+        ({"command": "curl --user 'user:hunter22' https://example.org"}, "hunter22"),
+        ({"command": "train.py --wandb-key=hunter22x"}, "hunter22x"),
+        ({"command": "DB_PASS=hunter22 train.py"}, "hunter22"),
+    ],
+)
+def test_secrets_in_common_forms(given: dict[str, object], secret: str) -> None:
+    assert secret not in str(leftout.tree(given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"arguments": ["--tokenizer", "llama-tokens", "--passes", "3000000"]}, {"command": "python -u train.py:main"},
+     {"command": "compass = northwards; bypass: enabled2; key: value99"}, {"arguments": ["--api-key", "$API_KEY"]},
+     {"command": "cd run; PWD=/shared/data/run; pwd"}, {"environment": {"KEY_WORDS": "forwards-only"}},
+     {"command": "docker run -u 1000:1000 a; # first pass computes gradients"}],
+)  # fmt: skip
+def test_ordinary_descriptions_stay(given: dict[str, object]) -> None:
+    assert leftout.tree(given) == given
 
 
 def test_trees_and_keys() -> None:

@@ -16,8 +16,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers impor
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import acting
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
+    batch,
     document,
     submission,
 )
@@ -93,6 +95,39 @@ def test_a_record_from_beginning_to_end(cluster: Cluster, tmp_path: Path) -> Non
     assert found["end"]["state"] == "COMPLETED" and found["end"]["exit_code"] == 0
     assert found["metrics"]["step"] == 9 and found["metrics"]["samples_per_second"] == 3
     assert found["links"] == ["https://wandb.ai/l/p/runs/1"]
+
+
+def test_a_job_that_was_requeued_has_not_ended(cluster: Cluster, tmp_path: Path) -> None:
+    (made,) = client.submit(described(tmp_path))
+    batch.end(made["record"], "100", 0)
+    ends(cluster, 100, state="RUNNING", exit_code=None)
+    client.status(100)
+    assert document.read(made["record"])["end"]["exit_code"] == 0
+    ends(cluster, 100, state="PENDING", exit_code=None)
+    client.status(100)
+    assert document.read(made["record"])["end"] is None
+
+
+def test_a_number_is_not_a_name_and_a_record_of_another_job_stays(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        SlurmError, match="job.name: is 101, which means the job of that number -> "
+    ):
+        client.submit(described(tmp_path, name="101"))
+    (made,) = client.submit(described(tmp_path))
+    path = Path(made["record"])
+    # As of a job that was submitted with such a name before.
+    with (tmp_path / "home" / submission.INDEX).open("a") as file:
+        file.write(
+            json.dumps({"job": "99", "name": "100", "record": f"{tmp_path}/run-99.json"}) + "\n"
+        )
+        file.write(json.dumps({"job": "101", "name": "other", "record": str(path)}) + "\n")
+    assert submission.known("100") == str(path)
+    client.submit(described(tmp_path, name="other", logs=None))
+    ends(cluster, 101)
+    before = path.read_text()
+    assert client.status(101)["record"] == "" and path.read_text() == before
 
 
 def test_a_job_with_neither_checkpoints_nor_logs_has_none(cluster: Cluster, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import typing as t
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class Answers:
 
     def __init__(self, **changes: str) -> None:
         self.nodes = {name: "ALLOCATED" for name in ("c1", "c2", "c3")}
+        self.sacct = ""
         self.probe = "c1 b1 0\nc2 b2 0\nc3 b3 0\n"
         self.sinfo = "c1 mixed 8 (null)\nc2 mixed 8 (null)\nc3 mixed 8 (null)\nc4 idle 8 (null)\nc5 idle 4 (null)\n"
         self.sinfo += "c6 drained 8 (null)\nc7 down* 8 (null)\n"
@@ -32,7 +34,7 @@ class Answers:
         if command[:4] == ("scontrol", "-o", "show", "node"):
             return "\n".join(f"NodeName={name} State={state} BootTime=1 SlurmdStartTime=2"
                              for name, state in self.nodes.items())  # fmt: skip
-        return {"env": self.probe, "sinfo": self.sinfo}.get(command[0], "")
+        return {"env": self.probe, "sinfo": self.sinfo, "sacct": self.sacct}.get(command[0], "")
 
 
 @pytest.fixture
@@ -68,6 +70,52 @@ def test_a_record_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     again.add("start", **{"try": 2})
     last = supervisor.Record(str(path))
     assert last.start["try"] == 2 and last.marks == []
+
+
+def test_what_others_put_in_the_place_of_a_record(tmp_path: Path) -> None:
+    path, victim = tmp_path / "attempts-7.jsonl", tmp_path / "private"
+    victim.write_text("mine\n")
+    path.symlink_to(victim)
+    supervisor.Record(str(path)).add("start", **{"try": 1})
+    assert victim.read_text() == "mine\n" and supervisor.Record(str(path)).start["try"] == 1
+    path.unlink()
+    os.mkfifo(path)
+    supervisor.Record(str(path)).add("start", **{"try": 2})
+    assert supervisor.Record(str(path)).start["try"] == 2
+    # One that comes back is not waited for, and nothing is written into it.
+    record = supervisor.Record(str(path))
+    path.unlink()
+    os.mkfifo(path)
+    record.add("end", **{"class": "node"}, action="retry")
+    path.unlink()
+    path.symlink_to(victim)
+    record.add("end", **{"class": "node"}, action="retry")
+    assert victim.read_text() == "mine\n"
+    path.unlink()
+    path.write_text('{"event": "start", "try": 9}\n')
+    if not os.geteuid():
+        os.chown(path, 12345, 12345)
+        assert supervisor.Record(str(path)).start["try"] == 0 and not path.exists()
+
+
+@pytest.mark.parametrize(
+    "row",
+    ['{"event": "start"}', '{"event": "start", "try": "x"}', '{"event": "start", "nodes": [1]}', "[" * 100_000,
+     '{"event": "start", "offsets": {"/a": -1}, "time": null}', '{"event": "mark", "class": "x", "said": 3}',
+     '{"event": "mark", "class": "none"}', '{"event": "end", "next": 3}', '{"event": ["start"]}',
+     '{"event": "end", "out": {}, "restart": 0}', '{"event": "start", "boots": ["c1"]}', "7"],
+)  # fmt: skip
+def test_a_malformed_line_ends_nothing(
+    job: supervisor.Job, row: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(job.record.path).write_text(f"{row}\n")
+    job.record = supervisor.Record(job.record.path)
+    assert supervisor.end(job, 1) == 0 and capsys.readouterr().out.split()[0] in ("retry", "end")
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c2\n"
+
+
+def test_without_nodes_slurm_is_not_asked_for_all(job: supervisor.Job) -> None:
+    assert job.registered([]) == {}
 
 
 def test_ends_by_the_limit_are_not_failures(job: supervisor.Job) -> None:
@@ -131,6 +179,25 @@ def test_the_next_try_has_the_nodes_that_were_chosen(
         json.loads(row) for row in Path(job.record.path).read_text().splitlines()
     ]
     assert [one["try"] for one in rows if one["event"] == "start"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "failures"),
+    [
+        ("REQUEUED\nRUNNING\n", 0),
+        ("PREEMPTED\n", 0),
+        ("REQUEUED\nNODE_FAIL\nRUNNING\n", 1),
+        ("", 1),
+    ],
+)
+def test_a_job_that_was_requeued_has_not_failed(
+    job: supervisor.Job, answers: Answers, rows: str, failures: int, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    supervisor.start(job)
+    job.restart, answers.sacct = 1, rows
+    assert supervisor.start(job) == 0 and capsys.readouterr().out == "c1,c2\n" * 2
+    again = supervisor.Record(job.record.path)
+    assert len(again.failures) == failures and again.start["try"] == 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import typing as t
 from pathlib import Path
 
@@ -28,6 +30,9 @@ class Cluster(FakeCluster):
 
     def nodes(self) -> list[records.Node]:
         return [records.Node("c1", "IDLE", cpus=8, memory=64000, partitions=("gpu",))]
+
+    def batch_script(self, job_id: int) -> str:
+        return self.submitted[job_id - 100][0]
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def test_a_job_is_submitted_with_what_it_needs(cluster: Cluster, tmp_path: Path)
     (seen,) = submit.submit(submit.read(path))
     assert seen["id"] == 100 and seen["changed"] and seen["name"] == "train"
     script = tmp_path / "run" / "logs" / "train.sbatch"
-    assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o755
+    assert seen["script"] == str(script) and script.stat().st_mode & 0o777 == 0o700
     assert script.read_text() == cluster.submitted[0][0] == seen["text"]
     assert cluster.submitted[0][1]["chdir"] == f"{tmp_path}/run"
     copied = tmp_path / "run" / "code.py"
@@ -86,6 +91,37 @@ def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_p
         submit.submit(submit.read(job_file(tmp_path, command="false")))
     assert "job train: 100 of this name is PENDING with another description" in str(raised.value)
     assert script.read_text() == before and len(cluster.submitted) == 1
+
+
+def test_a_description_is_compared_with_what_its_job_carries(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """And not with NAME.sbatch, which --again and a submission that was killed write anew."""
+    submit.submit(submit.read(job_file(tmp_path)))
+    script = tmp_path / "run" / "logs" / "train.sbatch"
+    other = submit.read(job_file(tmp_path, command="false"))
+    script.write_text(submit.submit(other, check=True, again=True)[0]["text"])
+    with pytest.raises(SlurmError, match="100 of this name is PENDING with another description"):
+        submit.submit(other)
+    (same,) = submit.submit(submit.read(job_file(tmp_path)))
+    assert same["id"] == 100 and not same["changed"] and len(cluster.submitted) == 1
+
+
+def test_files_of_a_job_that_is_there_stay(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("one\n")
+    asked = submit.read(job_file(tmp_path, {"train_files": ["code.py"]}))
+    submit.submit(asked)
+    copied = tmp_path / "run" / "code.py"
+    inode = copied.stat().st_ino
+    submit.submit(asked)
+    assert copied.stat().st_ino == inode
+    (tmp_path / "code.py").write_text("two\n")
+    with pytest.raises(SlurmError, match="code.py differs from .*/code.py, and a job of this name"):
+        submit.submit(asked)
+    assert copied.read_text() == "one\n" and len(cluster.submitted) == 1
+    cluster.known.clear()
+    submit.submit(asked)
+    assert copied.read_text() == "two\n" and len(cluster.submitted) == 2
 
 
 def test_links_of_others_are_replaced_and_not_followed(cluster: Cluster, tmp_path: Path) -> None:
@@ -145,6 +181,103 @@ def test_secrets_are_in_a_file_of_their_own(cluster: Cluster, tmp_path: Path) ->
     written = tmp_path / "home" / render.SECRETS / "100"
     assert written.read_text() == "TOKEN=hf_value\n" and written.stat().st_mode & 0o777 == 0o600
     assert "hf_value" not in seen["text"]
+
+
+def test_secrets_without_a_place_are_refused_before_the_submission(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("hf_value\n")
+    path = job_file(tmp_path, secrets=[{"name": "TOKEN", "file": str(tmp_path / "token")}])
+    (tmp_path / "home" / ".config").write_text("")
+    with pytest.raises(
+        SlurmError, match="secrets: are written into .*config is not a directory -> "
+    ):
+        submit.submit(submit.read(path))
+    assert not cluster.submitted and not (tmp_path / "run").exists()
+    (tmp_path / "home" / ".config").unlink()
+
+    def full(*_given: t.Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(submit.secrets, "write", full)
+    with pytest.raises(
+        SlurmError, match="is submitted as 100, and its secrets .* No space left .* -> "
+    ):
+        submit.submit(submit.read(path))
+
+
+def test_numbers_of_jobs_are_printed_where_a_later_one_fails(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+    two = asked._replace(jobs=[asked.jobs[0], {**asked.jobs[0], "name": "second"}])
+    accept = cluster.submit_job
+
+    def once(script: str, options: t.Mapping[str, t.Any]) -> int:
+        if cluster.submitted:
+            raise SlurmError("invalid", "sbatch: no -> ask")
+        return accept(script, options)
+
+    monkeypatch.setattr(cluster, "submit_job", once)
+    with pytest.raises(SlurmError, match="(?s)sbatch: no.*submitted before this: train 100 -> "):
+        submit.submit(two)
+
+
+def test_a_submission_that_was_killed_gets_its_record(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+
+    def killed(_talk: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    written: list[int] = []
+
+    def work(talk: t.Any) -> dict[str, t.Any]:
+        written.append(talk.params["id"])
+        return {"record": "/r", "problems": []}
+
+    monkeypatch.setattr(submit.record, "work", killed)
+    with pytest.raises(KeyboardInterrupt):
+        submit.submit(asked)
+    monkeypatch.setattr(submit.record, "work", work)
+    (seen,) = submit.submit(asked)
+    assert not seen["changed"] and written == [100] and seen["record"] == "/r"
+    monkeypatch.setattr(submit.record, "known", lambda _job: "/r")
+    submit.submit(asked)
+    assert written == [100]
+
+
+def test_two_submissions_at_once_make_one_job(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = submit.read(job_file(tmp_path))
+    both, accept, prepared = threading.Barrier(2), cluster.submit_job, submit.prepared
+    seen: list[bool] = []
+    met: list[int] = []
+
+    def slow(script: str, options: t.Mapping[str, t.Any]) -> int:
+        time.sleep(0.2)
+        return accept(script, options)
+
+    def together(*given: t.Any) -> t.Any:
+        made = prepared(*given)
+        met.append(1)
+        if len(met) <= 2:
+            both.wait(20)
+        return made
+
+    monkeypatch.setattr(cluster, "submit_job", slow)
+    monkeypatch.setattr(submit, "prepared", together)
+    running = [
+        threading.Thread(target=lambda: seen.append(submit.submit(asked)[0]["changed"]))
+        for _turn in range(2)
+    ]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join(30)
+    assert sorted(seen) == [False, True] and len(cluster.submitted) == 1
 
 
 def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
