@@ -96,7 +96,8 @@ def host() -> Json:
         "host": platform.node()[:_TEXT],
         "kernel": platform.release()[:_TEXT],
         "os": named[1][:_TEXT] if named else "",
-        "slurm": _said("scontrol", "--version").replace("slurm ", "", 1).strip()[:40],
+        # Debian writes slurm-wlm before it.
+        "slurm": _said("scontrol", "--version").strip().rpartition(" ")[2][:40],
         "driver": first[1] if first else "",
         "cuda": cuda[1] if cuda else "",
         "efa": _first("/opt/amazon/efa_installed_packages").strip()[:_TEXT],
