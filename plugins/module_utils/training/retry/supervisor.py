@@ -21,6 +21,7 @@ import typing as t
 from .judgement import End, Json, classify, decide, last_step, line, place
 
 _READ = 4 * 2**20  # bytes of the log that are read
+_FURTHEST = 64 * 2**20  # bytes at its end in which the last step is looked for
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
 _GRACE = 8  # seconds between two ways to end a try, and for its steps to go
 # Boot id, start of the first process (a container has its host's boot id), failed checks of the health runner.
@@ -313,7 +314,8 @@ def watch(job: Job, process: int) -> int:
         if job.sizes() != size:
             size, grew = job.sizes(), now
             newest = last_step(job.lines(), policy)[0]
-            if newest != step:
+            # Steps that are further back than what is read are not lost.
+            if newest is not None and newest != step:
                 longest = max(longest, now - moved) if step is not None else 0.0
                 step, moved = newest, now
         # Programs that write no steps are watched only if the description gives a time.
@@ -378,6 +380,8 @@ def end(job: Job, code: int) -> int:
         return 0
     begun = record.start
     found = classify(job.lines(), policy)
+    if found.step is None:
+        found = found._replace(step=_earlier_step(job))
     if code in (137, 9) and found.kind == "unknown":
         found = found._replace(said=f"exit code {code}, killed by a signal")
     for mark in record.marks:
@@ -408,6 +412,26 @@ def end(job: Job, code: int) -> int:
     out = sorted({*plan.out, *job.excluded(state)})
     reply(f"{how} {decision.pause} {','.join(out) if how == 'requeue' else ''}")
     return 0
+
+
+def _earlier_step(job: Job) -> int | None:
+    """Return the last step of the last try from before the lines that are read; None without any."""
+    begun = job.record.start["offsets"]
+    for path in job.logs:
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                first = min(begun.get(path, 0), size)
+                for place in range(size - _READ, max(first, size - _FURTHEST) - _READ, -_READ):
+                    file.seek(max(place, first))
+                    # A line that is cut at the end of a part is whole in no other one.
+                    text = file.read(min(_READ, place + _READ - max(place, first)) + 256)
+                    step = last_step(text.decode("utf-8", "replace").split("\n"), job.policy)[0]
+                    if step is not None:
+                        return step
+        except OSError:
+            continue
+    return None
 
 
 def suspects(
