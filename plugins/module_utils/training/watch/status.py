@@ -495,7 +495,9 @@ def _page(
 
 
 def _write(path: str, text: str, job: View) -> None:
-    """Write the report whole or not at all, as the owner of the job. Raises SlurmError."""
+    """Write the report whole or not at all, as the owner of the job where root does it. Raises SlurmError."""
+    root = os.geteuid() == 0
+    writer = f"{job['user']}, the owner of the job," if root else acting.user_name(os.geteuid())
     try:
         with _owner_of(job):
             safe_path.write(os.path.abspath(path), text.encode("utf-8", "replace"))
@@ -504,6 +506,5 @@ def _write(path: str, text: str, job: View) -> None:
     except OSError as error:
         raise SlurmError(
             "invalid",
-            f"report: {path}: {error.strerror} -> give a file in a directory that {job['user']}, the owner "
-            "of the job, can write to",
+            f"report: {path}: {error.strerror} -> give a file in a directory that {writer} can write to",
         ) from None
