@@ -58,6 +58,10 @@ def look(seen: View, patterns: t.Any = None) -> View:
     if elements:
         made["sweep"] = rows(record, job, patterns)
         made["lines"] = [*seen["lines"][:1], *table(made["sweep"]), *seen["failure"]]
+    if job["state"] == "PENDING" and record["end"] and not record["end"].get("state"):
+        # Its batch script ended because Slurm returned the job to the queue.
+        with contextlib.suppress(OSError):
+            batch.change(path, record["job"]["id"], lambda one: one.update(end=None))
     if job["ended"]:
         shown = seen["progress"] if not elements else None
         _complete(path, record, job, shown, seen["attempts"], seen["links"])

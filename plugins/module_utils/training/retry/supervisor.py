@@ -264,7 +264,10 @@ def start(job: Job) -> int:
     """Begin a try: note where its log begins and which boots its nodes have, and print the nodes."""
     record, policy = job.record, job.policy
     last = record.events[-1]["event"] if record.events else ""
-    if job.restart and last in ("start", "mark"):
+    if job.restart and last in ("start", "mark") and _returned(job):
+        end = End("requeued", "", last_step(job.lines(), policy)[0])
+        record.add("end", **_fields(job, end), action="limit", why="", suspects=[], out=[], pause=0)
+    elif job.restart and last in ("start", "mark"):
         # Slurm ended the try together with its batch script, and started the job again.
         end = End(
             "node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0]
@@ -295,6 +298,14 @@ def start(job: Job) -> int:
     )
     reply(",".join(chosen))
     return 0
+
+
+def _returned(job: Job) -> bool:
+    """Return whether somebody, or a preemption, returned the job to the queue; False where the accounting is silent."""
+    asked = ("--duplicates", "--allocations", "--noheader", "--parsable2", "--format=State")
+    rows = ask("sacct", f"--jobs={job.id}", *asked, patience=20).split("\n")
+    before = [row for row in rows if row and row not in ("RUNNING", "PENDING")]
+    return bool(before) and before[-1] in ("REQUEUED", "PREEMPTED")
 
 
 def watch(job: Job, process: int) -> int:

@@ -18,6 +18,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import rec
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
+    batch,
     document,
     submission,
 )
@@ -176,6 +177,18 @@ def test_the_results_of_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
     assert document.read(submission.known("100_2"))["metrics"]["loss"] == 1.25
     assert document.read(submission.known("100_1"))["end"]["state"] == "FAILED"
     assert [one["key"] for one in client.diff("100_0", "100_2")] == ["lr", "loss"]
+
+
+def test_a_job_that_was_returned_to_the_queue_has_not_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (seen,) = client.submit(described(tmp_path))
+    path = seen["record"]
+    batch.end(path, "100", 0)
+    assert document.read(path)["end"]["exit_code"] == 0
+    ends(cluster, 100, state="PENDING", restarts=1)
+    client.status(100)
+    assert document.read(path)["end"] is None
 
 
 @pytest.mark.parametrize("rest", ["2-3%1", "[2-3%1]", "2,...", ""])

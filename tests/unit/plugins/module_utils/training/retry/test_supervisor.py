@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import retries, schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry import supervisor
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry.judgement import End
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import attempts
 
 START = {"event": "start", "try": 1, "restart": 0, "offsets": {}, "nodes": ["c1", "c2"],
          "boots": {"c1": "b1", "c2": "b2"}, "time": 1}  # fmt: skip
@@ -24,6 +25,7 @@ class Answers:
         self.nodes = {name: "ALLOCATED" for name in ("c1", "c2", "c3")}
         self.probe = "c1 b1 0\nc2 b2 0\nc3 b3 0\n"
         self.sinfo = "c1 mixed 8 (null)\nc2 mixed 8 (null)\nc3 mixed 8 (null)\nc4 idle 8 (null)\nc5 idle 4 (null)\n"
+        self.sacct = ""
         self.sinfo += "c6 drained 8 (null)\nc7 down* 8 (null)\n"
 
     def __call__(self, *command: str, patience: float = 0) -> str:
@@ -32,7 +34,7 @@ class Answers:
         if command[:4] == ("scontrol", "-o", "show", "node"):
             return "\n".join(f"NodeName={name} State={state} BootTime=1 SlurmdStartTime=2"
                              for name, state in self.nodes.items())  # fmt: skip
-        return {"env": self.probe, "sinfo": self.sinfo}.get(command[0], "")
+        return {"env": self.probe, "sinfo": self.sinfo, "sacct": self.sacct}.get(command[0], "")
 
 
 @pytest.fixture
@@ -189,3 +191,26 @@ def test_the_step_of_a_try_with_much_output_after_it(
     end = job.record.of("end")[-1]
     # What an earlier try wrote is not of this one.
     assert (end["class"], end["step"]) == ("connection", None if begun else 7)
+
+
+@pytest.mark.parametrize(
+    ("sacct", "kind"),
+    [
+        ("NODE_FAIL\nRUNNING\n", "node"), ("", "node"), ("RUNNING\n", "node"),
+        ("REQUEUED\nNODE_FAIL\nRUNNING\n", "node"),
+        ("REQUEUED\nRUNNING\n", "requeued"), ("NODE_FAIL\nPREEMPTED\nRUNNING\n", "requeued"),
+    ],
+)  # fmt: skip
+def test_a_job_that_somebody_returned_to_the_queue_has_not_failed(
+    job: supervisor.Job, answers: Answers, sacct: str, kind: str
+) -> None:
+    answers.sacct = sacct
+    job.record.add(
+        "start", **{key: one for key, one in START.items() if key not in ("event", "time")}
+    )
+    job.restart = 1
+    assert supervisor.start(job) == 0
+    (end,) = job.record.of("end")
+    assert end["class"] == kind and len(job.record.failures) == (kind == "node")
+    (shown,) = attempts.read(Path(job.record.path).read_text().splitlines())
+    assert shown["line"].endswith("returned to the queue" if kind == "requeued" else "tried again")
