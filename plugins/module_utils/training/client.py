@@ -123,7 +123,7 @@ def diff(first: str, second: str) -> list[View]:
 def cancel(job: int | str) -> View:
     """Cancel a job of yours by its number, or all of a name; return what slurm_job does.
 
-    One that has ended is no error. Raises SlurmError, also for a job that does not exist or is another user's.
+    One that has ended stays as it is. Raises SlurmError, also for a job that does not exist or is another user's.
     """
     number = watch.number(_named(job))
     which = {"name": str(job)} if number is None else {"id": number}
