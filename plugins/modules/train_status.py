@@ -163,7 +163,8 @@ attempts:
     class:
       description:
         - Class of failure, C(hardware), C(node), C(memory), C(program), C(watchdog), C(hang), C(connection) or
-          C(unknown); C(limit) for the time limit.
+          C(unknown); C(limit) for the time limit; C(requeued) if a user, an administrator or a preemption returned
+          the job to the queue.
       type: str
       returned: always
     step: {description: Its last step; null if its log has none., type: int, returned: always, sample: 1200}
@@ -173,7 +174,7 @@ attempts:
     suspects: {description: "Nodes with a fault, each with the reason.", type: list, elements: str, returned: always}
     out: {description: Nodes that the next try does without., type: list, elements: str, returned: always}
     action:
-      description: C(retry), C(requeue), C(limit) (requeued at the limit) or C(end).
+      description: C(retry), C(requeue), C(limit) (requeued, and not a failure) or C(end).
       type: str
       returned: always
     why: {description: Why it was not retried., type: str, returned: always}

@@ -113,6 +113,17 @@ def test_errors_are_one_line_and_have_a_code(command: Path) -> None:
     assert run(command).returncode == 2 and run(command, "fly").returncode == 2
 
 
+def test_impossible_input_is_refused_before_slurm_is_asked(command: Path) -> None:
+    for words in (
+        ["status", "1", "--stalled-after", "nan"], ["why", "1", "--stalled-after", "-1"],
+        ["watch", "1", "--timeout", "nan"], ["watch", "1", "--timeout", "inf"], ["report", "1", "-o", "/tmp"],
+        ["cancel", ""], ["cancel", "99999999999999999999"], ["status", "99999999999999999999"],
+    ):  # fmt: skip
+        done = run(command, *words)
+        assert done.returncode == 2 and not done.stdout, done
+        assert " -> " in done.stderr and "Traceback" not in done.stderr
+
+
 def test_records_are_compared(
     command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,8 @@ def submit(
     waits or runs. say: called with a line for each long step. Raises JobError and SlurmError, with a line for each
     fault; nothing is submitted then.
     """
+    if not isinstance(job, (str, t.Mapping)):
+        raise JobError(f"{job!r} is not a job -> give the path of a job file, or a description")
     asked = submission.read(job) if isinstance(job, str) else submission.Plan([dict(job)], [], True)
     return submission.submit(asked, again=again, say=say)
 
@@ -119,11 +121,37 @@ def diff(first: str, second: str) -> list[View]:
 
 
 def cancel(job: int | str) -> View:
-    """Cancel a job of yours by its number, or all of a name; return what slurm_job does. Raises SlurmError."""
-    given = str(job)
-    which = {"id": int(given)} if given.isdigit() else {"name": given}
+    """Cancel a job of yours by its number, or all of a name; return what slurm_job does.
+
+    One that has ended stays as it is. Raises SlurmError, also for a job that does not exist or is another user's.
+    """
+    number = watch.number(_named(job))
+    which = {"name": str(job)} if number is None else {"id": number}
+    _own(str(job), number)
     params = {**job_options.DEFAULTS, **which, "state": "cancelled", "tail_lines": 0}
     return jobs.work(submission.session("slurm_job", **params))
+
+
+def _named(job: object) -> str:
+    """Return how a job is called. Raises SlurmError for what cannot be one."""
+    if isinstance(job, bool) or not isinstance(job, (int, str)) or not str(job).strip():
+        raise SlurmError("invalid", f"{job!r} is not a job -> give its number, or its name")
+    return str(job)
+
+
+def _own(given: str, number: int | None) -> None:
+    """Raise SlurmError unless the user has a job of this number or name, which may have ended."""
+    talk = submission.session("slurm_job")
+    transport = talk.using("read")
+    if number is not None:
+        owner = talk.call(jobs.look, talk, number, 0)["user"]
+        if transport.user not in (owner, "root"):
+            raise SlurmError(
+                "denied",
+                f"job {number} is one of {owner} -> give a job of yours; `train status` lists them",
+            )
+    elif not talk.call(jobs.find, transport, given, transport.user):
+        raise SlurmError("unknown", watch.unknown(transport.user, given))
 
 
 def listed(ended: bool = False) -> list[View]:
@@ -142,7 +170,9 @@ def _look(job: int | str, **options: t.Any) -> View:
     try:
         return watch.work(_watching(job, **options))
     except SlurmError as error:
-        number = "" if str(job).isdigit() else document.job_of(records.known(str(job)))
+        number = (
+            "" if watch.number(str(job)) is not None else document.job_of(records.known(str(job)))
+        )
         if error.kind != "unknown" or not number.isdigit():
             raise
         return watch.work(_watching(number, **options))
@@ -154,7 +184,7 @@ def _forms(patterns: t.Sequence[str]) -> t.Any:
 
 def _watching(job: int | str, report: str | None = None, **options: t.Any) -> t.Any:
     own: View = {
-        "job": str(job),
+        "job": _named(job),
         "report": report,
         "wait": False,
         "timeout": None,

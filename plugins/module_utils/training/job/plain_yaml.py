@@ -101,11 +101,38 @@ def _check(loader: yaml.SafeLoader, document: yaml.Node | None) -> None:
             kind = node.tag.removeprefix(_TAG) if node.tag.startswith(_TAG) else "tag of its own"
             raise ValueError(f"{where}a {kind} is not a plain value: write it in quotes")
         if isinstance(node, yaml.MappingNode):
+            _check_keys(node)
             waiting += [(one, depth + 1) for pair in node.value for one in pair]
         elif isinstance(node, yaml.SequenceNode):
+            _check_list(node)
             waiting += [(one, depth + 1) for one in node.value]
         else:
             _check_scalar(loader, node, where)
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Raise ValueError for a key that YAML changes, as `yes` to true, and for one that is there twice."""
+    known = set()
+    for key, _value in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            where = _line(key.start_mark)
+            if key.tag == f"{_TAG}bool":
+                raise ValueError(
+                    f"{where}a key that YAML reads as true or false: write it in quotes"
+                )
+            if (key.tag, key.value) in known:
+                raise ValueError(f"{where}a key that is there already: remove one of them")
+            known.add((key.tag, key.value))
+
+
+def _check_list(node: yaml.SequenceNode) -> None:
+    """Raise ValueError for `yes`, `on` and the like in a list, where a text is meant as often."""
+    for one in node.value:
+        if one.tag == f"{_TAG}bool" and one.value not in ("true", "false"):
+            raise ValueError(
+                f"{_line(one.start_mark)}a text that YAML reads as true or false: write it in quotes,"
+                " or write true or false"
+            )
 
 
 def _check_scalar(loader: yaml.SafeLoader, node: yaml.Node, where: str) -> None:
@@ -117,3 +144,8 @@ def _check_scalar(loader: yaml.SafeLoader, node: yaml.Node, where: str) -> None:
         yaml.ScalarNode, node.value, (True, False)
     ):
         raise ValueError(f"{where}a value does not have the form of its tag: leave the tag out")
+    if node.tag in _NUMBERS and str(loader.construct_object(node)) != node.value:
+        # YAML 1.1 makes 8 of 010, 16 of 0x10, 1000 of 1_000 and 1.1 of 1.10.
+        raise ValueError(
+            f"{where}a number that YAML changes, such as 010 (8) or 1.10 (1.1): write it in quotes"
+        )

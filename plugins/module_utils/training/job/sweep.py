@@ -13,6 +13,9 @@ import re
 import shlex
 import typing as t
 
+from ...slurm.batch import shell
+from . import texts as texts_of
+
 #: Tasks of a sweep.
 MOST = 200
 _LONGEST = 200  # characters of a value
@@ -20,6 +23,9 @@ Values = t.Mapping[str, tuple[str, ...]]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 #: A value in arguments, launcher_options and environment.
 PLACEHOLDER = re.compile(r"\{sweep\.([A-Za-z0-9_-]*)\}")
+#: A text that is meant as one, misspelt or not.
+_MEANT = re.compile(r"\{\{\s*sweep\s*\.[^{}]*\}\}|\{\s*sweep\s*\.[^{}]*\}", re.IGNORECASE)
+_REPLACED = re.compile(r"(command|arguments|launcher_options|environment)\b")
 _PREFIX = "SWEEP_"
 #: The number of the task, as the directories of its own have it.
 TASK = "$SLURM_ARRAY_TASK_ID"
@@ -99,21 +105,51 @@ def faults(made: t.Mapping[str, t.Any], fault: _Fault) -> None:
 
 
 def _placeholders(made: t.Mapping[str, t.Any], fault: _Fault) -> None:
+    """Report each placeholder that would stay as it is written, or whose value is unknown."""
     known = {str(name) for name in made["sweep"]}
-    places: list[tuple[str, str]] = [
-        *(("command", one) for one in [made["command"] or ""]),
-        *(("arguments", one) for one in made["arguments"]),
-        *(("launcher_options", one) for one in made["launcher_options"]),
-        *((f"environment.{name}", str(value)) for name, value in made["environment"].items()),
-    ]
-    for at, text in places:
-        for name in PLACEHOLDER.findall(text):
-            if name not in known:
+    for key, text in texts_of.leaves({**made, "sweep": {}}):
+        at = key.partition("[")[0]
+        for found in _MEANT.findall(text):
+            match = PLACEHOLDER.fullmatch(found)
+            if not _REPLACED.match(key):
+                fault(at, f"{found} is not replaced there", _remedy(key))
+            elif not match:
+                fault(at, f"{found} is not the form of a placeholder", "write {sweep.NAME}")
+            elif match[1] not in known:
                 fault(
                     at,
-                    f"{{sweep.{name}}} is not a value of the sweep",
+                    f"{found} is not a value of the sweep",
                     f"one of {', '.join(sorted(known))}" if known else "give sweep",
                 )
+    if known and _literal(made["command"] or ""):
+        fault(
+            "command",
+            "has a placeholder in single quotes, where the shell does not expand it",
+            "put it in double quotes, or use its variable, such as SWEEP_LR of {sweep.lr}",
+        )
+
+
+def _remedy(key: str) -> str:
+    """Return what to do about a placeholder where none is replaced."""
+    if re.match(r"(hooks|notify|srun_options|container)\b", key) and key != "container.source":
+        return "write its variable, such as ${SWEEP_LR} for {sweep.lr}"
+    return "remove it; command, arguments, launcher_options and environment take placeholders"
+
+
+def _literal(text: str) -> bool:
+    """Return whether lines of shell have a placeholder where the shell expands no variables."""
+    if not PLACEHOLDER.search(text):
+        return False
+    read = shell.parse(text)
+    if re.search(r"<<-?[ \t]*['\"\\]", text) and any(
+        number in read.documents and PLACEHOLDER.search(line)
+        for number, line in enumerate(text.split("\n"), 1)
+    ):
+        return True
+    words = [word.text for one in read.commands for word in (*one.words, *one.assignments)]
+    return any(
+        len(PLACEHOLDER.findall(one)) > len(PLACEHOLDER.findall(shell.live(one))) for one in words
+    )
 
 
 def elements(values: t.Mapping[str, t.Sequence[str]]) -> list[dict[str, str]]:

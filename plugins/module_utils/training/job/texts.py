@@ -24,22 +24,22 @@ _NAMES = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
 
 def faults(made: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str, str]]:
     """Yield (key, what, remedy) for each text of a description that the script cannot carry."""
-    for key, text in _leaves(made):
+    for key, text in leaves(made):
         carries = _CARRIES.get(key) or _CARRIES.get(re.split(r"[.\[]", key)[0], _plain)
         for what, remedy in carries(text):
             yield key, what, remedy
 
 
-def _leaves(value: t.Any, key: str = "") -> t.Iterator[tuple[str, str]]:
+def leaves(value: t.Any, key: str = "") -> t.Iterator[tuple[str, str]]:
     """Yield each text with its key, such as container.mounts[0]."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, t.Mapping):
         for name, one in value.items():
-            yield from _leaves(one, f"{key}.{name}" if key else str(name))
+            yield from leaves(one, f"{key}.{name}" if key else str(name))
     elif isinstance(value, (list, tuple)):
         for number, one in enumerate(value):
-            yield from _leaves(one, f"{key}[{number}]")
+            yield from leaves(one, f"{key}[{number}]")
 
 
 def _plain(text: str) -> t.Iterator[Fault]:

@@ -55,7 +55,7 @@ def missing_program(job: Job, files: t.Collection[str] | None = None) -> list[st
     commands = shell.parse(job.command).commands
     words = [shell.plain(word.text) for word in commands[0].words] if commands else []
     path = (
-        words[0] if words and re.fullmatch(r"[\w./@+-]+\.(py|sh)", words[0]) else script_of(words)
+        words[0] if words and re.fullmatch(r"[\w./@+ -]+\.(py|sh)", words[0]) else script_of(words)
     )
     if not path or (not os.path.isabs(path) and (files is None or not job.workdir)):
         return []

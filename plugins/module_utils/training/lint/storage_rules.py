@@ -123,5 +123,5 @@ def script_of(words: t.Sequence[str]) -> str:
             while rest and re.fullmatch(r"-[uBEOsSIxel]+", rest[0]):
                 rest = rest[1:]
             path = rest[0] if rest else ""
-            return path if re.fullmatch(r"[\w./@+-]+\.(py|sh)", path) else ""
+            return path if re.fullmatch(r"[\w./@+ -]+\.(py|sh)", path) else ""
     return ""

@@ -104,7 +104,8 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
     found = []
     for element in record["sweep"]["elements"]:
         task = tasks.get(element["index"]) or {}
-        log = str(task.get("stdout") or element["log"])
+        one_task = str(task.get("array_task") or "").isdigit()
+        log = str((task.get("stdout") if one_task else "") or element["log"])
         lines = _lines(log if task.get("state") != "PENDING" else "")
         read = progress.read(lines, patterns)
         last = read.last
@@ -114,6 +115,9 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
             own = None
         if own and own["job"]["id"] != f"{job['id']}_{element['index']}":
             own = None  # of another run
+        if not task and own and _never_began(own, job):
+            # Slurm shortens long lists of them, and may not keep them at all.
+            task = {"state": "CANCELLED", "exit_code": 0, "end_time": job.get("end_time")}
         state = str(task.get("state") or ((own or {}).get("end") or {}).get("state") or "")
         if not state:
             code = ((own or {}).get("end") or {}).get("exit_code")
@@ -148,11 +152,18 @@ def _finite(value: float | None) -> float | None:
 
 
 def _indices(text: str) -> list[int]:
-    """Return the tasks of a record of Slurm: `3`, or `4-9%2` of those that wait."""
-    try:
-        return secrets.tasks(text)
-    except ValueError:
-        return []
+    """Return the tasks of a record of Slurm: `3`, or `4-9%2` of those that wait; a long list ends in `...`."""
+    found: list[int] = []
+    for part in text.strip("[]").partition("%")[0].split(","):
+        with contextlib.suppress(ValueError):
+            found += secrets.tasks(part.strip("[]"))
+    return found
+
+
+def _never_began(own: View, job: t.Mapping[str, t.Any]) -> bool:
+    """Return whether an element of a sweep that was cancelled has not begun."""
+    states = {str(one["state"]) for one in job.get("tasks") or []} | {str(job["state"])}
+    return bool(job["ended"]) and "CANCELLED" in states and not own.get("starts") and not own["end"]
 
 
 def _lines(path: str) -> list[str]:

@@ -11,10 +11,13 @@ import re
 import typing as t
 
 Json = dict[str, t.Any]
+_Classes = list[tuple[str, list["re.Pattern[str]"]]]
 
 _LONGEST_PAUSE = 600  # seconds
 _NEAR = 50  # lines before that of the last step
 _LABEL = re.compile(r"\s*(?:(\d+): ?)?(?:\[(?:rank|default)\d+\]:? ?)?")
+# A program that goes on says so: such a mention of too little memory is not the cause of a later traceback.
+_SURVIVED = re.compile(r"warning|handled|caught|ignor|recover|skip|retrying", re.IGNORECASE)
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -72,16 +75,32 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
             if not one[1].startswith("    ") and not any(form.search(one[1]) for form in never)
         ]
         for name, forms in classes:
-            for task, text in texts:
+            for place, (task, text) in enumerate(texts):
                 if name == "program":
-                    found = any(form.match(text) for form in forms) and not any(
-                        form.search(text) for other, of in classes if other != name for form in of
-                    )
+                    found = _ends_program(text, classes)
                 else:
                     found = any(form.search(text) for form in forms)
+                if found and name == "memory" and _mention(text, classes):
+                    found = not any(
+                        of == task and _ends_program(later, classes)
+                        for of, later in texts[place + 1 :]
+                    )
                 if found:
                     return End(name, text.strip()[:300], step, task)
     return End("unknown", "", step)
+
+
+def _mention(text: str, classes: _Classes) -> bool:
+    """Return whether a line reports an error that a program has survived, and is not the error itself."""
+    error = any(form.match(text) for name, of in classes if name == "program" for form in of)
+    return bool(_SURVIVED.search(text)) and not error
+
+
+def _ends_program(text: str, classes: _Classes) -> bool:
+    """Return whether a line is the error of a program that no other class causes."""
+    return any(
+        form.match(text) for name, of in classes if name == "program" for form in of
+    ) and not any(form.search(text) for name, of in classes if name != "program" for form in of)
 
 
 def decide(before: t.Sequence[Json], end: End, policy: Json) -> Decision:

@@ -23,6 +23,7 @@ import typing as t
 from .judgement import NO_START, End, Json, classify, decide, last_step, line, place, sound
 
 _READ = 4 * 2**20  # bytes of the log that are read
+_FURTHEST = 64 * 2**20  # bytes at its end in which the last step is looked for
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
 _GRACE = 8  # seconds between two ways to end a try, and for its steps to go
 # Boot id, start of the first process (a container has its host's boot id), failed checks of the health runner.
@@ -283,7 +284,10 @@ def start(job: Job) -> int:
     """Begin a try: note where its log begins and which boots its nodes have, and print the nodes."""
     record, policy = job.record, job.policy
     last = record.events[-1]["event"] if record.events else ""
-    if job.restart and last in ("start", "mark") and not _requeued(job):
+    if job.restart and last in ("start", "mark") and _returned(job):
+        end = End("requeued", "", last_step(job.lines(), policy)[0])
+        record.add("end", **_fields(job, end), action="limit", why="", suspects=[], out=[], pause=0)
+    elif job.restart and last in ("start", "mark"):
         # Slurm ended the try together with its batch script, and started the job again.
         end = End(
             "node", "Slurm ended the job and started it again", last_step(job.lines(), policy)[0]
@@ -316,18 +320,14 @@ def start(job: Job) -> int:
     return 0
 
 
-def _requeued(job: Job) -> bool:
-    """Return whether somebody (scontrol requeue) or a preemption ended the last try; only the accounting knows."""
+def _returned(job: Job) -> bool:
+    """Return whether somebody, or a preemption, returned the job to the queue; False where the accounting is silent."""
+    asked = ("--duplicates", "--allocations", "--noheader", "--parsable2", "--format=State")
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     which = f"{array}_{task}" if array and task else job.id
-    rows = ask("sacct", "--noheader", "--parsable2", "--allocations", "--duplicates", f"--jobs={which}",
-               "--format=State").split("\n")  # fmt: skip
-    past = [row for row in rows if row and not row.startswith(("RUNNING", "PENDING", "RESIZING"))]
-    if not past or not past[-1].startswith(("REQUEUED", "PREEMPTED")):
-        return False
-    job.record.add("requeued", said=past[-1][:30])
-    say(f"the job was returned to the queue ({past[-1][:30]}): this try does not count as failed")
-    return True
+    rows = ask("sacct", f"--jobs={which}", *asked, patience=20).split("\n")
+    before = [row for row in rows if row and row not in ("RUNNING", "PENDING", "RESIZING")]
+    return bool(before) and before[-1] in ("REQUEUED", "PREEMPTED")
 
 
 def watch(job: Job, process: int) -> int:
@@ -347,7 +347,8 @@ def watch(job: Job, process: int) -> int:
         if job.sizes() != size:
             size, grew = job.sizes(), now
             newest = last_step(job.lines(), policy)[0]
-            if newest != step:
+            # Steps that are further back than what is read are not lost.
+            if newest is not None and newest != step:
                 longest = max(longest, now - moved) if step is not None else 0.0
                 step, moved = newest, now
         # Programs that write no steps are watched only if the description gives a time.
@@ -412,6 +413,8 @@ def end(job: Job, code: int) -> int:
         return 0
     begun = record.start
     found = classify(job.lines(), policy)
+    if found.step is None:
+        found = found._replace(step=_earlier_step(job))
     if code in (137, 9) and found.kind == "unknown":
         found = found._replace(said=f"exit code {code}, killed by a signal")
     for mark in record.marks:
@@ -442,6 +445,26 @@ def end(job: Job, code: int) -> int:
     out = sorted({*plan.out, *job.excluded(state)})
     reply(f"{how} {decision.pause} {','.join(out) if how == 'requeue' else ''}")
     return 0
+
+
+def _earlier_step(job: Job) -> int | None:
+    """Return the last step of the last try from before the lines that are read; None without any."""
+    begun = job.record.start["offsets"]
+    for path in job.logs:
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                first = min(begun.get(path, 0), size)
+                for place in range(size - _READ, max(first, size - _FURTHEST) - _READ, -_READ):
+                    file.seek(max(place, first))
+                    # A line that is cut at the end of a part is whole in no other one.
+                    text = file.read(min(_READ, place + _READ - max(place, first)) + 256)
+                    step = last_step(text.decode("utf-8", "replace").split("\n"), job.policy)[0]
+                    if step is not None:
+                        return step
+        except OSError:
+            continue
+    return None
 
 
 def suspects(

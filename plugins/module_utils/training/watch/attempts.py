@@ -16,7 +16,7 @@ from ..retry import classes, judgement
 View = dict[str, t.Any]
 
 # Tuples: what is looked up may not be hashable.
-_KINDS = ("limit", *(one.name for one in classes.TABLE))
+_KINDS = ("limit", "requeued", *(one.name for one in classes.TABLE))
 _ACTIONS = ("retry", "requeue", "limit", "end")
 _MOST = 1000  # tries that are shown, the last ones
 _LONGEST = 300  # characters of a text

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import time
 import typing as t
 
@@ -30,6 +31,7 @@ Page = t.Callable[[], str]
 
 #: Bytes at the end of a log that are read.
 LOG_BYTES = 16 * 2**20
+_LARGEST = 2**32 - 1  # number of a job
 _TRIES_BYTES = 2**20
 _SHOWN_TRIES = 10
 _CSV_BYTES = 256 * 2**10  # of each node: some hours of eight GPUs
@@ -149,19 +151,41 @@ class _Log:
         self.lines = text.split("\n")[1 if self.skipped else 0 :]
 
 
+def number(given: str) -> int | None:
+    """Return the number of a job, None for a name. Raises SlurmError for a number that no job of Slurm can have."""
+    if not re.fullmatch("[0-9]+", given):
+        return None
+    if len(given) > 10 or not 0 < int(given) <= _LARGEST:
+        raise SlurmError(
+            "unknown", f"{given} is not the number of a job -> `train status` lists yours"
+        )
+    return int(given)
+
+
+def unknown(user: str, given: str) -> str:
+    """Return the error for a name that none of a user's jobs has."""
+    array = re.fullmatch("([0-9]+)_[0-9]+", given)
+    if array:
+        return (
+            f"{given} is a task of an array -> give {array[1]}, whose status has all tasks; `sacct -j {given}` "
+            f"shows the task, and `scancel {given}` ends it"
+        )
+    return (
+        f"{user} has no job {given} that slurmctld knows -> give its number, which `sacct "
+        f"--name={given}` tells, or run the task as its user"
+    )
+
+
 def _number(session: Session) -> int:
     """Return the number of the job that is asked for by its number or its name."""
     given = session.params["job"]
-    if given.isdigit():
-        return int(given)
+    known = number(given)
+    if known is not None:
+        return known
     transport = session.using("read")
     found = jobs.find(transport, given, transport.user)
     if not found:
-        raise SlurmError(
-            "unknown",
-            f"{transport.user} has no job {given} that slurmctld knows -> give its number, which `sacct "
-            f"--name={given}` tells, or run the task as its user",
-        )
+        raise SlurmError("unknown", unknown(transport.user, given))
     newest = max(found, key=lambda job: (not job.ended, job.array_job_id or job.id))
     return newest.array_job_id or newest.id
 
@@ -471,7 +495,9 @@ def _page(
 
 
 def _write(path: str, text: str, job: View) -> None:
-    """Write the report whole or not at all, as the owner of the job. Raises SlurmError."""
+    """Write the report whole or not at all, as the owner of the job where root does it. Raises SlurmError."""
+    root = os.geteuid() == 0
+    writer = f"{job['user']}, the owner of the job," if root else acting.user_name(os.geteuid())
     try:
         with _owner_of(job):
             safe_path.write(os.path.abspath(path), text.encode("utf-8", "replace"))
@@ -480,6 +506,5 @@ def _write(path: str, text: str, job: View) -> None:
     except OSError as error:
         raise SlurmError(
             "invalid",
-            f"report: {path}: {error.strerror} -> give a file in a directory that {job['user']}, the owner "
-            "of the job, can write to",
+            f"report: {path}: {error.strerror} -> give a file in a directory that {writer} can write to",
         ) from None

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,35 @@ def test_cancelling(cluster: FakeCluster) -> None:
     assert client.cancel("train")["cancelled"] == [100] and cluster.cancelled == [100]
     assert not client.cancel("train").get("cancelled")
     assert client.cancel(100)["cancelled"] == []
+
+
+@pytest.mark.parametrize("job", ["nosuch", "", " ", 0, "5_3", "100_0", None, -1, True, 7, 101])
+def test_no_job_of_the_user_is_cancelled(cluster: FakeCluster, job: t.Any) -> None:
+    cluster.add(state="RUNNING")
+    cluster.add(state="RUNNING", user="bob")
+    with pytest.raises(client.SlurmError, match=" -> "):
+        client.cancel(job)
+    assert not cluster.cancelled
+
+
+@pytest.mark.parametrize("job", ["99999999999999999999", "9" * 5000, "4294967296", "0", "²", "١"])
+def test_a_number_that_no_job_has(cluster: FakeCluster, job: str) -> None:
+    for function in (client.status, client.cancel):
+        with pytest.raises(client.SlurmError, match=" -> ") as raised:
+            function(job)
+        assert raised.value.kind == "unknown" and not raised.value.passing
+
+
+@pytest.mark.parametrize("job", [5, None, ["job.yml"]])
+def test_what_is_neither_a_path_nor_a_description(job: t.Any) -> None:
+    with pytest.raises(client.JobError, match=" -> give the path"):
+        client.submit(job)
+
+
+def test_a_task_is_answered_with_its_array(cluster: FakeCluster) -> None:
+    cluster.add(state="RUNNING", array_job_id=100, array_task="3")
+    with pytest.raises(client.SlurmError, match="100_3 is a task of an array -> give 100"):
+        client.status("100_3")
 
 
 def test_the_users_own_jobs(cluster: FakeCluster) -> None:

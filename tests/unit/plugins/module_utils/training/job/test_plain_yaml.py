@@ -60,6 +60,17 @@ def _soon() -> t.Iterator[None]:
         pytest.param("a: !!binary eA==", "line 1: a binary is not a plain value", id="binary"),
         pytest.param("a: 2026-01-01", "line 1: a timestamp is not a plain value", id="date"),
         pytest.param("a: [1\nb: secret", "line 2: ", id="syntax"),
+        *(
+            pytest.param(f"sweep: {{lr: [{one}]}}", "line 1: a number that YAML changes", id=one)
+            for one in ("010", "0x10", "0b11", "1_000", "1.10", "-0", "+1", "1.0e-3", ".5", ".inf")
+        ),
+        *(
+            pytest.param(f"a: [{one}]", "line 1: a text that YAML reads as true or false", id=one)
+            for one in ("yes", "no", "on", "Off", "True")
+        ),
+        pytest.param("sweep:\n  yes: [1]", "line 2: a key that YAML reads as true", id="key yes"),
+        pytest.param("a: 1\nb: 2\na: 3", "line 3: a key that is there already", id="twice"),
+        pytest.param("a: {x: 1, 'x': 3}", "line 1: a key that is there already", id="twice, quoted"),
         pytest.param("? [a]\n: b", "unhashable", id="key"),
         pytest.param("a\n---\nb", "another document", id="two"),
     ],
@@ -98,8 +109,9 @@ train_job: &job
   time: "1:30"
   ports: '8080:80'
   script: "a\\tb\\n"
-  nodes: 0x10
-  share: [1.5, -3, yes, ~, "", 1e-5, !!str 5]
+  exclusive: yes
+  nodes: 16
+  share: [1.5, -3, true, ~, "", 1e-5, !!str 5, "010", "yes", 1e-05]
 train_defaults: {image: "a:b", from: *job}
 """
     path = tmp_path / "job.yml"

@@ -44,6 +44,18 @@ def check(**more: t.Any) -> schema.Job:
         ({"sweep": {"a": [1]}, "sweep_parallel": 0}, "sweep_parallel: is 0"),
         ({"sweep": {"a": [1]}, "environment": {"X": "{sweep.b}"}}, "environment.X: {sweep.b} is not a value"),
         ({"command": "a {sweep.b}"}, "command: {sweep.b} is not a value of the sweep -> give sweep"),
+        ({"sweep": {"a": [1]}, "output": "/l/{sweep.a}-%a"}, "output: {sweep.a} is not replaced there -> remove"),
+        ({"sweep": {"a": [1]}, "checkpoints": "/c/{sweep.a}"}, "checkpoints: {sweep.a} is not replaced there"),
+        ({"sweep": {"a": [1]}, "hooks": {"pre": "x {sweep.a}"}}, "hooks.pre: {sweep.a} is not replaced there -> write"),
+        ({"sweep": {"a": [1]}, "notify": "x {sweep.a}"}, "notify: {sweep.a} is not replaced there -> write its"),
+        ({"sweep": {"a": [1]}, "srun_options": {"comment": "{sweep.a}"}}, "srun_options.comment: {sweep.a} is not"),
+        ({"sweep": {"a": [1]}, "sbatch_options": {"comment": "{sweep.a}"}}, "sbatch_options.comment: {sweep.a} is"),
+        ({"sweep": {"a": [1]}, "command": "x { sweep.a }"}, "command: { sweep.a } is not the form of a placeholder"),
+        ({"sweep": {"a": [1]}, "environment": {"X": "{{sweep.a}}"}}, "environment.X: {{sweep.a}} is not the form"),
+        ({"sweep": {"a": [1]}, "command": "x {sweep.a.b}"}, "command: {sweep.a.b} is not the form of a placeholder"),
+        ({"sweep": {"a": [1]}, "command": "x '{sweep.a}'"}, "command: has a placeholder in single quotes"),
+        ({"sweep": {"a": [1]}, "command": "X='{sweep.a}' x"}, "command: has a placeholder in single quotes"),
+        ({"sweep": {"a": [1]}, "command": "x <<'E'\n{sweep.a}\nE"}, "command: has a placeholder in single quotes"),
         ({"sweep": {"a": [1]}, "environment": {"SWEEP_A": "1"}}, "environment.SWEEP_A: is set for each task"),
         ({"sweep": {"a": [1]}, "output": "/l/x.out"}, "output: all tasks of the sweep would write"),
     ],
@@ -96,6 +108,20 @@ def test_a_command_and_a_relative_script() -> None:
     del made["command"]
     job = schema.check({**made, "script": "a/train.py", "workdir": "/w", "sweep": {"lr": [1]}})
     assert job.command == "/w/a/train.py"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'x "it\'s {sweep.a}"',
+        "# don't\nx {sweep.a} 'y'",
+        'x "{\\"lr\\": {sweep.a}}"',
+        "x <<E\ndon't {sweep.a}\nE",
+        "x ${sweep} $(y 'z' {sweep.a})",
+    ],
+)
+def test_placeholders_that_the_shell_expands(command: str) -> None:
+    assert "${SWEEP_A}" in check(sweep={"a": [1]}, command=command).command
 
 
 def test_tasks_of_an_array_do_not_share_checkpoints() -> None:

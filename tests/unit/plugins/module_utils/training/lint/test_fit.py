@@ -72,3 +72,18 @@ def test_a_script_that_does_not_exist(tmp_path: Path, given: dict[str, str]) -> 
 def test_an_absolute_path_is_looked_up_always(tmp_path: Path) -> None:
     assert len(found(tmp_path, command=f"{tmp_path}/none.py", launcher="torchrun")) == 1
     assert not found(tmp_path, command="$HOME/none.py", launcher="torchrun")
+
+
+@pytest.mark.parametrize("given", [{"script": "train.py"}, {"script": "train.sh"}])
+def test_a_script_of_a_sweep_in_a_directory_with_a_blank(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    job: dict[str, t.Any] = {
+        "command": None,
+        **given,
+        "workdir": f"{tmp_path}/w d",
+        "sweep": {"a": [1]},
+    }
+    (said,) = found(tmp_path, files=[], **job)
+    assert f"{tmp_path}/w d/{given['script']} does not exist here" in said
+    assert not found(tmp_path, files=[f"src/{given['script']}"], **job)

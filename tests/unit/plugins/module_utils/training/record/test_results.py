@@ -213,6 +213,40 @@ def test_the_results_of_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
     assert [one["key"] for one in client.diff("100_0", "100_2")] == ["lr", "loss"]
 
 
+def test_a_job_that_was_returned_to_the_queue_has_not_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (seen,) = client.submit(described(tmp_path))
+    path = seen["record"]
+    batch.end(path, "100", 0)
+    assert document.read(path)["end"]["exit_code"] == 0
+    ends(cluster, 100, state="PENDING", restarts=1)
+    client.status(100)
+    assert document.read(path)["end"] is None
+
+
+@pytest.mark.parametrize("rest", ["2-3%1", "[2-3%1]", "2,...", ""])
+def test_tasks_of_a_cancelled_sweep_that_never_began(
+    cluster: Cluster, tmp_path: Path, rest: str
+) -> None:
+    client.submit(described(tmp_path, sweep={"lr": [1, 2, 3, 4]}))
+    (one,) = cluster.known[100]
+    states = {"0": "COMPLETED", "1": "CANCELLED", **({rest: "CANCELLED"} if rest else {})}
+    cluster.known[100] = [
+        dataclasses.replace(
+            one, id=200 + number, array_job_id=100, array_task=task, state=state, user="alice",
+            exit_code=0, stdout="" if task.isdigit() else "/l/%a/x.out", end_time=9,
+        )
+        for number, (task, state) in enumerate(states.items())
+    ]  # fmt: skip
+    seen = client.status(100)
+    assert [row["state"] for row in seen["sweep"]] == ["COMPLETED", *["CANCELLED"] * 3]
+    assert seen["sweep"][2]["log"] == f"{tmp_path}/run/logs/2/train-100_2.out"
+    for task in (2, 3):
+        end = document.read(submission.known(f"100_{task}"))["end"]
+        assert (end["state"], end["exit_code"]) == ("CANCELLED", 0)
+
+
 def test_a_record_names_no_file_to_write(cluster: Cluster, tmp_path: Path) -> None:
     """Whoever may write into the directory could name any file as that of an element."""
     (seen,) = client.submit(described(tmp_path, sweep={"lr": [1]}))

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import retries, schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry import supervisor
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.retry.judgement import End
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import attempts
 
 START = {"event": "start", "try": 1, "restart": 0, "offsets": {}, "nodes": ["c1", "c2"],
          "boots": {"c1": "b1", "c2": "b2"}, "time": 1}  # fmt: skip
@@ -26,6 +27,7 @@ class Answers:
         self.sacct = ""
         self.probe = "c1 b1 0\nc2 b2 0\nc3 b3 0\n"
         self.sinfo = "c1 mixed 8 (null)\nc2 mixed 8 (null)\nc3 mixed 8 (null)\nc4 idle 8 (null)\nc5 idle 4 (null)\n"
+        self.sacct = ""
         self.sinfo += "c6 drained 8 (null)\nc7 down* 8 (null)\n"
 
     def __call__(self, *command: str, patience: float = 0) -> str:
@@ -211,3 +213,71 @@ def test_a_running_try_is_ended_only_where_a_node_is_down(
     first = job.registered(START["nodes"])
     answers.nodes["c2"] = state
     assert supervisor._gone(job, first) == said
+
+
+def test_much_output_without_a_step_is_a_hang(
+    job: supervisor.Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The last step is further back than what is read of a log."""
+    log = tmp_path / "train.out"
+    log.write_text("step 7 loss 1\n")
+    job.logs = [str(log)]
+    job.policy["hang_after"] = 20
+    job.record.events.append(START)
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 3:
+            with log.open("a") as file:
+                file.write("x" * 1000 + "\n" * 50)
+
+    monkeypatch.setattr(supervisor, "_READ", 500)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(supervisor.time, "sleep", sleep)
+    # The try ends when it is told to.
+    monkeypatch.setattr(
+        supervisor, "_lives", lambda _process: clock[0] < 1000 and not job.record.marks
+    )
+    supervisor.watch(job, 0)
+    assert [one["said"] for one in job.record.marks] == ["no step after 7 for 40 s"]
+
+
+@pytest.mark.parametrize("begun", [0, 10])
+def test_the_step_of_a_try_with_much_output_after_it(
+    job: supervisor.Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], begun: int,
+) -> None:  # fmt: skip
+    log = tmp_path / "train.out"
+    log.write_text("step 7 loss 1\n" + "x\n" * 900 + "Connection reset by peer\n")
+    job.logs = [str(log)]
+    job.record.events.append({**START, "offsets": {str(log): begun}})
+    monkeypatch.setattr(supervisor, "_READ", 500)
+    monkeypatch.setattr(job, "wait_for_steps", lambda _seconds: None)
+    assert supervisor.end(job, 1) == 0 and capsys.readouterr().out.startswith("retry 15")
+    end = job.record.of("end")[-1]
+    # What an earlier try wrote is not of this one.
+    assert (end["class"], end["step"]) == ("connection", None if begun else 7)
+
+
+@pytest.mark.parametrize(
+    ("sacct", "kind"),
+    [
+        ("NODE_FAIL\nRUNNING\n", "node"), ("", "node"), ("RUNNING\n", "node"),
+        ("REQUEUED\nNODE_FAIL\nRUNNING\n", "node"),
+        ("REQUEUED\nRUNNING\n", "requeued"), ("NODE_FAIL\nPREEMPTED\nRUNNING\n", "requeued"),
+    ],
+)  # fmt: skip
+def test_a_job_that_somebody_returned_to_the_queue_has_not_failed(
+    job: supervisor.Job, answers: Answers, sacct: str, kind: str
+) -> None:
+    answers.sacct = sacct
+    job.record.add(
+        "start", **{key: one for key, one in START.items() if key not in ("event", "time")}
+    )
+    job.restart = 1
+    assert supervisor.start(job) == 0
+    (end,) = job.record.of("end")
+    assert end["class"] == kind and len(job.record.failures) == (kind == "node")
+    (shown,) = attempts.read(Path(job.record.path).read_text().splitlines())
+    assert shown["line"].endswith("returned to the queue" if kind == "requeued" else "tried again")

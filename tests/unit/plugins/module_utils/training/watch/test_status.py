@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import tempfile
@@ -347,3 +348,14 @@ def test_root_does_not_act_for_an_unknown_owner(open_world: World, user: str) ->
     open_world.write("step 1 loss 2")
     with pytest.raises(SlurmError, match="is not a user of this host"):
         open_world.look(user=user)
+
+
+def test_an_error_of_a_report_names_who_writes_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(status, "_owner_of", lambda _job: contextlib.nullcontext())
+    monkeypatch.setattr(status.acting, "user_name", lambda uid: f"user{uid}")
+    for uid, writer in ((0, "bob, the owner of the job, can"), (1042, "user1042 can")):
+        monkeypatch.setattr(status.os, "geteuid", lambda uid=uid: uid)
+        with pytest.raises(SlurmError, match=f"directory that {writer} write to"):
+            status._write(str(tmp_path), "x", {"user": "bob"})
