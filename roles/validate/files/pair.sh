@@ -1,4 +1,4 @@
-#!/bin/bash
+# shellcheck shell=bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # Runs a tool between the two nodes of a step: its server on $VALIDATION_SERVER, its client on the other one.
