@@ -126,7 +126,7 @@ def test_neither_checksum_nor_signature_is_refused(host: Host) -> None:
 
 def test_values_that_would_become_something_else_are_refused(host: Host) -> None:
     """Where the role runs alone, too: another line for modprobe, and a signature that any key could have made."""
-    host.refused("efa a: '1", "is not one word", efa_conf={"a": "1\noptions b c=1"})
+    host.refused("efa a: '1", "would not be one value", efa_conf={"a": "1\noptions b c=1"})
     host.refused("efa_key_fingerprint: is empty", efa_key_fingerprint="")
     host.refused(
         "efa_installer 99.0: is not in the table", efa_version="99.0", efa_signature="never"

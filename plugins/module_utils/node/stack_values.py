@@ -73,7 +73,7 @@ _CHECKS: dict[str, t.Callable[[str, t.Any], t.Iterator[Fault]]] = {
     "efa_devices": _between(0, 1024, "devices"),
     "efa_key_url": _text(_URL, "is not a URL", "write https://HOST/PATH"),
     "efa_sha256": _SUM,
-    "efa_timeout": _between(60, 86400, "seconds"),
+    "efa_timeout": _between(1, 86400, "seconds"),
     "efa_version": _text(_NUMBERS, "is not a version of the installer", "write one such as 1.47.0"),
     "nvidia_driver_packages": _each(
         _PACKAGE, "is not the name of a package", "write names alone; gpu_stack_versions (driver) has the version"

@@ -40,7 +40,7 @@ BAD: list[tuple[str, t.Any, str, str, str]] = [
     ("efa_key_fingerprint", "AB12", "efa_key_fingerprint", "40 hexadecimal digits", "that of AWS"),
     ("efa_key_url", "x\ny", "efa_key_url", "is not a URL", "https://"),
     ("efa_sha256", "abc", "efa_sha256", "is not a SHA-256", "sha256sum"),
-    ("efa_timeout", -1, "efa_timeout", "number of seconds", "from 60"),
+    ("efa_timeout", -1, "efa_timeout", "number of seconds", "from 1"),
     ("efa_timeout", "soon", "efa_timeout", "is 'soon'", "a whole number"),
     ("efa_downgrade", "perhaps", "efa_downgrade", "is 'perhaps'", "true or false"),
     ("efa_kernel_module", "yes", "efa_kernel_module", "is 'yes'", "write one of auto, always, never"),
