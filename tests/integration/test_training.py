@@ -408,6 +408,7 @@ def test_recipes_with_other_libraries(
     assert re.search(r"checkpoint \S*30\b.*complete", output) and "COMPLETED" in output, output
 
 
+@pytest.mark.soak("one more recipe with transformers")
 def test_a_named_model_on_json_lines(site: Converged, python: str) -> None:
     """The recipe `finetune` with a tiny model and tiny texts, which are made here."""
     place = "/shared/data/finetune"

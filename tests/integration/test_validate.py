@@ -299,6 +299,7 @@ LIBFABRIC = {
 }
 
 
+@pytest.mark.soak("packages of libfabric on each node, and a run under a hostile login")
 def test_libfabric_measures_pairs_whatever_the_login_of_the_user_does(
     quiet_site: Converged, tmp_path: Path
 ) -> None:
