@@ -140,17 +140,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             cluster.local.destroy()
 
 
-def untouched(stack: Stack) -> None:
-    for host in NODES:
-        assert stack.versions(host) == {}
-        assert stack.site.run(host, "ls /etc/apt/*/trainwright-gpu* 2>/dev/null || true") == ""
+def apt_files(stack: Stack) -> dict[str, str]:
+    """Return what each node has of apt's files for the repository, with times and sizes."""
+    listing = "ls -l --full-time /etc/apt/*/trainwright-gpu* 2>/dev/null || true"
+    return {host: stack.site.run(host, listing) for host in NODES}
 
 
 def test_a_repository_whose_key_is_another_gets_nothing_installed(stack: Stack) -> None:
     wrong = "EB693B3035CD5710E231E123A4B469963BF863CC"
     done = stack.play(gpu_stack_repository=stack.repository(key_fingerprint=wrong), rc=2)
     assert f"has the keys {stack.fingerprint}, and not {wrong} alone -> find out" in done.output
-    untouched(stack)
+    assert all(stack.versions(host) == {} for host in NODES)
+    assert set(apt_files(stack).values()) == {""}
 
 
 def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack: Stack) -> None:
@@ -169,6 +170,7 @@ def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack
 
 def test_values_that_would_become_something_else_change_nothing(stack: Stack) -> None:
     """Options that leave out NCCL's plugin or end a line, no key, and an archive that nobody verifies."""
+    before = apt_files(stack)
     for given, words in (
         (
             {"efa_installer_options": ["--skip-plugin"], "efa_conf": {"a": "1\n2"}, "efa_key_fingerprint": ""},
@@ -180,7 +182,8 @@ def test_values_that_would_become_something_else_change_nothing(stack: Stack) ->
         said = " ".join(refused.output.split())
         assert all(word in said for word in words), said
         assert refused.changed == set()
-    untouched(stack)
+    assert all(stack.versions(host) == {} for host in NODES)
+    assert apt_files(stack) == before
 
 
 def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> None:

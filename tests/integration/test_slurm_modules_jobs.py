@@ -45,11 +45,12 @@ def life(site: Converged, transport: str) -> None:
     prefix = f"j-{transport}"
     go = f"/home/alice/{prefix}.go"
     site.run("login1", f"rm -f {go}")
+    # It sleeps for so long that a busy machine's next task still finds it; an ended one would be submitted anew.
     one = {
         **SMALL,
         "name": f"{prefix}-one",
         "content": f'#!/bin/bash\necho "began $WORD $1 in $PWD"\nuntil [ -e {go} ]; do sleep 0.1; done\n'
-        "sleep 6\nsrun -n1 echo stepped\n",
+        "sleep 15\nsrun -n1 echo stepped\n",
         "environment": {"WORD": "so, well"},
         "arguments": ["first arg"],
         "output": "%x-%j.out",
@@ -115,7 +116,7 @@ def life(site: Converged, transport: str) -> None:
         "stepped",
     ]
     assert completed["stdout"] == f"/home/alice/{prefix}-one-{submitted['id']}.out"
-    assert completed["elapsed"] >= 6 and completed["node_count"] == 1 and completed["nodes"]
+    assert completed["elapsed"] >= 15 and completed["node_count"] == 1 and completed["nodes"]
     assert completed["user"] == "alice" and completed["workdir"] == "/home/alice"
     assert completed["accounting"]["state"] == "COMPLETED", completed["accounting"]
     assert completed["accounting"]["account"] == completed["account"]

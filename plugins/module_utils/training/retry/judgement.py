@@ -198,7 +198,7 @@ def sound(event: t.Any) -> bool:
 
 
 def _count(value: t.Any) -> bool:
-    return type(value) is int and 0 <= value < 2**53
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 
 def _texts(value: t.Any) -> bool:
