@@ -29,7 +29,9 @@ options:
     type: str
     required: true
   log:
-    description: The job's log. By default, the job's output and error files in Slurm.
+    description:
+      - The job's log. By default, the job's output and error files in Slurm; of a job that slurmctld has forgotten,
+        those of the record of the run.
     type: path
   patterns:
     description:
@@ -53,6 +55,7 @@ options:
     description:
       - File for a report as one HTML page, with the curves of loss and speed. Without it, none is written.
       - The job's owner must be able to write to its directory.
+      - A file that is there stays, and the task fails, where the job has ended and its log cannot be read.
     type: path
   wait:
     description: Whether to wait until the job has ended.

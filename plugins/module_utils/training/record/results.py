@@ -27,10 +27,13 @@ _LOG_BYTES = 4 * 2**20  # at the end of each log of a sweep
 _METRICS = ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate")
 
 
-def record_of(job: t.Mapping[str, t.Any]) -> str:
-    """Return the path of the record of a job as jobs.look() returns it; "" where none is found."""
+def record_of(job: t.Mapping[str, t.Any], index: str = "") -> str:
+    """Return the path of the record of a job as jobs.look() returns it; "" where none is found.
+
+    index: the list of the records of its owner, by default that of this user.
+    """
     number = str(job["id"])
-    path = submission.known(number)
+    path = submission.known(number, index)
     places = [path] if path else []
     for directory in (batch_script.checkpoints(job), os.path.dirname(job["stdout"] or "")):
         if directory.startswith("/"):

@@ -203,7 +203,7 @@ def _written(job: jobs.Job, number: int, made: View) -> dict[str, tuple[str, Vie
 # -- where they are --------------------------------------------------------------------------------
 def _note(job: str, name: str, path: str) -> None:
     """Add a record to the user's list."""
-    index = str(Path.home() / INDEX)
+    index = index_of()
     os.makedirs(os.path.dirname(index), mode=0o700, exist_ok=True)
     rows = _rows(index)
     line = json.dumps({"job": job, "name": name, "record": path})
@@ -225,14 +225,19 @@ def _rows(index: str) -> list[str]:
         return []
 
 
-def known(job: str) -> str:
+def index_of(home: str = "") -> str:
+    """Return the path of the list of a user's records, by the home, by default that of this user."""
+    return os.path.join(home or str(Path.home()), INDEX)
+
+
+def known(job: str, index: str = "") -> str:
     """Return the path of this user's newest record of a job, by its number or its name; "" where none is known.
 
-    Digits are a number, even where a job has such a name.
+    Digits are a number, even where a job has such a name. index: the list of another user's records.
     """
     key = "job" if NUMBER.fullmatch(job) else "name"
     array, _bar, task = job.partition("_")
-    for row in reversed(_rows(str(Path.home() / INDEX))):
+    for row in reversed(_rows(index or index_of())):
         try:
             one = json.loads(row)
         except (ValueError, RecursionError):

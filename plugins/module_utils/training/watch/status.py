@@ -24,6 +24,7 @@ from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.hostlist import natural_key
+from ..record import outputs
 from . import attempts, batch_script, checkpoints, failure, gpu_use, links, progress
 
 View = dict[str, t.Any]
@@ -55,6 +56,7 @@ def work(session: Session) -> View:
     else:
         result, page = session.call(look, session)
     if params["report"]:
+        _keep(params["report"], result)
         result = {**result, "changed": True, "report": params["report"]}
         if not session.check:
             _write(params["report"], page(), result["job"])
@@ -90,8 +92,10 @@ def look(session: Session) -> tuple[View, Page]:
     if job["state"] == "RUNNING" and job["time_limit"] is not None:
         job["time_left"] = max(0, job["time_limit"] - job["elapsed"])
     now = time.time()
-    paths = [params["log"]] if params["log"] else _logs(job)
     with _owner_of(job):
+        if job["forgotten"] and not job["stdout"]:
+            job.update(outputs.found(job))
+        paths = [params["log"]] if params["log"] else _logs(job)
         logs = [_Log(path, LOG_BYTES) for path in paths]
         uses = _gpus(paths, job["id"])
         found = _checkpoints(params["checkpoints"], now)
@@ -104,7 +108,8 @@ def look(session: Session) -> tuple[View, Page]:
         "changed": False,
         "job": job,
         "log": paths[0] if paths else "",
-        "log_problem": next((log.problem for log in logs if log.problem), ""),
+        "log_problem": next((log.problem for log in logs if log.problem), "")
+        or _no_log(job, paths),
         "log_skipped": max((log.skipped for log in logs), default=0),
         "progress": _shown(read, job, logs, now),
         **_standstill(read, job, logs, now, params["stalled_after"]),
@@ -198,6 +203,16 @@ def _logs(job: View) -> list[str]:
         dict.fromkeys(
             path for path in (job["stdout"], job["stderr"]) if path and path != "/dev/null"
         )
+    )
+
+
+def _no_log(job: View, paths: t.Sequence[str]) -> str:
+    """Return why the log of a job that has ended is not known; "" where it is, or may be elsewhere."""
+    if paths or not job["forgotten"] or not job["start_time"]:
+        return ""
+    return (
+        f"job {job['id']}: its log is not known any more: slurmctld has forgotten the job, and {job['user']} has no"
+        " record of the run -> give the path of its log"
     )
 
 
@@ -492,6 +507,19 @@ def _page(
     footer = f"Written by trainwright.slurm {values.stamp(int(now))} UTC"
     title = f"Training {job['name'] or job['id']}"
     return report.render(report.Report(title, summary, sections, footer))
+
+
+def _keep(path: str, result: View) -> None:
+    """Raise SlurmError where a report that is there would be replaced by one without a line of the job's log."""
+    job = result["job"]
+    # Only some tasks of an array may have written.
+    unread = not result["log"] or (result["log_problem"] and not job.get("tasks"))
+    if not job["ended"] or not unread or not job["start_time"] or not os.path.lexists(path):
+        return
+    why = result["log_problem"] or f"job {job['id']}: it has no log -> give the path of one"
+    raise SlurmError(
+        "invalid", f"report: {path} stays as it is: {why}, or another file for the report"
+    )
 
 
 def _write(path: str, text: str, job: View) -> None:

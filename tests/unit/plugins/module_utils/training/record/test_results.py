@@ -270,3 +270,80 @@ def test_a_record_names_no_file_to_write(cluster: Cluster, tmp_path: Path) -> No
     ]
     assert client.status(100)["sweep"][0]["step"] is None
     assert victim.read_text() == "{}" and one
+
+
+def forget(cluster: Cluster, job: int) -> None:
+    """As after MinJobAge: only the accounting has the job, and that does not have its outputs."""
+    cluster.past[job] = [
+        dataclasses.replace(one, stdout="", stderr="") for one in cluster.known.pop(job)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "written"),
+    [
+        ({}, "run/logs/train-100.out"),
+        ({"output": "out/%x-%j.txt"}, "run/out/train-100.txt"),
+        ({"error": "err-%j"}, "run/logs/train-100.out"),
+    ],
+)
+def test_a_forgotten_job_has_the_log_of_its_record(
+    cluster: Cluster, tmp_path: Path, more: t.Any, written: str
+) -> None:
+    (made,) = client.submit(described(tmp_path, **more))
+    log = tmp_path / written
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("step 3/9 loss 1.5\nValueError: shard 3 is empty\n")
+    (tmp_path / "run" / "logs" / "attempts-100.jsonl").write_text("")
+    ends(cluster, 100, state="FAILED", exit_code=1, workdir=f"{tmp_path}/run")
+    forget(cluster, 100)
+    seen = client.status(100)
+    assert seen["log"] == str(log) and seen["progress"]["step"] == 3
+    assert "shard 3 is empty" in "\n".join(seen["failure"]) and seen["record"] == made["record"]
+    assert client.status("train")["log"] == str(log)
+    client.report(100, str(tmp_path / "r.html"))
+    assert "step 3/9" in (tmp_path / "r.html").read_text()
+
+
+def test_a_forgotten_array_has_the_logs_of_its_record(cluster: Cluster, tmp_path: Path) -> None:
+    client.submit(described(tmp_path, array="0-1"))
+    (one,) = cluster.known[100]
+    cluster.past[100] = [
+        dataclasses.replace(
+            one, id=100 + number, array_job_id=100, array_task=str(number), start_time=1,
+            state="COMPLETED" if number else "FAILED", exit_code=0 if number else 1,
+        )
+        for number in (0, 1)
+    ]  # fmt: skip
+    del cluster.known[100]
+    log = tmp_path / "run" / "logs" / "train-100.out"
+    log.write_text("ValueError: task 0\n")
+    seen = client.status(100)
+    assert seen["log"] == str(log) and "task 0" in "\n".join(seen["failure"])
+    assert seen["job"]["tasks"][1]["stdout"].endswith("/train-101.out")
+
+
+def test_a_good_report_is_kept_where_the_log_is_lost(cluster: Cluster, tmp_path: Path) -> None:
+    (made,) = client.submit(described(tmp_path))
+    (tmp_path / "run" / "logs" / "train-100.out").write_text("step 3/9 loss 1.5\n")
+    ends(cluster, 100)
+    forget(cluster, 100)
+    page = tmp_path / "r.html"
+    client.report(100, str(page))
+    before = page.read_text()
+    record = Path(made["record"])
+    kept = record.read_text()
+    for text, why in (
+        (None, "slurmctld has forgotten the job, and alice has no record of the run -> give"),
+        (kept, "No such file or directory -> "),
+    ):
+        record.unlink() if text is None else record.write_text(text)
+        if text:
+            (tmp_path / "run" / "logs" / "train-100.out").unlink()
+        with pytest.raises(SlurmError, match=f"r.html stays as it is: .*{why}") as raised:
+            client.report(100, str(page))
+        assert raised.value.kind == "invalid" and page.read_text() == before
+    # Where none is there, what is known is written.
+    client.report(100, str(tmp_path / "new.html"))
+    record.unlink()
+    assert "its log is not known any more" in "\n".join(client.status(100)["lines"])
