@@ -36,7 +36,7 @@ options:
       - It also checks that the user can make the directories of the jobs that are not there yet, and that the cluster
         mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists its mounts.
       - It refuses a container where the cluster does not have Pyxis, a job that waits for one that Slurm does not know,
-        and one whose script does not exist.
+        one whose script does not exist, and a sweep in the directories of a sweep with other values.
     type: bool
     default: true
   together:

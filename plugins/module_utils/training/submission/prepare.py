@@ -22,6 +22,7 @@ from ...slurm.errors import SlurmError
 from ..job import plan, profile, render, sweep
 from ..job import schema as jobs
 from ..lint import context, fit, rules
+from ..record import former
 
 View = dict[str, t.Any]
 #: Bytes of a batch script that are compared.
@@ -242,6 +243,7 @@ def work(slurm: Session) -> View:
             faults = plan.faults(planned, nodes, partitions, params["together"])
             faults += refusals(planned)
             for job in planned:
+                faults += former.faults(job)
                 text = script(job)
                 faults += unmounted(job, text)
                 faults += fit.faults(job, text, transport, params["files"])

@@ -347,3 +347,55 @@ def test_a_good_report_is_kept_where_the_log_is_lost(cluster: Cluster, tmp_path:
     client.report(100, str(tmp_path / "new.html"))
     record.unlink()
     assert "its log is not known any more" in "\n".join(client.status(100)["lines"])
+
+
+@pytest.mark.parametrize("place", ["checkpoints", "logs"])
+def test_a_sweep_does_not_continue_tasks_with_other_values(
+    cluster: Cluster, tmp_path: Path, place: str
+) -> None:
+    where = {"checkpoints": f"{tmp_path}/c"} if place == "checkpoints" else {}
+    job = described(tmp_path, sweep={"lr": [0.1, 0.2]}, **where)
+    client.submit(job)
+    ends(cluster, 100)
+    directory = tmp_path / "c" if where else tmp_path / "run" / "logs"
+    (directory / "1" / "step-9").mkdir()
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    for changed, said in (
+        ({"lr": [0.1, 0.5]}, f"{directory}/1 is of job 100, which ran there with lr 0.2, and task"),
+        ({"lr": [0.2, 0.1]}, "task 0 would continue it with lr 0.2 -> give this sweep other dir"),
+        ({"lr": [0.1], "batch": [8, 16]}, "with lr 0.1, batch 8 -> "),
+    ):
+        for again in (False, True):
+            with pytest.raises(SlurmError) as raised:
+                client.submit({**job, "sweep": changed}, again=again)
+            assert said in str(raised.value) and raised.value.kind == "invalid"
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+    assert len(cluster.submitted) == 1
+    # The same values continue; more of them are tasks of their own.
+    assert client.submit({**job, "sweep": {"lr": [0.1, 0.2, 0.5]}})[0]["changed"]
+    ends(cluster, 101)
+    # Other directories are free.
+    other = {
+        **job,
+        "logs": f"{tmp_path}/l2",
+        **({"checkpoints": f"{tmp_path}/c2"} if where else {}),
+    }
+    assert client.submit({**other, "sweep": {"lr": [7]}})[0]["changed"]
+    # The newest record says whose a directory is.
+    record = directory / "0" / "run-900_0.json"
+    newer = json.loads((directory / "0" / "run-100_0.json").read_text())
+    newer["sweep"]["values"] = {"lr": "9"}
+    record.write_text(json.dumps(newer))
+    with pytest.raises(SlurmError, match="is of job 900, which ran there with lr 9"):
+        client.submit(job)
+
+
+def test_a_sweep_does_not_continue_an_array(cluster: Cluster, tmp_path: Path) -> None:
+    job = described(tmp_path, checkpoints=f"{tmp_path}/c")
+    client.submit({**job, "array": "0-1"})
+    ends(cluster, 100)
+    (tmp_path / "c" / "1").mkdir()
+    batch.end(str(tmp_path / "c" / "1" / "run-100_1.json"), "100_1", 0)
+    with pytest.raises(SlurmError, match="of job 100, which ran there as a task of an array, and"):
+        client.submit({**job, "sweep": {"lr": [1, 2]}})
+    assert client.submit({**job, "sweep": {"lr": [1]}})[0]["changed"]
