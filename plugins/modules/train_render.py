@@ -33,8 +33,9 @@ options:
       - Whether to check that the cluster can run the jobs. Nodes that are down or drained do not
         count; nodes that are busy do, since jobs wait.
       - C(nodes=idle) in a description needs it.
-      - It also checks that the user can make the directories of the jobs that are not there yet, and that the cluster
-        mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists its mounts.
+      - It also checks that the user can make the directories of the jobs that are not there yet and write into those
+        that are, and that the cluster mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists
+        its mounts.
       - It refuses a container where the cluster does not have Pyxis, a job that waits for one that Slurm does not know,
         one whose script does not exist, and a sweep in the directories of a sweep with other values.
     type: bool

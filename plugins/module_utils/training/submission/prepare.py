@@ -54,25 +54,73 @@ def refusal(path: str) -> str:
         return ""
     if not os.path.isdir(above):
         return f"{user()} cannot make {path}: {above} is not a directory -> choose another path"
-    status = os.stat(above)
-    rest = os.path.relpath(path, above)
-    open_one = os.path.join(above, "data")
-    other = os.path.join(open_one if may_write(open_one) else os.environ.get("HOME", "/home"), rest)
     return (
-        f"{user()} cannot make {path}: {above} is {user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o})"
-        f" -> use a directory of yours such as {other}, or have an administrator make it (directories in"
-        " cluster_mounts)"
+        f"{user()} cannot make {path}: {above} is {_whose(above)}"
+        f" -> use a directory of yours such as {_instead(above, path)}, or have an administrator make it (directories"
+        " in cluster_mounts)"
     )
 
 
-def refusals(planned: t.Iterable[jobs.Job]) -> list[str]:
-    """Return the directories of jobs that this user cannot make, a line each."""
-    return [
-        f"job {job.name}.{key}: {why}"
-        for job in planned
-        for key, path in directories(job).items()
-        if (why := refusal(path))
-    ]
+def closed(path: str, writes: bool) -> str:
+    """Return why this user cannot use a directory that is there, with the remedy; "" where that is not so.
+
+    writes: whether the job writes into it, and does not only read there.
+    """
+    if not path.startswith("/") or not os.path.isdir(path):
+        return ""
+    if may_write(path) if writes else os.access(path, os.X_OK, effective_ids=True):
+        return ""
+    above = os.path.dirname(path.rstrip("/"))
+    return (
+        f"{user()} cannot {'write into' if writes else 'enter'} {path}, which is {_whose(path)}"
+        f" -> use a directory of yours such as {_instead(above, path)}, or ask its owner or an administrator for the"
+        " right (chmod, setfacl)"
+    )
+
+
+def _whose(path: str) -> str:
+    """Return the owner and the mode of a directory as words."""
+    status = os.stat(path)
+    try:
+        fixed = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        fixed = False
+    where = ", on a file system that is read-only here" if fixed else ""
+    return f"{user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o}){where}"
+
+
+def _instead(above: str, path: str) -> str:
+    """Return a path that this user may be able to use in place of one below a directory."""
+    open_one = os.path.join(above, "data")
+    place = open_one if may_write(open_one) else os.environ.get("HOME", "/home")
+    return os.path.join(place, os.path.relpath(path, above))
+
+
+def refusals(planned: t.Iterable[jobs.Job], files: t.Collection[str] | None = None) -> list[str]:
+    """Return the directories of jobs that this user can neither make nor use, a line each.
+
+    files: those that are copied into the workdir. Where that of a key is good, the first bad one of a task is returned.
+    """
+    found = []
+    for job in planned:
+        for key, path in directories(job).items():
+            inside = (one[key] for one in _elements(job) if one.get(key))
+            why = (
+                refusal(path)
+                or closed(path, _writes(job, key, files))
+                or next((why for one in inside if (why := closed(one, True))), "")
+            )
+            if why:
+                found.append(f"job {job.name}.{key}: {why}")
+    return found
+
+
+def _writes(job: jobs.Job, key: str, files: t.Collection[str] | None) -> bool:
+    """Return whether a job, or its submission, writes into the directory of a key."""
+    if key != "workdir":
+        return key != "data"
+    # The batch script is there where there are no logs, and so is the output.
+    return bool(files or job.sweep or not job.logs)
 
 
 def unmounted(job: jobs.Job, script: str, config: str = context.CONFIG) -> list[str]:
@@ -241,7 +289,7 @@ def work(slurm: Session) -> View:
             partitions = slurm.call(transport.partitions)
             planned = [plan.resolve(job, nodes, partitions) for job in planned]
             faults = plan.faults(planned, nodes, partitions, params["together"])
-            faults += refusals(planned)
+            faults += refusals(planned, params["files"])
             for job in planned:
                 faults += former.faults(job)
                 text = script(job)

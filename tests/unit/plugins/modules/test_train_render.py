@@ -108,7 +108,7 @@ def test_directories_that_the_owner_cannot_make(
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
     tmp_path.chmod(0o755)
-    open_ones = {str(tmp_path / "data")}
+    open_ones = {str(tmp_path / "data"), str(tmp_path / "there")}
     monkeypatch.setattr(prepare, "may_write", lambda path: path in open_ones)
     monkeypatch.setattr(prepare, "user", lambda uid=None: "root" if uid == 0 else "alice")
     stat = os.stat
@@ -137,6 +137,43 @@ def test_directories_that_the_owner_cannot_make(
     assert len(lines) == 3 and sorted(tmp_path.rglob("*")) == before
     # Elsewhere than on the cluster, only the script is asked for.
     assert not run(jobs=[job], fit=False).get("failed")
+
+
+def test_directories_that_are_there_and_the_owner_cannot_write(
+    run: t.Callable[..., t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("work", "logs", "c/1", "out", "data"):
+        (tmp_path / name).mkdir(parents=True)
+    closed = {f"{tmp_path}/{name}" for name in ("work", "logs", "c/1", "out", "data")}
+    monkeypatch.setattr(prepare, "may_write", lambda path: path not in closed)
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "alice" if uid is None else "bob")
+    monkeypatch.setenv("HOME", "/home/alice")
+    (tmp_path / "logs").chmod(0o750)
+    place = str(tmp_path)
+    job = {**JOB, "command": "true", "launcher": "batch", "data": f"{place}/data"}
+    refused = run(jobs=[{**job, "logs": f"{place}/logs", "workdir": f"{place}/work"}])
+    assert refused["failed"] and refused["error"] == "invalid"
+    assert refused["msg"] == (
+        f"job train.logs: alice cannot write into {place}/logs, which is bob's (0750) -> use a directory of yours such"
+        f" as {place}/data/logs, or ask its owner or an administrator for the right (chmod, setfacl)"
+    ).replace(f"{place}/data/logs", "/home/alice/logs")
+    for key, given in (
+        ("workdir", {"workdir": f"{place}/work"}),
+        ("workdir", {"workdir": f"{place}/work", "logs": f"{place}/l", "sweep": {"x": [1]}}),
+        ("output", {"output": f"{place}/out/%j.out", "logs": f"{place}/l"}),
+        (
+            "checkpoints",
+            {"checkpoints": f"{place}/c", "logs": f"{place}/l", "sweep": {"x": [1, 2]}},
+        ),
+    ):
+        refused = run(jobs=[{**job, **given}])
+        assert refused["msg"].startswith(f"job train.{key}: alice cannot write into "), refused
+        assert len(refused["msg"].splitlines()) == 1
+    monkeypatch.setattr(prepare.os, "access", lambda path, mode, **more: not path.endswith("/data"))
+    refused = run(jobs=[{**job, "logs": f"{place}/l"}])
+    assert f"job train.data: alice cannot enter {place}/data, which is bob's" in refused["msg"]
+    # Elsewhere than on the cluster, only the script is asked for.
+    assert not run(jobs=[{**job, "logs": f"{place}/logs"}], fit=False).get("failed")
 
 
 def test_whether_a_directory_can_be_written(tmp_path: Path) -> None:
