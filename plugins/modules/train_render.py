@@ -37,7 +37,8 @@ options:
         that are, and that the cluster mounts the storage that the jobs name, where C(/etc/trainwright/jobs.json) lists
         its mounts.
       - It refuses a container where the cluster does not have Pyxis, a job that waits for one that Slurm does not know,
-        one whose script does not exist, and a sweep in the directories of a sweep with other values.
+        one whose script does not exist, one whose Python environment on shared storage does not exist or cannot be
+        started, and a sweep in the directories of a sweep with other values.
     type: bool
     default: true
   together:

@@ -11,7 +11,7 @@ import typing as t
 from ...slurm.batch import shell
 from ...slurm.batch.script import parse
 from ..job.schema import Job
-from . import context
+from . import context, environment_fit
 from .rules import RULES
 from .storage_rules import script_of
 
@@ -42,6 +42,7 @@ def faults(
         for name in _RULES
         for _line, what, remedy in RULES[name].find(read, cluster)
     ]
+    found += environment_fit.faults(job, cluster.mounts or ())
     return found + missing_program(job, files)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import types
 import typing as t
 from pathlib import Path
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import fit
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
+    environment_fit,
+    fit,
+)
 
 
 class Queue:
@@ -87,3 +91,80 @@ def test_a_script_of_a_sweep_in_a_directory_with_a_blank(
     (said,) = found(tmp_path, files=[], **job)
     assert f"{tmp_path}/w d/{given['script']} does not exist here" in said
     assert not found(tmp_path, files=[f"src/{given['script']}"], **job)
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment on storage that all nodes mount."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    made = tmp_path / "shared" / "venv"
+    (made / "bin").mkdir(parents=True)
+    for name in ("activate", "python", "torchrun"):
+        (made / "bin" / name).touch()
+        (made / "bin" / name).chmod(0o755)
+    return made
+
+
+def environment(tmp_path: Path, **job: t.Any) -> list[str]:
+    made = schema.check({"name": "train", "command": "./a", "launcher": "srun", **job})
+    return environment_fit.faults(made, [f"{tmp_path}/shared"])
+
+
+def test_a_python_environment_that_is_missing(tmp_path: Path, venv: Path) -> None:
+    def pre(text: str) -> dict[str, t.Any]:
+        return {"hooks": {"pre": text}}
+
+    good = pre(f"module load cuda\nsource {venv}/bin/activate\n")
+    assert not environment(tmp_path, **good)
+    none = f"{tmp_path}/shared/none"
+    for given, key in (
+        (pre(f"source {none}/bin/activate"), "hooks.pre"),
+        (pre(f"export A=1; . '{none}/bin/activate' && true"), "hooks.pre"),
+        ({"command": f"{none}/bin/torchrun train.py"}, "command"),
+        ({"command": f"source {none}/bin/activate; x", "launcher": "batch"}, "command"),
+        ({"environment": {"VIRTUAL_ENV": none}}, "environment.VIRTUAL_ENV"),
+        ({**pre("source ~/none/bin/activate")}, "hooks.pre"),
+        ({**pre("source none/bin/activate"), "workdir": f"{tmp_path}/shared"}, "hooks.pre"),
+        ({**pre(f"source {none}/bin/activate"), "container": {"image": "a.sqsh"}}, "hooks.pre"),
+    ):
+        (said,) = environment(tmp_path, **given)
+        assert said.startswith(f"job train.{key}: {tmp_path}"), said
+        assert "/none/bin/" in said and f"does not exist (looked on {platform.node()} as " in said
+        assert " -> correct the path, or make the environment: python3 -m venv " in said
+    for given in (
+        pre(f"# source {none}/bin/activate"),
+        pre(f"python3 -m venv {none}\nsource {none}/bin/activate"),
+        pre(f"[ -d {none} ] && source {none}/bin/activate"),
+        pre(f"source {none}/bin/activate || true"),
+        pre("source /opt/of-the-nodes/bin/activate"),
+        pre("source $PLACE/bin/activate"),
+        pre("source none/bin/activate"),
+        {"command": f"{none}/bin/python x.py", "container": {"image": "a.sqsh"}},
+    ):
+        assert not environment(tmp_path, **given), given
+    # It is a part of all that is refused before the submission.
+    config = tmp_path / "shared.json"
+    config.write_text(json.dumps({"mounts": [f"{tmp_path}/shared"]}))
+    made = schema.check(
+        {"name": "train", "command": "./a", "launcher": "srun", **pre(f". {none}/bin/activate")}
+    )
+    assert len(fit.faults(made, render.render(made), None, None, str(config))) == 1
+
+
+def test_a_python_that_cannot_be_started(tmp_path: Path, venv: Path) -> None:
+    given = {"hooks": {"pre": f"source {venv}/bin/activate"}}
+    (venv / "bin" / "python").chmod(0o644)
+    (said,) = environment(tmp_path, **given)
+    assert f"{venv}/bin/python is not executable, its mode is 0644 (looked on " in said
+    (said,) = environment(tmp_path, command=f"{venv}/bin/python x.py")
+    assert "job train.command: " in said and "is not executable" in said
+    (venv / "bin" / "python").unlink()
+    (said,) = environment(tmp_path, **given)
+    assert f"{venv}/bin/python does not exist" in said
+    # A link to the system's Python, which only the nodes may have, is not judged; one inside is.
+    (venv / "bin" / "python").symlink_to("/usr/bin/python-of-the-nodes")
+    assert not environment(tmp_path, **given)
+    (venv / "bin" / "python").unlink()
+    (venv / "bin" / "python").symlink_to("python3.99")
+    (said,) = environment(tmp_path, **given)
+    assert f"is a link to {venv}/bin/python3.99, which does not exist" in said
