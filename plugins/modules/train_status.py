@@ -231,6 +231,12 @@ failure:
   returned: success
   type: list
   elements: str
+finished:
+  description:
+    - Whether the training was at its end before this job, which ended well without a step. Its newest complete
+      checkpoint is older than its start.
+  returned: success
+  type: bool
 summary: {description: The progress in one line; empty before there is any., returned: success, type: str}
 lines: {description: All of it as lines for the screen., returned: success, type: list, elements: str}
 report: {description: The report that was written., returned: when O(report) is given, type: str}

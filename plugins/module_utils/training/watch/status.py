@@ -18,14 +18,22 @@ import typing as t
 
 from ...node import acting, safe_path
 from ...node.terminal import printable
-from ...report import page as report
 from ...slurm import values
 from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.hostlist import natural_key
 from ..record import outputs
-from . import attempts, batch_script, checkpoints, failure, gpu_use, links, progress
+from . import (
+    attempts,
+    batch_script,
+    checkpoints,
+    failure,
+    gpu_use,
+    links,
+    progress,
+    training_page,
+)
 
 View = dict[str, t.Any]
 Page = t.Callable[[], str]
@@ -119,9 +127,10 @@ def look(session: Session) -> tuple[View, Page]:
         "links": links.found(line for log in logs for line in log.lines),
         "failure": _failure(job, logs, read),
     }
+    result["finished"] = _had_finished(result)
     result["summary"] = _summary(result)
     result["lines"] = _lines(result)
-    return result, lambda: _page(result, read, uses, now)
+    return result, lambda: training_page.page(result, read, uses, now)
 
 
 @contextlib.contextmanager
@@ -390,6 +399,8 @@ def _lines(result: View) -> list[str]:
             lines.append(
                 "its limit comes before its end -> raise the limit, or let it be requeued from a checkpoint"
             )
+    elif result["finished"]:
+        lines.append(_finished(result))
     elif result["log_problem"]:
         lines.append(result["log_problem"])
     elif job["state"] == "RUNNING" or job["ended"]:
@@ -417,15 +428,7 @@ def _of_checkpoint(one: View) -> str:
     state = "complete" if one["complete"] else f"not complete: {one['why']}"
     mark = ", the newest complete one" if one["newest"] else ""
     age = job_messages.duration(one["age"])
-    return f"checkpoint {one['name']}: {_size(one['size'])}, {age} old, {state}{mark}"
-
-
-def _size(count: int) -> str:
-    value, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        units.pop(0)
-    return f"{value:.4g} {units[0]}"
+    return f"checkpoint {one['name']}: {training_page.size(one['size'])}, {age} old, {state}{mark}"
 
 
 def _of_gpus(use: View) -> str:
@@ -438,77 +441,25 @@ def _of_gpus(use: View) -> str:
     )
 
 
-# -- the report ------------------------------------------------------------------------------------
-def _page(
-    result: View, read: progress.Progress, uses: t.Sequence[gpu_use.GpuUse], now: float
-) -> str:
-    """Return the report as HTML."""
+def _had_finished(result: View) -> bool:
+    """Whether the training was at its end before this job, which made no step."""
     job = result["job"]
-    summary: list[tuple[str, report.Cell]] = [
-        ("Job", job["id"]),
-        ("User", job["user"]),
-        ("State", job_messages.standing(job)),
-        ("Elapsed", job_messages.duration(job["elapsed"])),
-        ("Started again", job["restarts"]),
-        ("Training", result["summary"]),
-        ("Log", result["log"]),
-        *(("Run", address) for address in result["links"]),
-    ]
-    sections: list[report.Section] = []
-    if result["failure"]:
-        sections.append(report.Text("Why it failed", result["failure"]))
-    for title, axis, of in (
-        ("Loss", "loss", lambda point: point.loss),
-        ("Throughput", "samples a second", lambda point: point.samples_per_second),
-        ("Time of a step", "seconds", lambda point: point.seconds),
-    ):
-        points = [(float(point.step), of(point)) for point in read.points]
-        if any(y is not None for _x, y in points):
-            x = "line" if read.counted else "step"
-            sections.append(report.Chart(title, x, axis, [report.Series(title, points)]))
-    if result["checkpoints"]:
-        sections.append(
-            report.Table(
-                "Checkpoints",
-                ["Name", "Step", "Size", "Age", "Verdict", "Why"],
-                [
-                    [
-                        one["name"] + (" (newest)" if one["newest"] else ""),
-                        one["step"],
-                        _size(one["size"]),
-                        job_messages.duration(one["age"]),
-                        "PASS" if one["complete"] else "INCOMPLETE",
-                        one["why"],
-                    ]
-                    for one in result["checkpoints"]
-                ],
-            )
-        )
-    if uses:
-        columns = [
-            "Node",
-            "Model",
-            "GPUs",
-            "Busy, mean %",
-            "Busy, most %",
-            "Memory, most MiB",
-            "Of MiB",
-            "Most C",
-        ]
-        names = (
-            *("node", "model", "gpus", "utilization_mean", "utilization_max", "memory_max"),
-            *("memory_total", "temperature_max"),
-        )
-        sections.append(
-            report.Table("GPUs", columns, [[getattr(use, name) for name in names] for use in uses])
-        )
-        series = [report.Series(use.node, use.curve) for use in uses if use.curve]
-        sections.append(report.Chart("GPU use", "minutes", "busy, %", series))
-    footer = f"Written by trainwright.slurm {values.stamp(int(now))} UTC"
-    title = f"Training {job['name'] or job['id']}"
-    return report.render(report.Report(title, summary, sections, footer))
+    if job["state"] != "COMPLETED" or not job["start_time"] or result["progress"]:
+        return False
+    newest = next((one for one in result["checkpoints"] if one["newest"]), None)
+    return newest is not None and newest["modified"] < job["start_time"]
 
 
+def _finished(result: View) -> str:
+    newest = next(one for one in result["checkpoints"] if one["newest"])
+    at = f"at step {newest['step']}" if newest["step"] is not None else f"with {newest['name']}"
+    return (
+        f"the training had finished {at} before this job, which made no step -> to train further, submit it with more"
+        " steps; to train again from the beginning, with another directory for its checkpoints"
+    )
+
+
+# -- the report ------------------------------------------------------------------------------------
 def _keep(path: str, result: View) -> None:
     """Raise SlurmError where a report that is there would be replaced by one without a line of the job's log."""
     job = result["job"]

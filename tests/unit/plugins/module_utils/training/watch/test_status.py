@@ -242,6 +242,34 @@ def test_checkpoints_and_gpus(world: World, tmp_path: Path) -> None:
     assert "GPUs of c2: 1, 98 % busy on average, at most 71234 MiB of 81559 MiB" in seen["lines"]
 
 
+def test_a_training_that_had_finished_before(world: World, tmp_path: Path) -> None:
+    """A job that is submitted again finds its last checkpoint, and ends without a step."""
+    world.write("2 ranks")
+    directory = tmp_path / "checkpoints"
+    (directory / "step-400").mkdir(parents=True)
+    (directory / "step-400" / "trainer_state.json").write_text("{}")
+    (directory / "step-400" / "model.safetensors").write_bytes(b"\x02" + b"\0" * 7 + b"{}")
+    options = {"checkpoints": str(directory)}
+    end = {"state": "COMPLETED", "exit_code": 0, "end_time": int(time.time())}
+    old = time.time() - 7200
+    for path in (*(directory / "step-400").iterdir(), directory / "step-400"):
+        os.utime(path, (old, old))
+    seen = world.look(options, **end)
+    assert seen["finished"] and seen["lines"][1].startswith(
+        "the training had finished at step 400 before this job, which made no step -> to train further, submit it with"
+    )
+    assert not any("no step in" in line for line in seen["lines"])
+    # One that runs or failed has not, nor has one that wrote the checkpoint itself.
+    assert not world.look(options)["finished"]
+    assert not world.look(options, state="FAILED", exit_code=1)["finished"]
+    os.utime(directory / "step-400" / "trainer_state.json")
+    seen = world.look(options, **end)
+    assert not seen["finished"] and any("no step in" in line for line in seen["lines"])
+    os.utime(directory / "step-400" / "trainer_state.json", (old, old))
+    world.write("step 400/400 loss 2")
+    assert not world.look(options, **end)["finished"]
+
+
 def test_the_report(world: World, tmp_path: Path) -> None:
     world.write(*(f"step {n}/200 loss {5 - n / 100} samples/s 12.5" for n in range(1, 101)))
     (tmp_path / "checkpoints" / "step-5").mkdir(parents=True)
