@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,40 @@ def test_help_and_completion_have_every_command(command: Path) -> None:
     words += " echo ${COMPREPLY[*]}"
     done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.split() == COMMANDS
+
+
+def test_completion_has_the_jobs_and_the_recent_trainings(command: Path, tmp_path: Path) -> None:
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.write_text("#!/bin/sh\necho 1042\n")
+    kept = tmp_path / ".config" / "trainwright"
+    kept.mkdir(parents=True)
+    rows = [{"job": str(number), "name": f"run{number}", "record": "/r"} for number in range(1, 40)]
+    rows += [{"job": "77", "name": "$(touch mark)", "record": '{"job": "78"'}, {"name": "x"}]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (kept / "runs.jsonl").write_text(text + "broken\n")
+
+    def completed(part: str, word: str = "") -> list[str]:
+        words = f"source {ROLE / 'files' / 'train.bash'}; COMP_WORDS=(train {part} '{word}'); COMP_CWORD=2; _train;"
+        words += ' printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(
+            ["bash", "-c", words], capture_output=True, text=True, check=True, timeout=20,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert not done.stderr
+        return done.stdout.split()
+
+    for part in ("status", "watch", "why", "report", "diff"):
+        found = completed(part)
+        assert (
+            {"1042", "39", "run39", "23"} <= set(found) and "2" not in found and "78" not in found
+        )
+        assert not any("$" in one for one in found) and not Path("mark").exists()
+    assert completed("why", "run3") == [f"run{number}" for number in range(30, 40)]
+    assert completed("cancel") == ["1042"]
+    # A controller that does not answer holds nothing up.
+    squeue.write_text("#!/bin/sh\nexec sleep 60\n")
+    begin = time.monotonic()
+    assert "run39" in completed("why") and time.monotonic() - begin < 15
 
 
 def test_it_runs_with_the_oldest_python_of_nodes(command: Path) -> None:
