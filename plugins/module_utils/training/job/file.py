@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from . import plain_yaml
-from .schema import JobError
+from .schema import SPEC, JobError
 
 #: Variable that a file may set -> its type.
 KEYS: dict[str, type] = {
@@ -44,6 +44,10 @@ def read(path: str, options: t.Mapping[str, str]) -> dict[str, t.Any]:
         raise JobError(f"{path}: cannot be read as plain YAML: {why} -> correct it") from None
     if not isinstance(found, dict):
         raise JobError(f"{path}: is not a mapping -> write train_job: and the description below it")
+    if "name" in found and all(key in SPEC for key in found):
+        raise JobError(
+            f"{path}: the description is at the top of the file -> write train_job: above it, and indent it"
+        )
     for key, value in found.items():
         if key not in KEYS:
             raise JobError(

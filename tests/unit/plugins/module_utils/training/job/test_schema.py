@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import file, schema
 
 GOOD: dict[str, t.Any] = {"name": "train", "command": "train.py", "time": "1:00:00"}
 
@@ -123,6 +124,18 @@ def test_the_documentation_has_every_key() -> None:
 
     missing = [name for name in keys(schema.SPEC) if f"| `{name}` |" not in text]
     assert not missing
-    for block in text.split("```yml\n")[1:]:
-        example = yaml.safe_load(block.split("```")[0])
-        schema.check(example)
+
+
+def test_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
+    """As train submit FILE and -e train_job_file=FILE take them; the description alone is answered with a remedy."""
+    page = Path(__file__).resolve().parents[6] / "docs" / "training_jobs.md"
+    examples = re.findall(r"```ya?ml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) >= 3
+    path = tmp_path / "job.yml"
+    for text in examples:
+        path.write_text(text)
+        (described,) = file.jobs(file.read(str(path), {}), str(path))
+        assert schema.check(described).name
+        path.write_text(yaml.safe_dump(described))
+        with pytest.raises(schema.JobError, match="is at the top of the file -> write train_job:"):
+            file.read(str(path), {})
