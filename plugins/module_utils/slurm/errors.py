@@ -28,7 +28,11 @@ Kind = t.Literal[
 ]
 
 
-class SlurmError(RuntimeError):
+class ReportedError(Exception):
+    """An error whose message is for a person: the fault, the reason and the remedy, a line for each fault."""
+
+
+class SlurmError(ReportedError, RuntimeError):
     """Slurm refused or did not answer; the message has the fault, the reason and the remedy.
 
     kind: see Kind. Only down and database are worth another try.

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Training jobs from Python on a login node: submit, status, wait, cancel. docs/train_command.md describes it.
 
-The command `train` and the modules of trainwright.slurm.train run the same code. Runs on nodes: Python 3.9.
+The command `train` and the modules of trainwright.slurm.train run the same code. All errors are TrainError: JobError
+for a description or a job file that is refused, RecordError for a record, SlurmError for all else, with its `kind`.
+Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import typing as t
 
 from ..slurm import job_list
 from ..slurm.client import job_options, jobs
+from ..slurm.errors import ReportedError as TrainError
 from ..slurm.errors import SlurmError
 from .job.schema import JobError
 from .record import comparison, document, results
@@ -24,7 +27,8 @@ View = dict[str, t.Any]
 Say = t.Callable[[str], None]
 
 __all__ = [
-    "JobError", "RecordError", "SlurmError", "cancel", "diff", "listed", "report", "status", "submit", "wait",
+    "JobError", "RecordError", "SlurmError", "TrainError",
+    "cancel", "diff", "listed", "report", "status", "submit", "wait",
 ]  # fmt: skip
 RecordError = document.RecordError
 
@@ -35,13 +39,19 @@ def submit(
     """Submit a job and return its jobs, each with id, name, state, changed (False: it was there) and script.
 
     job: the path of a job file, or a description as in docs/training_jobs.md. again: also where a job of its name
-    waits or runs. say: called with a line for each long step. Raises JobError and SlurmError, with a line for each
-    fault; nothing is submitted then.
+    waits or runs. say: called with a line for each long step. Raises JobError, with a line for each fault, for what
+    `train check` would find, and SlurmError where Slurm does not answer or the user may not submit. Nothing is
+    submitted then, or the message names the numbers of the jobs that are.
     """
     if not isinstance(job, (str, t.Mapping)):
         raise JobError(f"{job!r} is not a job -> give the path of a job file, or a description")
     asked = submission.read(job) if isinstance(job, str) else submission.Plan([dict(job)], [], True)
-    return submission.submit(asked, again=again, say=say)
+    try:
+        return submission.submit(asked, again=again, say=say)
+    except SlurmError as error:
+        if error.kind != "invalid":
+            raise
+        raise JobError(str(error)) from error
 
 
 def status(

@@ -17,6 +17,7 @@ import typing as t
 
 from ...slurm import values
 from ...slurm.batch.options import SBATCH, SRUN
+from ...slurm.errors import ReportedError
 from ..retry import classes
 from . import sweep, texts
 from .typed import Json, options
@@ -160,7 +161,7 @@ _SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
 _SIGNALS_IN_IMAGE = frozenset(("USR1", "USR2"))
 
 
-class JobError(ValueError):
+class JobError(ReportedError, ValueError):
     """A description that is wrong: one line for each fault, `where: what, why -> remedy`."""
 
 

@@ -14,6 +14,7 @@ import typing as t
 
 from ...checks import schema
 from ...node import acting
+from ...slurm.errors import ReportedError
 from .batch import LARGEST, SCHEMA_NAME
 
 View = dict[str, t.Any]
@@ -163,7 +164,7 @@ _EMPTY: View = {"starts": [], "attempts": [], "links": [], "directories": {}}
 _NAME = re.compile(r"run-(?P<job>\d+(?:_\d+)?)\.json")
 
 
-class RecordError(ValueError):
+class RecordError(ReportedError, ValueError):
     """A record that cannot be read: one line, with the remedy."""
 
 

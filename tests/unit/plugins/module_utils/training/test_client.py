@@ -114,3 +114,25 @@ def test_checkpoints_are_those_of_the_batch_script(tmp_path: Path) -> None:
     script.write_text("export TRAIN_CHECKPOINTS=/x\n")
     assert batch_script.checkpoints({**job, "name": f"../{tmp_path.name}/train"}) == ""
     assert batch_script.checkpoints({**job, "name": ""}) == ""
+
+
+def test_errors_are_those_of_the_page(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JobError for a description that is refused, also by the cluster; SlurmError where Slurm does not answer."""
+    monkeypatch.setattr(client.submission.os, "geteuid", lambda: 54321)
+    job = {"name": "train", "command": "true", "launcher": "batch", "memory": "1G", "time": "60"}
+    for wrong in ({**job, "nodse": 1}, {**job, "nodes": 81}):
+        with pytest.raises(client.JobError, match="nod(se|es): .* -> ") as raised:
+            client.submit(wrong)
+        assert isinstance(raised.value, client.TrainError) and isinstance(raised.value, ValueError)
+    monkeypatch.setattr(client.submission.os, "geteuid", lambda: 0)
+    with pytest.raises(client.SlurmError, match="DisableRootJobs") as denied:
+        client.submit(job)
+    assert denied.value.kind == "denied" and isinstance(denied.value, client.TrainError)
+    assert issubclass(client.RecordError, client.TrainError) and issubclass(
+        client.RecordError, ValueError
+    )
+    page = (Path(__file__).resolve().parents[5] / "docs" / "train_command.md").read_text("utf-8")
+    for name in ("TrainError", "JobError", "RecordError", "SlurmError"):
+        assert f"`{name}`" in page and name in client.__all__
