@@ -57,6 +57,7 @@ OPTIONS = {
     "train_stage": "pass -e train_stage=false",
     "train_again": "pass -e train_again=true",
     "train_patterns": "pass -e '{train_patterns: [...]}'",
+    "train_files": ", or pass its path on the command line, with -e '{train_files: [...]}'",
     "train_stalled_after": "pass -e train_stalled_after=MINUTES",
 }
 

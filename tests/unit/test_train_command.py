@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission import submit
 
 from tests.unit.images import library_of
 
@@ -209,6 +211,54 @@ def test_completion_has_the_jobs_and_the_recent_trainings(command: Path, tmp_pat
     squeue.write_text("#!/bin/sh\nexec sleep 60\n")
     begin = time.monotonic()
     assert "run39" in completed("why") and time.monotonic() - begin < 15
+
+
+#: Words of the playbook that a person with a login cannot use.
+_ANSIBLE = re.compile(
+    r"(?<!\w)-e (?:[{'@]|train_)|train\.yml|ansible-playbook|train_(?:user|again|stage|secrets|patterns|status_\w+)\b"
+    r"|become_user|by patterns|set log\b|slurm_prefix|rest_url"
+)
+#: Texts with such a word that `train` does not print, or prints for the administrator.
+_OTHERS = (
+    "-e train_again=true",  # of the module
+    ", or pass it from a vault, as train_secrets.{}",  # of the module
+    "a record is its job's owner's -> run it as the owner (become_user)",  # root's, which train refuses before
+    "^#   ansible-playbook .*$",  # taken out of a recipe
+    "is empty: train.yml gives a script no arguments",  # of job-lint
+    "slurm_prefix",  # an option of a session
+    *submit.OPTIONS,
+)
+
+
+def test_remedies_are_in_the_words_of_the_command() -> None:
+    training = ROOT / "plugins" / "module_utils" / "training"
+    files = sorted(training.rglob("*.py"))
+    assert len(files) > 50
+    found = []
+    for path in files:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
+                texts.discard(ast.get_docstring(node, clean=False))
+        found += [
+            f"{path.name}: {text}"
+            for text in texts
+            if isinstance(text, str) and _ANSIBLE.search(text) and text not in _OTHERS
+        ]
+    assert not found
+    assert not _ANSIBLE.search((ROLE / "files" / "train").read_text(encoding="utf-8"))
+
+
+def test_commands_of_slurm_that_are_missing(command: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "scontrol").unlink()
+    done = run(command, "status")
+    if "scontrol is neither in" not in done.stderr:
+        pytest.skip("this host has Slurm's commands")
+    assert (
+        done.returncode == 3 and "-> add the directory of Slurm's commands to PATH" in done.stderr
+    )
+    assert "slurm_prefix" not in done.stderr
 
 
 def test_it_runs_with_the_oldest_python_of_nodes(command: Path) -> None:

@@ -113,9 +113,13 @@ def published(config: str = PUBLISHED) -> dict[str, t.Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ValueError(f"{config}: {error} -> role slurm_login writes it") from None
+        raise ValueError(
+            f"{config}: {error} -> ask an administrator: role slurm_login writes it"
+        ) from None
     if not isinstance(found, dict):
-        raise ValueError(f"{config}: is not a mapping -> role slurm_login writes it")
+        raise ValueError(
+            f"{config}: is not a mapping -> ask an administrator: role slurm_login writes it"
+        )
     return found
 
 
@@ -137,7 +141,7 @@ def of(found: t.Mapping[str, t.Any]) -> Cluster:
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
-            f"{PUBLISHED}: stack or partition_nodes: {error} -> role slurm_login writes it"
+            f"{PUBLISHED}: stack or partition_nodes: {error} -> ask an administrator: role slurm_login writes it"
         ) from None
     return Cluster(nodes, partitions, str(found.get("default_partition") or ""))
 

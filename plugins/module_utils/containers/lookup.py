@@ -30,7 +30,9 @@ def configuration(path: str = CONFIG) -> dict[str, str]:
         fault = str(error)
     except KeyError as error:
         fault = f"does not have {error}"
-    raise ImageError("missing", f"{path}: {fault} -> role enroot writes it on every host")
+    raise ImageError(
+        "missing", f"{path}: {fault} -> ask an administrator: role enroot writes it on every host"
+    )
 
 
 def user_store(shared: str) -> Store:

@@ -61,7 +61,7 @@ def write(
     known = names(library)
     if name not in known:
         raise RecipeError(
-            f"there is no recipe {name!r} -> one of {', '.join(known) or 'none: role slurm_login'}"
+            f"there is no recipe {name!r} -> one of {', '.join(known) or 'none: ask an administrator'}"
         )
     if not _PLAIN.fullmatch(directory):
         raise RecipeError(

@@ -207,8 +207,8 @@ def _account(transport: Transport, options: Options, user: str, match: re.Match[
     given = options.get("account")
     if not mine:
         return (
-            f"{user} does not have an account in the accounting -> add the user to one, with "
-            "slurm_association or in slurm_accounts of site.yml"
+            f"{user} does not have an account in the accounting -> have an administrator add the user to "
+            "one, with slurm_association or in slurm_accounts of site.yml"
         )
     if given and given not in mine:
         close = nearest(given, mine)
@@ -239,7 +239,7 @@ def _qos(transport: Transport, options: Options, user: str, match: re.Match[str]
         return str(unknown_names("QoS", [given], known))
     return (
         f"{user} may not use the QoS {given or 'that is the default'} -> use another of "
-        f"{', '.join(sorted(known))}, or allow it with slurm_association"
+        f"{', '.join(sorted(known))}, or have an administrator allow it, with slurm_association"
     )
 
 

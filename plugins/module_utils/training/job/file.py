@@ -30,8 +30,8 @@ _NAMES = {dict: "mapping", list: "list", bool: "true or false"}
 def read(path: str, options: t.Mapping[str, str]) -> dict[str, t.Any]:
     """Return the variables of a file. Raises JobError: one line.
 
-    path: absolute. options: variable that only the command line sets -> how to pass it. Paths of `train_files`,
-    which are relative to the directory of the file, are returned as absolute ones.
+    path: absolute. options: variable that only the command line sets -> how to pass it; train_files: another way.
+    Paths of `train_files`, which are relative to the directory of the file, are returned as absolute ones.
     """
     try:
         found = plain_yaml.read(path)
@@ -56,7 +56,9 @@ def read(path: str, options: t.Mapping[str, str]) -> dict[str, t.Any]:
         if not isinstance(value, KEYS[key]):
             raise JobError(f"{path}: {key}: is {value!r} -> a {_NAMES[KEYS[key]]}")
     if "train_files" in found:
-        found["train_files"] = [_file(path, one) for one in found["train_files"]]
+        found["train_files"] = [
+            _file(path, one, options.get("train_files", "")) for one in found["train_files"]
+        ]
     return found
 
 
@@ -85,13 +87,13 @@ def _named(key: t.Any) -> str:
     return key if re.fullmatch(r"train_[a-z_]{1,40}", str(key)) else "a top-level key"
 
 
-def _file(path: str, name: t.Any) -> str:
+def _file(path: str, name: t.Any, elsewhere: str) -> str:
     """Return the path of a file to send, which must be below the directory of the description."""
     top = os.path.dirname(os.path.realpath(path))
     real = os.path.realpath(os.path.join(top, str(name)))
     if not os.path.isfile(real) or os.path.commonpath([top, real]) != top:
         raise JobError(
-            f"{path}: train_files: {name}: is not a file below {top} -> put it there and write its path from there,"
-            " or pass its path on the command line, with -e '{train_files: [...]}'"
+            f"{path}: train_files: {name}: is not a file below {top} -> put it there and write its path from there"
+            f"{elsewhere}"
         )
     return real

@@ -36,7 +36,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
     """
     if job.nodes == IDLE:
         raise JobError(
-            f"job.nodes: is {IDLE}, which train.yml makes a number when it submits the job -> give a number"
+            f"job.nodes: is {IDLE}, which the submission makes a number -> give a number"
         )
     parts = [
         _head(job),

@@ -30,11 +30,13 @@ def content(secrets: t.Mapping[str, str]) -> str:
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in secrets.items())
 
 
-def values(wanted: t.Sequence[t.Mapping[str, str]], given: t.Mapping[str, t.Any]) -> dict[str, str]:
+def values(
+    wanted: t.Sequence[t.Mapping[str, str]], given: t.Mapping[str, t.Any], vault: str = ""
+) -> dict[str, str]:
     """Return the value of each secret by its name.
 
     wanted: with name, and file for those that given has not. A file's last line break is not part of the
-    value. Raises SecretError.
+    value. vault: how else to give one, with {} for its name. Raises SecretError.
     """
     found = {}
     for one in wanted:
@@ -43,8 +45,7 @@ def values(wanted: t.Sequence[t.Mapping[str, str]], given: t.Mapping[str, t.Any]
             found[name] = str(given[name])
         elif not path:
             raise SecretError(
-                f"secrets.{name}: has no value -> name a file with it (file:); train.yml also takes it from a vault,"
-                f" as train_secrets.{name}"
+                f"secrets.{name}: has no value -> name a file with it (file:){vault.format(name)}"
             )
         else:
             found[name] = _read(name, path)

@@ -44,7 +44,9 @@ def cluster(
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as error:
-        raise ValueError(f"{config}: {error} -> role slurm_login writes it") from None
+        raise ValueError(
+            f"{config}: {error} -> ask an administrator: role slurm_login writes it"
+        ) from None
     interfaces = interfaces or found.get("interfaces") or ()
     partitions = partitions or found.get("partitions") or ()
     mounts = mounts or found.get("mounts") or ()

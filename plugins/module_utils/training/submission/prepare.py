@@ -141,11 +141,13 @@ def changed(
     known: t.Sequence[records.Job],
     owner: str,
     carried: t.Callable[[int], str] = lambda number: "",
+    command: bool = False,
 ) -> list[str]:
     """Return the jobs whose name one of another description has that waits or runs, a line each.
 
     known: the jobs that slurmctld knows. owner: the user who would own the new ones. carried: returns the batch script
-    of a job as Slurm has it; where it is empty, the one that was written last is compared.
+    of a job as Slurm has it; where it is empty, the one that was written last is compared. command: whether a person
+    asks with the command `train`, and not with the playbook.
     """
     found = []
     for job in planned:
@@ -161,8 +163,8 @@ def changed(
         number = alive[-1].array_job_id or alive[-1].id
         found.append(
             f"job {job.name}: {number} of this name is {alive[-1].state} with another description -> choose another"
-            f" name, cancel it (scancel {number}), or submit it beside that one (train submit --again,"
-            " -e train_again=true)"
+            f" name, cancel it ({'train cancel' if command else 'scancel'} {number}), or submit it beside that one"
+            f" ({'train submit --again' if command else '-e train_again=true'})"
         )
     return found
 
@@ -298,7 +300,10 @@ def work(slurm: Session) -> View:
             if not params["again"]:
                 asked, owner = slurm.using("jobs"), transport.user
                 known = slurm.call(asked.jobs)
-                faults += changed(planned, known, owner, lambda number: carried(asked, number))
+                command = bool(params.get("command"))
+                faults += changed(
+                    planned, known, owner, lambda number: carried(asked, number), command
+                )
             if faults:
                 raise jobs.JobError("\n".join(faults))
         return {

@@ -34,8 +34,8 @@ Say = t.Callable[[str], None]
 OPTIONS = {
     "train_job_file": "name the file on the command line",
     "train_user": "remove it: the jobs are yours",
-    "train_secrets": "write `file:` for each of the job's secrets; only train.yml reads values from a vault",
-    "train_stage": "remove it: only train.yml copies images to the nodes' disks",
+    "train_secrets": "write `file:` for each of the job's secrets",
+    "train_stage": "remove it: administrators copy images to the nodes' disks",
     "train_again": "use --again",
     "train_patterns": "use train watch --pattern",
     "train_stalled_after": "use train watch --stalled-after",
@@ -98,6 +98,7 @@ def prepared(asked: Plan, again: bool = True) -> View:
             together=asked.together,
             again=again,
             files=asked.files,
+            command=True,
         )
     )
     if asked.files and not all(job["workdir"] for job in made["jobs"]):

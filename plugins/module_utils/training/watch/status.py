@@ -158,7 +158,9 @@ class _Log:
                 file.seek(self.skipped)
                 text = file.read(most).decode("utf-8", "replace")
         except OSError as error:
-            self.problem = f"{path}: {error.strerror} -> set log to a file that the job's owner can read on this host"
+            self.problem = (
+                f"{path}: {error.strerror} -> give a log that the job's owner can read on this host"
+            )
             return
         self.modified = status.st_mtime
         # Not splitlines(): that takes the \r of a progress bar for the end of a line.
@@ -186,7 +188,7 @@ def unknown(user: str, given: str) -> str:
         )
     return (
         f"{user} has no job {given} that slurmctld knows -> give its number, which `sacct "
-        f"--name={given}` tells, or run the task as its user"
+        f"--name={given}` prints, or ask as its owner"
     )
 
 
@@ -406,7 +408,7 @@ def _lines(result: View) -> list[str]:
     elif job["state"] == "RUNNING" or job["ended"]:
         yet = " yet" if job["state"] == "RUNNING" else ""
         lines.append(
-            f"no step in {result['log'] or 'its log'}{yet} -> if it writes some, say how by patterns "
+            f"no step in {result['log'] or 'its log'}{yet} -> if it writes some, give a pattern for them "
             "(docs/training_status.md has the known forms)"
         )
     if result["stalled"]:

@@ -48,7 +48,7 @@ def test_values_come_from_the_vault_or_from_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("", "has no value -> name a file .* as train_secrets.A"),
+        ("", "has no value -> name a file with it .file:.$"),
         ("/nowhere/x", "No such file"),
         ("empty", "is empty"),
     ],

@@ -90,6 +90,8 @@ def test_a_changed_description_does_not_take_a_used_name(cluster: Cluster, tmp_p
     with pytest.raises(SlurmError) as raised:
         submit.submit(submit.read(job_file(tmp_path, command="false")))
     assert "job train: 100 of this name is PENDING with another description" in str(raised.value)
+    assert "cancel it (train cancel 100)" in str(raised.value)
+    assert str(raised.value).endswith("(train submit --again)")
     assert script.read_text() == before and len(cluster.submitted) == 1
 
 
@@ -159,7 +161,7 @@ def test_what_is_refused_before_anything_is_written(
 def test_keys_that_only_the_playbook_has(tmp_path: Path) -> None:
     for key, said in (
         ("train_user", "the jobs are yours"),
-        ("train_secrets", "only train.yml reads values"),
+        ("train_secrets", "write `file:` for each"),
     ):
         with pytest.raises(JobError, match=f"{key} cannot come from a job file -> .*{said}"):
             submit.read(job_file(tmp_path, {key: "x"}))

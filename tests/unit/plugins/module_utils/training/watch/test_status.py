@@ -342,7 +342,7 @@ def test_root_reads_nothing_that_the_owner_cannot(open_world: World) -> None:
     os.chown(mine, pwd.getpwnam("nobody").pw_uid, -1)
     report = str(mine / "report.html")
     seen = open_world.look({"report": report}, stdout=str(secret), stderr=str(secret))
-    assert "Permission denied -> set log to a file that the job's owner" in seen["log_problem"]
+    assert "Permission denied -> give a log that the job's owner" in seen["log_problem"]
     assert seen["progress"] is None and "$y$" not in str(seen) + Path(report).read_text()
     assert os.stat(report).st_uid == os.stat(mine).st_uid
     with pytest.raises(SlurmError, match="Permission denied -> give a directory that the job's"):
