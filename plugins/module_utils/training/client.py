@@ -17,7 +17,7 @@ from ..slurm.client import job_options, jobs
 from ..slurm.errors import ReportedError as TrainError
 from ..slurm.errors import SlurmError
 from .job.schema import JobError
-from .record import comparison, document, results
+from .record import comparison, document, results, sweep_news
 from .record import submission as records
 from .submission import submit as submission
 from .watch import news, progress
@@ -84,21 +84,36 @@ def wait(
 ) -> View:
     """Wait until a job has ended, and return what status() does, with waited, and failed and msg where it failed.
 
-    timeout: in seconds; without it, as long as the job takes. say: called with a line when something is new.
-    options: as of status(). Raises SlurmError.
+    timeout: in seconds; without it, as long as the job takes. say: called with a line when something is new; of a
+    sweep, with the table of its tasks. A sweep has failed if one of its tasks has. options: as of status(). Raises
+    SlurmError.
     """
     options = {**_OPTIONS, **options}
     first = _look(job, **options)
     # The name might mean another job later.
     number, told = first["job"]["id"], news.News()
+    table = sweep_news.Table(_forms(options["patterns"]))
 
     def look() -> View:
         seen = watch.watched(_look(number, **options))
-        return {**seen, "output_tail": told.now(seen)}
+        lines = table.now(seen["look"])
+        if lines:
+            say("\n".join(lines))
+        return {**seen, "output_tail": "" if table.lines else told.now(seen)}
 
     seen = jobs.wait(look, timeout, jobs.PATIENCE * 60.0, say)
     last = results.look(seen["look"], _forms(options["patterns"]))
-    return {**last, **watch.ending(seen, timeout, True)}
+    end = watch.ending(seen, timeout, True)
+    bad = sweep_news.failed(last["sweep"]) if seen["ended"] else []
+    if bad and not end.get("failed"):
+        # Slurm has forgotten them while others ran; their records know.
+        which = ", ".join(map(str, bad))
+        end |= {
+            "failed": True,
+            "error": "job",
+            "msg": f"job {number}: tasks {which} failed -> `train status --json {number}` names their logs",
+        }
+    return {**last, **end}
 
 
 def report(job: int | str, path: str, **options: t.Any) -> View:

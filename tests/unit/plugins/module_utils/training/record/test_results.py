@@ -15,6 +15,9 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import acting
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    jobs as slurm_jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training import client
@@ -401,3 +404,59 @@ def test_a_sweep_does_not_continue_an_array(cluster: Cluster, tmp_path: Path) ->
     ):
         client.submit({**job, "sweep": {"lr": [1, 2]}})
     assert client.submit({**job, "sweep": {"lr": [1]}})[0]["changed"]
+
+
+def tasks(cluster: Cluster, states: t.Mapping[str, str]) -> None:
+    """The tasks of sweep 100 in Slurm, by their indices; those that are left out are forgotten."""
+    one = cluster.known[100][0]
+    cluster.known[100] = [
+        dataclasses.replace(
+            one, id=200 + number, array_job_id=100, array_task=task, state=state, user="alice", start_time=1,
+            reason="", exit_code=0 if state == "COMPLETED" else 1, stdout="",
+        )
+        for number, (task, state) in enumerate(states.items())
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", ["", "1"])
+def test_a_sweep_is_watched_by_its_table(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    client.submit(described(tmp_path, sweep={"lr": [1, 2]}))
+    logs = tmp_path / "run" / "logs"
+    for task in "01":
+        (logs / task / f"train-100_{task}.out").write_text(f"step {task}/9 loss 2.5\n")
+    coming: list[dict[str, str]] = [
+        {"0": "RUNNING", "1": "PENDING"},
+        {"0": "RUNNING", "1": "RUNNING"},
+        {"0": "COMPLETED", "1": "RUNNING"},
+        {"0": "COMPLETED", "1": "FAILED" if bad else "COMPLETED"},
+    ]
+    looks = cluster.jobs
+
+    def jobs_of(number: int | None = None) -> list[records.Job]:
+        if number == 100 and coming:
+            tasks(cluster, coming.pop(0))
+        return looks(number)
+
+    monkeypatch.setattr(cluster, "jobs", jobs_of)
+    monkeypatch.setattr(slurm_jobs, "FIRST_PAUSE", 0.0)
+    said: list[str] = []
+    seen = client.wait(100, say=said.append)
+    tables = [line for line in said if line.startswith("task  lr  state")]
+    assert len(tables) == 3 - 1, said  # the first look of all is not printed
+    assert "RUNNING  1/9   2.5" in tables[0] and "COMPLETED" in tables[1]
+    assert bool(seen.get("failed")) is bool(bad)
+    assert {row["state"] for row in seen["sweep"]} == {"COMPLETED", *(["FAILED"] if bad else [])}
+    assert seen["lines"][1].startswith("task  lr  state")
+
+
+def test_a_task_of_a_sweep_that_failed_and_is_forgotten(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld forgets it while others run, and there is no accounting: its record has the exit code."""
+    client.submit(described(tmp_path, sweep={"lr": [1, 2]}))
+    batch.end(submission.known("100_0"), "100_0", 3)
+    tasks(cluster, {"1": "COMPLETED"})
+    seen = client.wait(100)
+    assert seen["failed"] and seen["error"] == "job" and "tasks 0 failed -> " in seen["msg"]
