@@ -29,6 +29,7 @@ _SUBMITS = frozenset(
         "content",
         "arguments",
         "force",
+        "lock",
         "environment",
     )
     + ("exclusive", "requeue", "options")

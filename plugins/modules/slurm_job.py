@@ -63,6 +63,14 @@ options:
     description: Submit a job even if one of the name waits or runs.
     type: bool
     default: false
+  lock:
+    description:
+      - Whether to keep out other submissions of this name by this user meanwhile, also those of C(train submit), so
+        that two at the same time find or submit one job. The lock is a file in C(~/.config/trainwright).
+      - Where the home cannot hold it, nothing is kept out.
+    type: bool
+    default: false
+    version_added: "1.1.0"
   timeout:
     description:
       - Seconds to wait. A job that has not ended by then fails the task and stays as it is, so that
@@ -475,6 +483,7 @@ SPEC = {
     "content": {"type": "str"},
     "arguments": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
+    "lock": {"type": "bool", "default": False},
     "timeout": {"type": "float"},
     "fail_on_error": {"type": "bool", "default": True},
     "tail_lines": {"type": "int", "default": 20},

@@ -125,3 +125,22 @@ def test_options_of_the_command_line_are_those_of_the_playbook() -> None:
     plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
     options = next(one["vars"]["__train_options"] for one in plays if "vars" in one)
     assert set(options) == {*file.KEYS, *job_file.OPTIONS}
+
+
+def test_submissions_at_the_same_moment_are_kept_apart() -> None:
+    """By the lock of `train submit`; the one that was slower compares its description with the job's."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
+    tasks = [task for one in plays for task in one["tasks"]]
+    (submits,) = [task for task in tasks if "trainwright.slurm.slurm_job" in task]
+    assert submits["trainwright.slurm.slurm_job"]["lock"] is True
+    after = tasks[tasks.index(submits) + 1]
+    first, again = (
+        task["trainwright.slurm.train_render"]
+        for task in tasks
+        if "trainwright.slurm.train_render" in task
+    )
+    assert (
+        after["trainwright.slurm.train_render"] is again
+        and "rejectattr('0.there')" in after["when"]
+    )
+    assert again == {**first, "again": False}

@@ -51,7 +51,7 @@ LISTED = {"exclude": "exclude", "mail_type": "mail_type", "nodelist": "nodelist"
 DEFAULTS: dict[str, t.Any] = {
     **dict.fromkeys((*TYPED, "name", "id", "script", "content", "timeout", "requeue")),
     **{name: [] for name in (*LISTED, "arguments")},
-    **dict.fromkeys(("force", "accounting", "exclusive"), False),
+    **dict.fromkeys(("force", "lock", "accounting", "exclusive"), False),
     "state": "submitted",
     "fail_on_error": True,
     "tail_lines": 20,

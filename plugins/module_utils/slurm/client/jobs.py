@@ -9,6 +9,7 @@ control node.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import typing as t
@@ -17,7 +18,7 @@ from ...node import acting
 from ...node.terminal import printable
 from ..errors import SlurmError
 from ..records import ENDED, Job
-from . import job_messages, job_options
+from . import alone, job_messages, job_options
 from .session import Session
 from .transport import Transport
 
@@ -339,7 +340,10 @@ def _obtain(session: Session) -> View:
                 raise job_messages.refusal(error, transport, asked, user) from None
         return None, True, []
 
-    job_id, submitted, others = session.call(attempt)
+    with contextlib.ExitStack() as held:
+        if params["lock"] and not session.check:
+            held.enter_context(alone.alone([name], patience=alone.PATIENCE))
+        job_id, submitted, others = session.call(attempt)
     result: View = {"id": job_id, "changed": submitted}
     if prepared:
         result["diff"] = {"before": "", "after": job_options.shown(*prepared)}

@@ -8,8 +8,6 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -19,7 +17,7 @@ from pathlib import Path
 from ...containers import image_fit, lookup, named_image
 from ...containers.image_errors import ImageError
 from ...node import acting, safe_path
-from ...slurm.client import job_options, jobs
+from ...slurm.client import alone, job_options, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ..job import file, plan, render, secrets
@@ -42,7 +40,6 @@ OPTIONS = {
 }
 #: Images that this host does not have may be on the nodes, as in trainwright.slurm.train.
 _FATAL = ("damaged",)
-_LONGEST = 100  # characters of a job's name in that of its lock
 
 
 class Plan(t.NamedTuple):
@@ -133,7 +130,7 @@ def submit(
     made = prepared(asked, again)
     if check:
         return _submitted(asked, made, again, check, say)
-    with _alone([job["name"] for job in made["jobs"]], say):
+    with alone.alone([job["name"] for job in made["jobs"]], say):
         talk = session("slurm_info")
         transport = talk.using("jobs")
         known = [] if again else talk.call(transport.jobs)
@@ -143,26 +140,6 @@ def submit(
         ):
             made = prepared(asked, again)  # another submission was faster
         return _submitted(asked, made, again, check, say)
-
-
-@contextlib.contextmanager
-def _alone(names: t.Iterable[str], say: Say) -> t.Iterator[None]:
-    """Keep other submissions of this user out that submit jobs of these names, where the home can hold locks."""
-    with contextlib.ExitStack() as held:
-        for name in sorted({name[:_LONGEST] for name in names}):
-            path = Path.home() / f".config/trainwright/submit-{name}.lock"
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            try:
-                os.makedirs(path.parent, mode=0o700, exist_ok=True)
-                file = held.enter_context(os.fdopen(os.open(path, flags, 0o600), "r+"))
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    say(f"job {name}: is being submitted already: waiting for that")
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError:
-                continue
-        yield
 
 
 def _submitted(asked: Plan, made: View, again: bool, check: bool, say: Say) -> list[View]:

@@ -162,6 +162,7 @@ PARAMS: dict[str, t.Any] = {
     "controller_timeout": 60.0,
     "arguments": [],
     "force": False,
+    "lock": False,
     "fail_on_error": True,
     "tail_lines": 20,
     "accounting": False,

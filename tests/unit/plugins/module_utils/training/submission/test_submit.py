@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -14,7 +15,11 @@ import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.containers import image_fit, lookup
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    alone,
+    jobs,
+    session,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job.schema import JobError
@@ -22,7 +27,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.submiss
     submit,
 )
 
-from ...slurm.client.fake_cluster import FakeCluster
+from ...slurm.client.fake_cluster import PARAMS, FakeCluster, FakeSession
 
 
 class Cluster(FakeCluster):
@@ -280,6 +285,44 @@ def test_two_submissions_at_once_make_one_job(
     for one in running:
         one.join(30)
     assert sorted(seen) == [False, True] and len(cluster.submitted) == 1
+
+
+def test_the_playbook_and_the_command_share_a_lock(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurm_job with lock, as train.yml calls it, waits for `train submit`, and finds its job; and two of it."""
+    accept, both = cluster.submit_job, threading.Barrier(3)
+    monkeypatch.setattr(cluster, "submit_job", lambda *given: (time.sleep(0.3), accept(*given))[1])
+    seen: list[bool] = []
+
+    def playbook() -> None:
+        params = {**PARAMS, "name": "train", "content": "#!/bin/bash\ntrue\n"}
+        params |= {"lock": True, "workdir": str(tmp_path)}
+        both.wait(20)
+        seen.append(jobs.work(FakeSession(cluster, **params))["changed"])
+
+    def command() -> None:
+        asked = submit.read(job_file(tmp_path))
+        both.wait(20)
+        with contextlib.suppress(SlurmError):  # its description is another one
+            seen.append(submit.submit(asked)[0]["changed"])
+
+    running = [threading.Thread(target=one) for one in (playbook, command, playbook)]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join(30)
+    assert len(cluster.submitted) == 1 and seen.count(True) == 1 and False in seen
+    # One that is stuck is named after a while, and one without a home is not held up.
+    with (
+        alone.alone(["train"]),
+        pytest.raises(SlurmError, match="job train: another submission of it has been under way"),
+        alone.alone(["train"], patience=0.0),
+    ):
+        pass
+    monkeypatch.setenv("HOME", "/proc/none")
+    with alone.alone(["train"]), alone.alone(["train"], patience=0.0):
+        pass
 
 
 def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
