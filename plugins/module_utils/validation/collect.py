@@ -58,7 +58,8 @@ class Output:
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         # srun's own words follow those of the task that failed.
         last = ([line for line in lines if not line.startswith("srun: ")] or lines or [""])[-1]
-        said = f": {last[:200]}" if last else ""
+        # A remedy, which programs of ours print, is kept whole.
+        said = f": {last[: 500 if ' -> ' in last else 200]}" if last else ""
         if self.code is None:
             return f"its end is missing in the log{said}"
         if self.code in TIMED_OUT:

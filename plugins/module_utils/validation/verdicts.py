@@ -13,7 +13,7 @@ from . import expectation, judge, own
 from .catalogue import Check, less_is_better
 from .collect import FULL, MISSING, TIMED_OUT, Output
 from .document import Measurement
-from .expectation import line
+from .expectation import line, told
 from .parsers import nccl_log, registry
 from .parsers.error import ParseError
 from .parsers.parsed import Parsed
@@ -67,7 +67,7 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         silent = silent or output.code in (0, None, *TIMED_OUT, *MISSING)
         answer = check.parser == "text" and not silent
         ended = f"{output.why}; {why}" if output.code is None and why else output.why
-        return Reading(why=line(ended), failed=answer)
+        return Reading(why=told(ended), failed=answer)
     text = output.text
     if check.parser == "text":
         silent = check.needs_words and not text.strip()
