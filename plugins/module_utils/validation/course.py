@@ -311,16 +311,12 @@ class Course:
     def _health(self, check: Check) -> None:
         names = {host.name for host in self.hosts}
         given = self.asked.node_results
-        of_these = [one for one in given or () if one.host in names]
+        of_these = [one for one in given or () if one.host in names and one.host not in self.out]
         if not of_these:
-            why = "is empty" if given is None else "has none of these nodes"
-            why = f"the group slurm_node_health {why}"
+            them = "is empty" if given is None else "has none of these nodes"
+            why = f"the group slurm_node_health {them}"
             self.results.append(Result(CLUSTER, check.name, Verdict.NOT_APPLICABLE, detail=why))
-        self.results += [
-            dataclasses.replace(one, check=f"health.{one.check}")
-            for one in of_these
-            if one.host not in self.out
-        ]
+        self.results += [dataclasses.replace(one, check=f"health.{one.check}") for one in of_these]
 
     def _not_there(self, check: Check, reached: Reach) -> None:
         if reached.reason:
@@ -527,7 +523,8 @@ class Course:
         ran = yield from self._ask(check.stage, [work])
         one = ran[work.name]
         # Its script prints no marks: the log of a job that completed is whole.
-        output = collect.Output(one.log, None if one.why else 0, int(one.seconds))
+        code = None if one.why else 0
+        output = collect.Output(one.log, code, killed=one.why)
         place = self._place(work, work.hosts)
         self._judge(check, {check.name: place}, {check.name: verdicts.read(check, output, one.why)})
 

@@ -152,6 +152,29 @@ def test_a_job_that_never_came_makes_its_checks_incomplete() -> None:
     assert "waited 3600 s" in found[0].detail
 
 
+def test_a_job_that_somebody_cancelled_is_told_as_such_by_each_of_its_checks() -> None:
+    why = "job 7 (v) was cancelled (disk is replaced) on c1 after 0:00:09 -> see /log; submit it again"
+    course, _works = drive(asked(NAMES), ran=lambda work: Ran("2 ranks", why))
+    found = [one for one in course.results if one.verdict is Verdict.INCOMPLETE]
+    assert found and {one.verdict for one in course.results} <= {
+        Verdict.INCOMPLETE, Verdict.PASS, Verdict.NOT_APPLICABLE,
+    }  # fmt: skip
+    probes = [one for one in found if one.check == "probe"]
+    assert len(probes) == len(NAMES) and all(
+        "was cancelled (disk is" in one.detail for one in probes
+    )
+    late = ("storage", "training")
+    course, _works = drive(
+        asked(NAMES, training=lambda check, some: "a script"),
+        ran=lambda work: Ran("2 ranks", why) if work.stage in late else None,
+    )
+    mine = [one for one in course.results if one.verdict is Verdict.INCOMPLETE]
+    assert {one.check.split(".")[0] for one in mine} == {"training_cpu", "stream"}
+    for one in mine:
+        assert one.detail.startswith("job 7 (v) was cancelled (disk is replaced) on c1"), one
+        assert one.remedy == "see /log; submit it again"
+
+
 def test_the_same_logs_give_the_same_course() -> None:
     first, works = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
     again, same = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
