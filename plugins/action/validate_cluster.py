@@ -28,6 +28,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation impor
     collect,
     directory,
     document,
+    endings,
     inputs,
     plan,
     script,
@@ -388,6 +389,8 @@ class _Jobs:
                         continue  # the log of a job that came to its end is whole, here a little later
                     good = through or view["state"] == "COMPLETED"
                     why = "" if good else job_messages.failure(view)
+                    if why and (given := endings.reason(log)):
+                        why = why.replace(" -> ", f" ({given}) -> ", 1)
                     if view["state"] == "COMPLETED" and not whole:
                         why = f"{paths[name]} is not whole on this host -> is validate_directory on shared storage?"
                     done[name] = self._of(

@@ -15,8 +15,15 @@ description:
     and C(SUITE.html) into a directory. C(docs/results.md) has the schema.
   - With O(document) these are the files of a validation run. Its JSON and its page also have the measurements.
   - The same results give the same files, and a file that is right already is left alone.
+  - With O(state=writable), it only makes the directory, and fails where a report could not be written there.
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
+  state:
+    description:
+      - V(present) writes the files. V(writable) proves that they could be written, before the checks take their time.
+    type: str
+    choices: [present, writable]
+    default: present
   suite:
     description: What was run; the name of the files. Letters, digits, C(_) and C(-). Needed with O(results).
     type: str
@@ -28,7 +35,7 @@ options:
     description: The document of a validation run, whose schema is C(docs/validation.schema.json). It names its suite.
     type: dict
   directory:
-    description: Directory of the files. It is created if missing.
+    description: Directory of the files. It is created if missing; in check mode it is sought where it would be created.
     type: path
     required: true
   formats:
@@ -54,6 +61,14 @@ EXAMPLES = r"""
   become: false
   run_once: true
 
+- name: Refuse a place for reports in which nothing can be written
+  trainwright.slurm.check_report:
+    state: writable
+    directory: /tmp/validation
+  delegate_to: localhost
+  become: false
+  run_once: true
+
 - name: Write the files of a validation run
   trainwright.slurm.check_report:
     document: "{{ lookup('ansible.builtin.file', 'run.json') | from_json }}"
@@ -64,12 +79,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-files: {description: Paths of the files., type: list, elements: str, returned: success}
-verdict: {description: The worst verdict., type: str, returned: success, sample: FAIL}
+files: {description: Paths of the files., type: list, elements: str, returned: with state=present}
+verdict: {description: The worst verdict., type: str, returned: with state=present, sample: FAIL}
 counts:
   description: Number of results by verdict.
   type: dict
-  returned: success
+  returned: with state=present
   sample: {PASS: 1, NOT_APPLICABLE: 0, WARN: 0, INCOMPLETE: 0, FAIL: 1}
 """
 
@@ -88,6 +103,43 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation impor
     document as validation,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import page
+
+#: Bytes of the largest reports, those of some thousand nodes.
+_ROOM = 16 << 20
+
+
+def _prove(directory: str, look: bool) -> bool:
+    """Write a file as large as a report, and remove it; return whether the directory was made. Raises OSError.
+
+    look: whether nothing may be made; then permissions are all that is known.
+    """
+    there = directory
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there):
+        raise NotADirectoryError(errno.ENOTDIR, f"{there} is not a directory")
+    if look:
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"{there} cannot be written by this user")
+        return there != directory
+    os.makedirs(directory, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=directory, prefix=".check_report.")
+    try:
+        os.posix_fallocate(handle, 0, _ROOM)
+    finally:
+        os.close(handle)
+        os.unlink(draft)
+    return there != directory
+
+
+def _why(directory: str, error: OSError) -> str:
+    """Return in one line why a report cannot be written."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "make room there, or name another" if full else "name a"
+    return (
+        f"{directory}: the report cannot be written: {error.strerror or error}"
+        f" -> {remedy} directory in which you may write"
+    )
 
 
 def _is(path: str, text: str) -> bool:
@@ -132,6 +184,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "state": {"type": "str", "choices": ["present", "writable"], "default": "present"},
             "suite": {"type": "str"},
             "results": {"type": "list", "elements": "dict"},
             "document": {"type": "dict"},
@@ -143,12 +196,20 @@ def main() -> None:
                 "default": list(RENDERERS),
             },
         },
-        required_one_of=[("results", "document")],
+        required_if=[("state", "present", ("results", "document"), True)],
         required_by={"results": ("suite",)},
         mutually_exclusive=[("results", "document"), ("suite", "document")],
         supports_check_mode=True,
     )
     given, directory = module.params["suite"], os.path.abspath(module.params["directory"])
+    if not module.params["directory"].strip():
+        module.fail_json(msg="directory: is empty -> name a directory in which you may write")
+    if module.params["state"] == "writable":
+        try:
+            made = _prove(directory, module.check_mode)
+        except OSError as error:
+            module.fail_json(msg=printable(_why(directory, error)))
+        module.exit_json(changed=made)
     if given is not None and not re.fullmatch(r"[\w-]+", given, re.ASCII):
         module.fail_json(msg=f"suite {given!r}: is not a name -> letters, digits, _ and -")
     try:
@@ -166,12 +227,7 @@ def main() -> None:
             for path, text in wrong.items():
                 _write(path, text)
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            remedy = "make room there, or name another" if full else "name a"
-            module.fail_json(
-                msg=f"{directory}: the report cannot be written: {error.strerror or error}"
-                f" -> {remedy} directory in which you may write"
-            )
+            module.fail_json(msg=printable(_why(directory, error)))
     module.exit_json(
         changed=bool(wrong),
         files=list(texts),

@@ -7,6 +7,7 @@ tests/integration/test_validate.py has the CLI itself, as jobs on nodes.
 
 from __future__ import annotations
 
+import email.utils
 import os
 import subprocess
 import sys
@@ -36,8 +37,12 @@ PROGRAM = ROOT / "roles" / "validate" / "files" / "objects.py"
 CLI = f"""#!{sys.executable} -SE
 import os, re, sys, urllib.error, urllib.request
 sys.argv[1:] = [word for word in sys.argv[1:] if word != "--only-show-errors"]
+if sys.argv[1:3] == ["configure", "get"]:
+    sys.exit(1)
 assert sys.argv[1:5:2] == ["--cli-connect-timeout", "--cli-read-timeout"] and sys.argv[5] == "s3", sys.argv
 command, *names = sys.argv[6:]
+if "SAYS" in os.environ:
+    sys.exit(os.environ["SAYS"])
 key = next(name for name in names if name != "-").removeprefix("s3://")
 if not os.environ["AWS_SECRET_ACCESS_KEY"]:
     sys.exit("upload failed: Unable to locate credentials")
@@ -214,3 +219,118 @@ def test_a_fault_comes_before_a_slow_store(cli: Path) -> None:
         answers(store, "GetObject", b"other")
         found, said = use(store, cli, "s3://bucket s3://slow")
     assert found.verdict is Verdict.FAIL and "other data" in found.detail, said
+
+
+ERROR = "upload failed: - to s3://bucket/some/x An error occurred ({}) when calling the PutObject operation: {}"
+SECRET = {
+    "AWS_ACCESS_KEY_ID": "AKIASESAME",
+    "AWS_SECRET_ACCESS_KEY": "Sesame-77-open",
+    "AWS_SESSION_TOKEN": "Session-88-token",
+}
+# What the CLI prints (botocore/exceptions.py; S3's "Error responses"), and the result: verdict, words, remedy.
+FAIL, SLOW = Verdict.FAIL, Verdict.INCOMPLETE
+SAYS: dict[str, tuple[str, Verdict, str, str]] = {
+    "no-bucket": (
+        ERROR.format("NoSuchBucket", "The specified bucket does not exist"),
+        FAIL, "no such bucket", "create it",
+    ),
+    "denied": (
+        ERROR.format("AccessDenied", "Access Denied"),
+        FAIL, "permission is denied (AccessDenied", "allow s3:",
+    ),
+    "key": (
+        ERROR.format("InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
+        FAIL, "access key is not valid", "~/.aws/credentials",
+    ),
+    "signature": (
+        ERROR.format("SignatureDoesNotMatch", "The request signature we calculated does not match"),
+        FAIL, "secret key is not valid", "copy both",
+    ),
+    "expired": (ERROR.format("ExpiredToken", "The provided token has expired."), FAIL, "have expired", "renew"),
+    "sso": (
+        "Error when retrieving token from sso: Token has expired and refresh failed",
+        FAIL, "have expired", "renew",
+    ),
+    "none": ("upload failed: - to s3://bucket/x Unable to locate credentials", FAIL, "the CLI finds none", "a role"),
+    "half": (
+        "upload failed: x Partial credentials found in env, missing: AWS_SECRET_ACCESS_KEY",
+        FAIL, "incomplete", "AWS_PROFILE",
+    ),
+    "profile": ("The config profile (other) could not be found", FAIL, "a profile", "AWS_PROFILE"),
+    "dns": (
+        'x Could not connect to the endpoint URL: "https://bucket.s3.invalid/some/x"',
+        FAIL, "no name server knows bucket.s3.invalid", "a NAT",
+    ),
+    "connect": (
+        'x Connect timeout on endpoint URL: "https://bucket.s3.eu-west-1.amazonaws.com/x"',
+        SLOW, "nothing answers in time", "a gateway endpoint",
+    ),
+    "read": (
+        'x Read timeout on endpoint URL: "https://bucket.s3.eu-west-1.amazonaws.com/x"',
+        SLOW, "did not answer in time", "load",
+    ),
+    "proxy": (
+        'x Failed to connect to proxy URL: "http://user:Sesame-77-open@proxy:3128"',
+        FAIL, "the proxy cannot be reached", "HTTPS_PROXY",
+    ),
+    "certificate": (
+        "x SSL validation failed for https://x [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+        FAIL, "not trusted", "AWS_CA_BUNDLE",
+    ),
+    "no-region": (
+        "You must specify a region. You can also configure your region by running",
+        FAIL, "has no region", "AWS_REGION",
+    ),
+    "expecting": (
+        ERROR.format("AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-north-1'"),
+        FAIL, "another region: the store answers eu-north-1", "AWS_REGION",
+    ),
+    "malformed": (
+        ERROR.format("AuthorizationHeaderMalformed", "a non-empty Access Key (AKID) must be provided"),
+        FAIL, "aws ended with 1 (AuthorizationHeaderMalformed", "by hand",
+    ),
+    "full": (
+        ERROR.format("XMinioStorageFull", "Storage backend has reached its minimum free drive threshold."),
+        FAIL, "the store is full", "make room",
+    ),
+    "repeats": (ERROR.format("AKIASESAME", "x"), FAIL, "(***, PutObject)", "by hand"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "verdict", "what", "remedy"), SAYS.values(), ids=list(SAYS))
+def test_each_fault_has_a_remedy_and_shows_no_credential(
+    cli: Path, says: str, verdict: Verdict, what: str, remedy: str
+) -> None:
+    with Store() as store:
+        found, said = use(store, cli, SAYS=f"{says} Sesame-77-open Session-88-token", **SECRET)
+    assert found.verdict is verdict and what in found.detail and remedy in found.remedy, said
+    assert said.count("\n") == 1 and "s3://bucket/some/: write: " in found.detail
+    assert not [one for one in SECRET.values() if one in said]
+
+
+@pytest.mark.parametrize(
+    ("off", "words"),
+    [(0, "differ (Req"), (-1205, "the node's is 20 min"), (90061, "the node's is 1 d 1 h 1 min")],
+)
+def test_a_clock_that_is_wrong_is_measured(cli: Path, off: int, words: str) -> None:
+    with Store() as store:
+        store.headers["Date"] = email.utils.formatdate(time.time() - off, usegmt=True)
+        store.fail("PutObject", "RequestTimeTooSkewed", 403)
+        found, said = use(store, cli)
+    assert found.verdict is Verdict.FAIL and words in found.detail, said
+    assert ("ahead" if off > 0 else "behind" if off else "differ (") in found.detail
+    assert "chronyc makestep" in found.remedy
+
+
+@pytest.mark.parametrize("code", ["PermanentRedirect", "301"])
+def test_the_region_of_a_bucket_elsewhere_is_named(cli: Path, code: str) -> None:
+    with Store() as store:
+        store.headers["x-amz-bucket-region"] = "eu-central-1"
+        store.fail("PutObject", code, 400)
+        found, said = use(store, cli)
+        assert "another region: the store answers eu-central-1" in found.detail, said
+        assert found.verdict is Verdict.FAIL and "AWS_REGION" in found.remedy
+        # What a store answers is printed only where it can be a region.
+        store.headers["x-amz-bucket-region"] = "x -> \x1b[31mrun this"
+        found, said = use(store, cli)
+        assert "another region (" in found.detail and "run this" not in said

@@ -66,6 +66,18 @@ def play(
             {"validate_baseline": "/nowhere/baseline.json"},
             "validate_baseline: /nowhere/baseline.json does not exist on this control node -> keep a good run there",
         ),
+        ({"validate_keep_baseline": True, "validate_baseline": "/"}, "validate_keep_baseline: / is a directory -> "),
+        (
+            {"validate_report": "/dev/null"},
+            "validate_report: /dev/null: the report cannot be written: /dev/null is not a directory -> name",
+        ),
+        ({"validate_report": "/dev/null/a/b"}, "validate_report: /dev/null/a/b: the report cannot be written: "),
+        ({"validate_report": "/proc/reports"}, "validate_report: /proc/reports: the report cannot be written: "),
+        ({"validate_report": ""}, "validate_report: directory: is empty -> name a directory in which you may write"),
+        (
+            {"validate_keep_baseline": True, "validate_baseline": "/proc/baseline.json"},
+            "validate_baseline: /proc: the report cannot be written: ",
+        ),
         ({"validate_user": "nobody-of-this-name"}, "validate_user: n1 has no user nobody-of-this-name -> "),
         ({"validate_user": ""}, "validate: there is no user for the jobs -> "),
     ],
@@ -75,6 +87,7 @@ def test_what_cannot_be_used_is_refused_before_any_job(
 ) -> None:
     common = {
         "ansible_become": False,
+        "validate_report": str(tmp_path / "reports"),
         "validate_user": getpass.getuser(),
         "validate_directory": str(tmp_path / "v"),
     }
@@ -171,3 +184,39 @@ def test_a_report_on_a_full_disk_is_an_error_and_what_was_found_is_printed(tmp_p
     )
     assert "a line" in words and "validate: PASS" not in words
     assert not (tmp_path / "kept.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("size=64k", "No space left on device -> make room there, or name another directory"),
+        ("size=64m,ro", "Read-only file system -> name a directory in which you may write"),
+    ],
+)
+def test_a_place_on_a_file_system_that_takes_nothing_is_refused_before_any_job(
+    options: str, words: str, tmp_path: Path
+) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    inside = ("unshare", "--mount", "/bin/sh", "-ec")
+    mount = f"mount -t tmpfs -o {options} none {reports}"
+    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
+        pytest.skip("needs root: a file system of its own")
+    given = {
+        "ansible_become": False,
+        "validate_report": str(reports / "deep"),
+        "validate_user": getpass.getuser(),
+        "validate_directory": str(tmp_path / "v"),
+    }
+    code, said = play(
+        ROOT / "playbooks" / "validate.yml",
+        tmp_path,
+        given,
+        within=(*inside, f'{mount}; exec "$@"', "sh"),
+    )
+    assert (
+        code == 2
+        and f"validate_report: {reports}/deep: the report cannot be written: {words}"
+        in " ".join(said.split())
+    ), said
+    assert "Run the stages" not in said and not (tmp_path / "v").exists()

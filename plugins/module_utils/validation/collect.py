@@ -11,6 +11,8 @@ import dataclasses
 import re
 import typing as t
 
+from . import endings
+
 #: Exit code of timeout(1) for a step that it ended, and for one that it had to kill.
 TIMED_OUT = (124, 137)
 #: Exit codes of a shell for a program that is not there or cannot run.
@@ -29,13 +31,31 @@ class Output:
     """The output of a step, or of one check on one node.
 
     code: its exit code; None where its end is not in the log. seconds: None where that is not known. cut: why only the
-    beginning of it is there, CUT or FULL; "" for a whole one.
+    beginning of it is there, CUT or FULL; "" for a whole one. killed: who ended it, `what -> remedy`, "" for nobody.
+    deadline: seconds that it was given; None where that is not known.
     """
 
     text: str
     code: int | None = None
     seconds: int | None = None
     cut: str = ""
+    killed: str = ""
+    deadline: int | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether its deadline ended it: a program that somebody killed has the same exit code, but earlier."""
+        known = self.deadline is not None and self.seconds is not None
+        return self.code in TIMED_OUT and (
+            not known or t.cast(int, self.seconds) >= t.cast(int, self.deadline) - 1
+        )
+
+    @property
+    def ended_by(self) -> str:
+        """Return who ended it before it could answer, `what -> remedy`; "" for its deadline, and for itself."""
+        if self.late or self.code == 0:
+            return ""
+        return self.killed or endings.by_signal(self.text, self.code)
 
     @property
     def refused(self) -> str:
@@ -53,15 +73,19 @@ class Output:
             return "printed more than the log keeps of a step, so the rest is unknown -> print less"
         if self.code == 0:
             return ""
+        if self.ended_by:
+            return self.ended_by
         if self.refused:
             return f"did not start: {self.refused} -> see validate_srun_options, and srun_options of the check"
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        # srun's own words follow those of the task that failed.
-        last = ([line for line in lines if not line.startswith("srun: ")] or lines or [""])[-1]
-        said = f": {last[:200]}" if last else ""
+        # Slurm's own words follow those of the task that failed.
+        of_slurm = ("srun: ", "slurmstepd: ")
+        last = ([line for line in lines if not line.startswith(of_slurm)] or lines or [""])[-1]
+        # A remedy, which programs of ours print, is kept whole.
+        said = f": {last[: 500 if ' -> ' in last else 200]}" if last else ""
         if self.code is None:
             return f"its end is missing in the log{said}"
-        if self.code in TIMED_OUT:
+        if self.late:
             return f"did not end within its deadline{said}"
         if self.code in MISSING:
             return f"its program is missing or cannot run{said}"
@@ -88,7 +112,8 @@ def steps(log: str, run: str) -> dict[str, Output]:
             words = line[len(end) :].split()
             code, seconds = _numbers(words[1:]) if words[:1] == [name] else (None, None)
             cut = next((one for one in (CUT, FULL) if words[3:] == [one]), "")
-            found[name] = Output("\n".join(lines), code, seconds, cut)
+            text = "\n".join(lines)
+            found[name] = Output(text, code, seconds, cut, endings.found(text, code))
             name, lines = "", []
         elif name:
             lines.append(line)
@@ -110,10 +135,13 @@ def ended(log: str, run: str) -> int:
 def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
     """Return the outputs of the checks of each node, by node and check, from a step with srun's --label."""
     tasks: dict[str, list[str]] = {}
+    of_all: list[str] = []
     for line in step.text.splitlines():
         match = _LABEL.match(line)
         if match:
             tasks.setdefault(match[1], []).append(match[2])
+        else:
+            of_all.append(line)
     found: dict[str, dict[str, Output]] = {}
     node_mark, check, end = mark(run, "node "), mark(run, "check "), mark(run, "code ")
     for lines in tasks.values():
@@ -123,6 +151,8 @@ def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
         if not node:
             continue
         mine = found.setdefault(node, {})
+        said_of = re.compile(rf"srun: error: (?!{re.escape(node)}:)\S+: task")
+        around = "\n".join([*lines, *(one for one in of_all if not said_of.match(one))])
         name = ""
         said: list[str] = []
         for line in lines:
@@ -130,12 +160,15 @@ def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
                 name, said = line[len(check) :].strip(), []
             elif line.startswith(end) and name:
                 code, seconds = _numbers(line[len(end) :].split())
-                mine[name] = Output("\n".join(said), code, seconds)
+                # Of what ends one check, the kernel or slurmd speaks after it.
+                who = endings.found(around, code) if code in endings.SIGNALS else ""
+                mine[name] = Output("\n".join(said), code, seconds, killed=who)
                 name = ""
             elif name:
                 said.append(line)
         if name:
-            mine[name] = Output("\n".join(said), cut=step.cut)
+            who = step.ended_by and (endings.found(around, None) or step.ended_by)
+            mine[name] = Output("\n".join(said), cut=step.cut, killed=who)
     return found
 
 
@@ -146,12 +179,14 @@ def each(
     step = steps(log, run).get("each")
     if step is None:
         return {}
-    if not step.refused:
+    if not step.refused and not step.ended_by:
         return by_node(step, run)
-    found: dict[str, dict[str, Output]] = {}
+    found = by_node(step, run) if step.ended_by else {}
+    # What did not run has the same end as the step.
+    missing = Output("", killed=step.ended_by) if step.ended_by else step
     for check, nodes in checks.items():
         for node in nodes:
-            found.setdefault(node, {})[check] = step
+            found.setdefault(node, {}).setdefault(check, missing)
     return found
 
 

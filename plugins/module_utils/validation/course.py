@@ -119,20 +119,22 @@ class Course:
                 self.out[node.name] = why.partition(" -> ")[0]
                 self.results.append(slurm_state.state("node_state", node, self.asked.slurm.wake))
         yield from self._probe()
+        if self.results and "static" not in self.asked.stages:
+            self.said.append(f"before the first stage: {tally(self.results)}")
         for stage in self.asked.stages:
             if stage not in [one.name for one in self.stages]:
                 self.stages.append(StageRun(stage))
-            begun = len(self.results)
-            if stage != "static" and not self._able():
-                self._leave_out(stage)
-                self.said.append(f"{stage}: no node is left to test")
-                continue
+            # The states of the nodes, and the checks that ran with the probe, are of static.
+            begun = 0 if stage == "static" else len(self.results)
             if stage != "static":
                 self._leave_out(stage)
+                if not self._able():
+                    self.said.append(f"{stage}: no node is left to test")
+                    continue
             yield from self._stage(stage)
             self.results += verdicts.compared(stage, self._checks(stage), self._best)
             self._gate(stage)
-            self._report(stage, self.results[begun:])
+            self.said.append(f"{stage}: {tally(self.results[begun:])}")
         for host, stages in self._missed.items():
             self.results.append(
                 Result(
@@ -164,9 +166,6 @@ class Course:
                 self.said.append(
                     f"{stage}: {one.host} is left out of the later stages: it failed {one.check}"
                 )
-
-    def _report(self, stage: str, results: t.Sequence[Result]) -> None:
-        self.said.append(f"{stage}: {tally(results)}")
 
     def _ask(
         self, stage: str, works: list[Work]
@@ -310,16 +309,14 @@ class Course:
         )
 
     def _health(self, check: Check) -> None:
-        if self.asked.node_results is None:
-            why = "the group slurm_node_health is empty"
-            self.results.append(Result(CLUSTER, check.name, Verdict.NOT_APPLICABLE, detail=why))
-            return
         names = {host.name for host in self.hosts}
-        self.results += [
-            dataclasses.replace(one, check=f"health.{one.check}")
-            for one in self.asked.node_results
-            if one.host in names and one.host not in self.out
-        ]
+        given = self.asked.node_results
+        of_these = [one for one in given or () if one.host in names and one.host not in self.out]
+        if not of_these:
+            them = "is empty" if given is None else "has none of these nodes"
+            why = f"the group slurm_node_health {them}"
+            self.results.append(Result(CLUSTER, check.name, Verdict.NOT_APPLICABLE, detail=why))
+        self.results += [dataclasses.replace(one, check=f"health.{one.check}") for one in of_these]
 
     def _not_there(self, check: Check, reached: Reach) -> None:
         if reached.reason:
@@ -526,7 +523,8 @@ class Course:
         ran = yield from self._ask(check.stage, [work])
         one = ran[work.name]
         # Its script prints no marks: the log of a job that completed is whole.
-        output = collect.Output(one.log, None if one.why else 0, int(one.seconds))
+        code = None if one.why else 0
+        output = collect.Output(one.log, code, killed=one.why)
         place = self._place(work, work.hosts)
         self._judge(check, {check.name: place}, {check.name: verdicts.read(check, output, one.why)})
 

@@ -32,6 +32,12 @@ def line(text: t.Any) -> str:
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
 
 
+def told(text: str) -> str:
+    """Return `what -> remedy` as one line, of which each part is cut by itself: a long one does not lose its remedy."""
+    what, arrow, remedy = text.partition(" -> ")
+    return f"{line(what)}{arrow}{line(remedy)}"
+
+
 def number(text: t.Any) -> float | None:
     """Return a text as a finite number, or None."""
     try:

@@ -67,7 +67,11 @@ def places(buckets: t.Sequence[str], path: t.Sequence[str]) -> t.Iterator[str]:
     """Yield which buckets and which directories of programs are not of their form."""
     for index, bucket in enumerate(buckets):
         if not _BUCKET.fullmatch(bucket):
-            yield f"validate_buckets[{index}]: is {bucket!r} -> s3://BUCKET, or s3://BUCKET/PREFIX"
+            # Some write their keys into it, as into an address of another protocol.
+            shown = re.sub(r"^(\w+://)?[^/@]*@", r"\1***@", bucket)
+            whole = bucket and _BUCKET.fullmatch(f"s3://{bucket}")
+            meant = f"write s3://{bucket}" if whole else "s3://BUCKET, or s3://BUCKET/PREFIX"
+            yield f"validate_buckets[{index}]: is {shown!r} -> {meant}"
     for index, one in enumerate(path):
         if not one.startswith("/") or ":" in one:
             yield f"validate_path[{index}]: is {one!r} -> the absolute path of a directory"

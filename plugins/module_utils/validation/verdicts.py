@@ -9,11 +9,11 @@ import typing as t
 
 from ..checks.result import Result, Value, Verdict
 from ..slurm.hostlist import fold
-from . import expectation, judge, own
+from . import endings, expectation, judge, own
 from .catalogue import Check, less_is_better
 from .collect import FULL, MISSING, TIMED_OUT, Output
 from .document import Measurement
-from .expectation import line
+from .expectation import line, told
 from .parsers import nccl_log, registry
 from .parsers.error import ParseError
 from .parsers.parsed import Parsed
@@ -60,14 +60,16 @@ class Reading:
 def read(check: Check, output: Output | None, why: str = "") -> Reading:
     """Read an output. why: what became of its job, where the output is not there."""
     if output is None:
-        return Reading(why=why or "its output is missing in the log")
+        return Reading(why=told(why) or "its output is missing in the log")
+    output = dataclasses.replace(output, deadline=check.deadline)
     if output.why:
         # A text that a command was to print: its failure is an answer. A measurement that failed is not one.
-        silent = output.cut == FULL or bool(output.refused)
+        silent = output.cut == FULL or bool(output.refused or output.ended_by)
         silent = silent or output.code in (0, None, *TIMED_OUT, *MISSING)
         answer = check.parser == "text" and not silent
-        ended = f"{output.why}; {why}" if output.code is None and why else output.why
-        return Reading(why=line(ended), failed=answer)
+        more = output.code is None and why and not output.ended_by
+        ended = f"{output.why}; {why}" if more else output.why
+        return Reading(why=told(ended), failed=answer)
     text = output.text
     if check.parser == "text":
         silent = check.needs_words and not text.strip()
@@ -78,7 +80,8 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         else:
             parsed = registry.read(check.parser, text + "\n", check.largest_bytes)
     except ParseError as error:
-        return Reading(why=line(error))
+        # The kernel kills one program of several, and the shell that called it ends well.
+        return Reading(why=told(endings.found(text, None)) or line(error))
     return Reading(parsed=parsed, text=text)
 
 

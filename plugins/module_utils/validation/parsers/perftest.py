@@ -181,6 +181,9 @@ def _bandwidth(words: list[str], columns: list[str]) -> Bandwidth:
     if unit == "MB" and abs(value - size * rate) > error * 1.1 + 2e-3 * value:
         # A version that counts MB as its name says.
         value = printed * 1e6
+    if not printed and 0 < size * rate <= half_unit(values[name]) * _TO_BYTES[unit] * 1.1:
+        # A small message over a slow network: less than the last digit that is printed, by the rate that is.
+        value = printed = size * rate
     if not printed or abs(value - size * rate) > error * 1.1 + 2e-3 * value:
         raise ParseError(f"{what}: the average does not fit the message rate", _AGAIN)
     peak = number(values[f"BW peak[{unit}/sec]"], what)

@@ -56,6 +56,8 @@ class Slurm:
         self.fault: stand_in.Fault = lambda check, nodes: None
         #: Whether a job waits: by its name and the nodes that it asks for.
         self.pending: t.Callable[[str], bool] = lambda name: False
+        #: State and log of a job that does not come to its end, by its name.
+        self.ends: t.Callable[[str], tuple[str, str] | None] = lambda name: None
         self.missed: t.Callable[[str], bool] = lambda name: False
         #: Why nodes are drained, by their names, from a time on.
         self.drained: dict[str, tuple[float, str]] = {}
@@ -167,9 +169,12 @@ class Slurm:
             self.files[f"{self.run}/{work.name}.log"] = text
         missed = self.missed(job["name"]) and not job["cancelled"]
         state = "PENDING" if waits else "COMPLETED" if job["ended"] and not missed else "RUNNING"
+        if state == "COMPLETED" and (other := self.ends(job["name"])):
+            state, self.files[f"{self.run}/{job['name']}.log"] = other
         return {
             "id": number, "name": job["name"], "state": state, "reason": "Resources" if waits else "",
-            "ended": state == "COMPLETED", "elapsed": 3, "partition": "p", "queue_position": 1, "nodes": "",
+            "ended": state not in ("PENDING", "RUNNING"),
+            "elapsed": 3, "partition": "p", "queue_position": 1, "nodes": "",
         }  # fmt: skip
 
     def _slurm_job(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -284,6 +289,31 @@ def test_a_node_of_three_that_is_far_slower_fails(slurm: Slurm) -> None:
     result = slurm(stages=["pairwise"])
     assert result["verdict"] == "FAIL" and result["failed_tests"]
     assert "c2: pair_mpi: " in result["summary"] and "c1" not in result["summary"].split(":")[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "log", "words"),
+    [
+        ("CANCELLED", "", "was cancelled after 0:00:03 -> "),
+        ("CANCELLED", "slurmstepd: error: *** REASON: disk is replaced ***\n", "after 0:00:03 (disk is rep"),
+        ("TIMEOUT", "", "was ended at its time limit after 0:00:03 -> "),
+        ("NODE_FAIL", "", "lost a node after 0:00:03 -> "),
+        ("OUT_OF_MEMORY", "", "used more memory than it asked for after 0:00:03 -> "),
+        ("PREEMPTED", "", "was preempted after 0:00:03 -> "),
+    ],
+)  # fmt: skip
+def test_a_job_that_was_killed_is_incomplete_and_told_as_such(
+    slurm: Slurm, state: str, log: str, words: str
+) -> None:
+    slurm.ends = lambda name: (state, log) if "-storage-" in name else None
+    result = slurm(stages=["static", "storage"], mounts=MOUNTS)
+    found = [one for one in result["document"]["results"] if one["verdict"] == "INCOMPLETE"]
+    assert found and result["verdict"] == "INCOMPLETE" and result["failing"]
+    for one in found:
+        if one["check"].startswith("stream"):
+            assert words in f"{one['detail']} -> {one['remedy']}", one
+            assert one["detail"].startswith("job ") and one["remedy"].startswith("see ")
+    assert any(one["check"].startswith("stream") for one in found)
 
 
 DRAINED = {"flags": ["DRAIN"], "reason": "tw:hook:prolog: no disk -> replace it"}
@@ -583,7 +613,9 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
         ({"sample": "x"}, "sample"),
         ({"queue_seconds": -1}, "validate_queue_seconds: is -1 -> a whole number of at least 1"),
         ({"queue_seconds": 0}, "validate_queue_seconds: is 0 -> "),
-        ({"buckets": ["bucket"]}, "validate_buckets[0]: is 'bucket' -> s3://BUCKET, or s3://BUCKET/PREFIX"),
+        ({"buckets": ["bucket/a"]}, "validate_buckets[0]: is 'bucket/a' -> write s3://bucket/a"),
+        ({"buckets": [""]}, "validate_buckets[0]: is '' -> s3://BUCKET, or s3://BUCKET/PREFIX"),
+        ({"buckets": ["s3://AKIASESAME:open@b"]}, "validate_buckets[0]: is 's3://***@b' -> s3://BUCKET, or"),
         ({"buckets": ["s3://b", "s3://b/$(id)"]}, "validate_buckets[1]: is 's3://b/$(id)' -> "),
         ({"path": ["bin"]}, "validate_path[0]: is 'bin' -> the absolute path of a directory"),
         ({"path": ["/a:/b"]}, "validate_path[0]: is '/a:/b' -> "),

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import typing as t
 from pathlib import Path
 
@@ -85,7 +87,8 @@ def test_a_file_that_somebody_changed_is_written_again(run: Run, tmp_path: Path)
         ({"document": {}, "results": []}, "mutually exclusive: results|document"),
         ({"document": {}, "suite": "x"}, "mutually exclusive: suite|document"),
         ({"results": [], "suite": None}, "missing parameter(s) required by 'results': suite"),
-        ({}, "one of the following is required: results, document"),
+        ({}, "state is present but any of the following are missing: results, document"),
+        ({"results": [], "directory": " "}, "directory: is empty -> name"),
         ({"suite": "../x", "results": []}, "suite '../x': is not a name -> letters"),
         ({"results": [{"host": "c1"}]}, "results[0].verdict: is missing -> "),
         (
@@ -97,3 +100,65 @@ def test_a_file_that_somebody_changed_is_written_again(run: Run, tmp_path: Path)
 def test_what_is_refused(run: Run, arguments: dict[str, t.Any], said: str) -> None:
     done = run(**arguments)
     assert done["failed"] and said in done["msg"]
+
+
+def test_a_place_that_can_be_written_is_made_and_left_empty(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "new" / "reports"
+    assert run(state="writable", check=True)["changed"] and not (tmp_path / "new").exists()
+    assert run(state="writable")["changed"] and not list(place.iterdir())
+    assert not run(state="writable")["changed"]
+
+
+def prepared(place: Path, how: str) -> str:
+    """Return a directory for reports that cannot be used, in the namespace of mounts of this process."""
+    (place / "there").mkdir()
+    if how == "a file":
+        (place / "there" / "reports").write_text("")
+    elif how == "a file above":
+        (place / "there" / "reports").write_text("")
+        return str(place / "there" / "reports" / "deep" / "below")
+    elif how == "a dangling link":
+        (place / "there" / "reports").symlink_to("/nowhere/at/all")
+    elif how == "made by nobody":
+        return "/proc/reports"
+    return str(place / "there" / "reports")
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("a file", "/there/reports is not a directory -> name a directory"),
+        ("a file above", "/there/reports is not a directory -> name a directory"),
+        ("a dangling link", "/there/reports is not a directory -> name a directory"),
+        ("made by nobody", "/proc/reports: the report cannot be written: "),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused(
+    run: Run, tmp_path: Path, how: str, said: str, check: bool
+) -> None:
+    if how == "made by nobody" and check:
+        pytest.skip("access(2) allows it to root")
+    done = run(state="writable", check=check, directory=prepared(tmp_path, how))
+    assert done["failed"] and said in done["msg"], done
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "No space left on device -> make room there, or name another directory"),
+        (errno.EDQUOT, "Disk quota exceeded -> make room there, or name another directory"),
+        (errno.EROFS, "Read-only file system -> name a directory in which you may write"),
+        (errno.EACCES, "Permission denied -> name a directory in which you may write"),
+    ],
+)
+def test_a_draft_that_fails_is_removed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    def refuse(*_arguments: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(check_report.os, "posix_fallocate", refuse)
+    done = run(state="writable")
+    assert done["failed"] and words in done["msg"], done
+    assert not list((tmp_path / "new" / "reports").iterdir())

@@ -11,11 +11,16 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
     Verdict,
     worst,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation import plan, summary
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
+    catalogue,
+    plan,
+    summary,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course, Ran
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.script import Work
 
+from . import stand_in
 from .stand_in import ROOT, Said, asked, drive, transfer
 
 #: Options that references are made of.
@@ -147,6 +152,29 @@ def test_a_job_that_never_came_makes_its_checks_incomplete() -> None:
     assert "waited 3600 s" in found[0].detail
 
 
+def test_a_job_that_somebody_cancelled_is_told_as_such_by_each_of_its_checks() -> None:
+    why = "job 7 (v) was cancelled (disk is replaced) on c1 after 0:00:09 -> see /log; submit it again"
+    course, _works = drive(asked(NAMES), ran=lambda work: Ran("2 ranks", why))
+    found = [one for one in course.results if one.verdict is Verdict.INCOMPLETE]
+    assert found and {one.verdict for one in course.results} <= {
+        Verdict.INCOMPLETE, Verdict.PASS, Verdict.NOT_APPLICABLE,
+    }  # fmt: skip
+    probes = [one for one in found if one.check == "probe"]
+    assert len(probes) == len(NAMES) and all(
+        "was cancelled (disk is" in one.detail for one in probes
+    )
+    late = ("storage", "training")
+    course, _works = drive(
+        asked(NAMES, training=lambda check, some: "a script"),
+        ran=lambda work: Ran("2 ranks", why) if work.stage in late else None,
+    )
+    mine = [one for one in course.results if one.verdict is Verdict.INCOMPLETE]
+    assert {one.check.split(".")[0] for one in mine} == {"training_cpu", "stream"}
+    for one in mine:
+        assert one.detail.startswith("job 7 (v) was cancelled (disk is replaced) on c1"), one
+        assert one.remedy == "see /log; submit it again"
+
+
 def test_the_same_logs_give_the_same_course() -> None:
     first, works = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
     again, same = drive(asked(NAMES, switches=SWITCHES), slow("c3", "c6"))
@@ -239,3 +267,44 @@ def test_an_output_of_ior_that_is_not_one_is_no_measurement() -> None:
     for sample in ("mdtest-3.3.0-exascaler.txt", "fio-3.16.json"):
         found = storage(programs, {"ior": sample})
         assert {one.verdict for one in found["ior"]} == {Verdict.INCOMPLETE}
+
+
+def only(*names: str, **more: t.Any) -> dict[str, t.Any]:
+    """Return these checks of the role alone, as validate_only leaves them."""
+    made = catalogue.load(stand_in.given())
+    return {"checks": tuple(catalogue.of_names(made, names, ())), **more}
+
+
+def test_the_line_of_a_stage_counts_every_result_of_it() -> None:
+    # Alone, it runs with the probe, before the stage.
+    course, _works = drive(asked(["c1", "c2"], ["static"], **only("open_files")))
+    assert course.said == ["static: 2 PASS"]
+    course, _works = drive(asked(NAMES, switches=SWITCHES))
+    lines = dict(one.split(": ", 1) for one in course.said if ": round" not in one)
+    assert list(lines) == list(catalogue.STAGES)
+    stage_of = {check.name: check.stage for check in course.asked.checks}
+    for stage, line in lines.items():
+        mine = [one for one in course.results if stage_of[one.check.split(".")[0]] == stage]
+        passed = sum(one.verdict is Verdict.PASS for one in mine)
+        assert (f"{passed} PASS" in line) if passed else "PASS" not in line, (line, mine)
+
+
+def test_a_stage_without_checks_and_nodes_without_health_are_told_apart() -> None:
+    course, _works = drive(asked(NAMES, ["static", "node"], **only("open_files")))
+    assert course.said[-1] == "node: nothing to test"
+    others = (Result("elsewhere", "gpus", Verdict.PASS),)
+    for results, why in ((None, "is empty"), (others, "has none of these nodes")):
+        course, _works = drive(asked(NAMES, ["node"], **only("node_health"), node_results=results))
+        (one,) = course.results
+        assert one.verdict is Verdict.NOT_APPLICABLE and one.detail.endswith(why)
+        assert course.said == ["node: 1 NOT_APPLICABLE"]
+
+
+def test_what_is_found_before_the_first_stage_has_a_line_without_static() -> None:
+    nodes = {"c1": {"flags": ("DRAIN",), "reason": "fan"}}
+    course, _works = drive(asked(NAMES, ["storage"], nodes=nodes))
+    assert course.said[0] == "before the first stage: 1 INCOMPLETE"
+    everything = {name: {"flags": ("DRAIN",)} for name in NAMES}
+    course, _works = drive(asked(NAMES, ["static", "storage"], nodes=everything))
+    assert "6 INCOMPLETE" in course.said[0] and course.said[0].startswith("static: ")
+    assert course.said[1] == "storage: no node is left to test"

@@ -208,3 +208,18 @@ def test_clocks_that_are_held_down_are_named() -> None:
     old = "<clocks_throttle_reason_hw_slowdown>Not Active<"
     text = read("nvidia-smi-t4.xml").replace(old, old.replace("Not Active", "Active"))
     assert nvidia_smi.parse(text).gpus[0].slow == ("hw_slowdown",)
+
+
+def test_what_perftest_rounds_to_zero_is_taken_from_its_message_rate() -> None:
+    """As over an adapter in software, whose messages of 2 bytes are below the last digit of Gb/s."""
+    text = read("perftest-write-bw-gbits.txt")
+    (row,) = [line for line in text.splitlines() if line.startswith(" 65536")]
+    small = " 2          5                0.00               0.00                0.001250"
+    large = " 4          5                0.00               0.00                0.001300"
+    found = perftest.parse(text.replace(row, f"{small}\n{large}"))
+    assert [point.value for point in found.points] == pytest.approx([2.5e-6, 5.2e-6])
+    # Neither a rate of zero nor one that would have been printed.
+    for rate in ("0.000000", "0.400000"):
+        zero = f" 65536      5                0.00               0.00                {rate}"
+        with pytest.raises(ParseError, match="does not fit the message rate"):
+            perftest.parse(text.replace(row, zero))
