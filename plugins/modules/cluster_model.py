@@ -267,13 +267,12 @@ nodes:
           type: h100
           count: 8
           file: /dev/nvidia[0-7]
+      gpus_to_come: false
       features: []
       weight: null
       options: {}
       client: false
-      network_path:
-        - spine1
-        - leaf1
+      network_path: [spine1, leaf1]
       block: ''
       listed: true
       declared: {machine_type: dgx-h100, cpus: 224, memory_mb: 2097152, gpus: 8, gpu_model: H100, efa: 0}
@@ -318,6 +317,8 @@ as_declared:
   elements: str
   sample: [c1]
   returned: success
+gpus_to_come: {description: Hosts without GPUs so far whose driver this run installs., type: list, returned: success}
+gpus_came: {description: Those of RV(as_declared) that Slurm knew without GPUs so far., type: list, returned: success}
 results:
   description: Results of the comparison with the declared hardware, in the schema of docs/results.md.
   type: list

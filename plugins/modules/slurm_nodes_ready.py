@@ -47,6 +47,20 @@ options:
     type: str
     choices: ["", health, hook, reboot, validate, remove, replace]
     default: ""
+  whole:
+    description:
+      - Names of nodes whose machines have all that is declared for them. One that a run has drained for missing
+        hardware is ready once Slurm accepts its registration; any other such node at once.
+    type: list
+    elements: str
+    default: []
+  ours:
+    description:
+      - Names of nodes that a run had drained for missing GPUs before slurmctld knew of these. slurmctld may write over
+        that reason until slurmd has read its new configuration. RV(overwritten) names them, once they are accepted.
+    type: list
+    elements: str
+    default: []
   required:
     description: Whether nodes that are not ready are a failure; never in check mode.
     type: bool
@@ -87,6 +101,11 @@ drained:
   description: Reasons of the nodes that are drained and otherwise ready, by name.
   returned: always
   type: dict
+overwritten:
+  description: Nodes of O(ours) that are ready, and whose reason is slurmctld's, which reported no GPU of them before.
+  returned: always
+  type: list
+  elements: str
 message:
   description: RV(not_ready) in the words with which the module fails; "" if every node is ready.
   returned: O(required=false)
@@ -152,14 +171,20 @@ class _Controller:
 
 
 def _look(
-    controller: _Controller, names: list[str], states: list[str]
+    controller: _Controller, names: list[str], params: dict[str, t.Any]
 ) -> tuple[dict[str, records.Node], dict[str, str], str]:
     """Return the known nodes, why others are not ready, and scontrol's message when it failed."""
     code, out, err = controller.run("show", "node")
     if code:
         return {}, {}, " ".join((err or out).split())
     found = {node.name: node for node in text.nodes(out)}
-    reasons = {name: pure.why_not_ready(name, found.get(name), states) for name in names}
+    states = [state.upper() for state in params["states"]]
+    reasons = {
+        name: pure.why_not_ready(
+            name, found.get(name), states, name in params["whole"], name in params["ours"]
+        )
+        for name in names
+    }
     known = {name: found[name] for name in names if name in found}
     return known, {name: why for name, why in reasons.items() if why}, ""
 
@@ -168,11 +193,10 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
     names = [] if module.check_mode else controller.expand(module.params["nodes"])
     if module.check_mode and controller.run("--version")[0] == 0:
         names = controller.expand(module.params["nodes"])
-    states = [state.upper() for state in module.params["states"]]
     began = time.monotonic()
     resumed: list[str] = []
     while True:
-        known, not_ready, error = _look(controller, names, states)
+        known, not_ready, error = _look(controller, names, module.params)
         timed_out = time.monotonic() - began >= module.params["timeout"]
         if module.check_mode or timed_out or not (error or not_ready):
             break
@@ -197,6 +221,11 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
             for name, node in known.items()
             if node.drained and name not in not_ready
         },
+        "overwritten": [
+            name
+            for name, node in known.items()
+            if name in module.params["ours"] and name not in not_ready and pure.overwritten(node)
+        ],
         "resumed": resumed,
         "waited": round(time.monotonic() - began, 3),
     }
@@ -216,6 +245,8 @@ def main() -> None:
                 "default": ["not_responding"],
             },
             "owner": {"type": "str", "choices": owners, "default": ""},
+            "whole": {**strings, "default": []},
+            "ours": {**strings, "default": []},
             "required": {"type": "bool", "default": True},
             "config": {"type": "bool", "default": False},
         },

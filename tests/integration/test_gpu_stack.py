@@ -226,6 +226,15 @@ def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> 
     assert "nouveau" in site.run("c1", "cat /etc/modprobe.d/trainwright-nvidia.conf")
 
 
+@pytest.mark.soak("the whole of site.yml with the stack, whose parts are counted above")
+def test_the_whole_of_site_converges_and_changes_nothing_again(stack: Stack) -> None:
+    given = stack.nccl_tests()
+    stack.play("--tags", "all", **given)
+    again = stack.play("--tags", "all", **given)
+    assert again.changed == set()
+    assert max(again.executions(host) for host in NODES) <= 40
+
+
 def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None:
     """The host that would build is named, with the file that it lacks."""
     refused = stack.play(rc=2, **stack.nccl_tests(), nccl_tests_mpi="/opt/ours")

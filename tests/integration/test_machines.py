@@ -52,20 +52,33 @@ def machines(quiet_site: Converged, tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "types.yml"
     for host in NODES:
         site.run(host, "umount /sys/class; systemd-tmpfiles --create --boot --prefix=/dev")
-    ours = "scontrol show node -o | grep -c Reason=tw:validate || true"
+    ours = "scontrol show node -o | grep -cE 'Reason=(tw:validate|gres/gpu)' || true"
     if site.run("ctl1", ours) != "0":
         site.run("ctl1", f"scontrol update nodename={','.join(NODES)} state=resume", check=False)
     assert site.play("site.yml", "--tags", "slurmctld").rc == 0
 
 
-def run(site: Converged, types: Path, report: Path | None = None, **of: str) -> Run:
-    """Run the controllers' part of site.yml; hosts that are not named are p5.48xlarge."""
+def run(
+    site: Converged,
+    types: Path,
+    report: Path | None = None,
+    later: bool = False,
+    check: bool = True,
+    **of: str,
+) -> Run:
+    """Run the controllers' part of site.yml; hosts that are not named are p5.48xlarge.
+
+    later: their drivers may be. check: whether the exit code is asserted.
+    """
     hosts = {host: {"slurm_node": {"cpus": 8, "machine_type": of.get(host, P5)}} for host in NODES}
     types.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     extra: dict[str, Any] = {"slurm_machine_types": {P5: SMALL}}
     if report:
         extra["slurm_preflight_report"] = str(report)
-    return site.play("site.yml", "--tags", "slurmctld", "-i", str(types), rc=2, **extra)
+    if later:
+        extra |= {"slurm_allow_missing_gpus": True, "slurm_allow_incomplete": True}
+    rc = (0 if later else 2) if check else None
+    return site.play("site.yml", "--tags", "slurmctld", "-i", str(types), rc=rc, **extra)
 
 
 def definitions(site: Converged) -> dict[str, tuple[str, str]]:
@@ -127,3 +140,51 @@ def test_machines_that_are_less_are_kept_out_and_the_others_continue(
     assert reason(site, "c2") == "" and site.node_state("c2") == "idle", "resumed by its own check"
     assert site.node_state("c1") == site.node_state("c3") == "drained"
     site.wait_job(site.sbatch("hostname", "-w c2 --gpus=8"))
+
+
+# What a first run would have written: Slurm has not known this node with GPUs.
+UNKNOWN = """python3 - <<'END'
+import json
+path = "/var/lib/trainwright/record.json"
+record = json.load(open(path))
+record["nodes"]["c1"]["gpus_to_come"] = True
+json.dump(record, open(path, "w"))
+END"""
+
+
+@pytest.mark.soak("a driver that comes has not met a cluster yet")
+def test_a_driver_that_is_still_to_come_keeps_its_node_out_until_it_comes(
+    quiet_site: Converged, machines: Path
+) -> None:
+    site = quiet_site
+    before = definitions(site)
+    site.run("c1", "rm /dev/nvidia[0-9]*")
+    site.run("ctl1", UNKNOWN)
+
+    # Slurm knows it without GPUs, accepts it, and so does not write over the reason of its drain.
+    done = run(site, machines, later=True)
+    assert f"c1: WARN: 0 of 8 GPUs, by machine type {P5} -> " in done.output
+    assert definitions(site) == before | {"c1": (before["c1"][0], "(null)")}
+    site.run("c1", "systemctl restart slurmd")
+    site.run("ctl1", "sleep 5; scontrol reconfigure; sleep 5")
+    assert reason(site, "c1").startswith("tw:validate:hardware: 0 of 8 GPUs -> ")
+    assert site.node_state("c1") == "drained" and site.node_state("c3") == "idle"
+
+    # The run that sees the GPUs gives them to Slurm and resumes the node, whoever registers first.
+    site.run("c1", "systemd-tmpfiles --create --boot --prefix=/dev")
+    run(site, machines, later=True)
+    assert definitions(site) == before
+    assert reason(site, "c1") == "" and site.node_state("c1") == "idle"
+    site.wait_job(site.sbatch("hostname", "-w c1 --gpus=8"))
+
+    # One that had them is never defined smaller, and stays drained until a person resumes it.
+    site.run("c1", "rm /dev/nvidia[0-9]*")
+    run(site, machines, later=True, check=False)
+    assert definitions(site) == before and site.node_state("c1").startswith(("drain", "inval"))
+    assert re.match(r"tw:validate:hardware: 0 of 8 GPUs|gres/gpu count ", reason(site, "c1"))
+
+    # Repaired: the run gives Slurm the device files again, and the person resumes it where Slurm had drained it.
+    site.run("c1", "systemd-tmpfiles --create --boot --prefix=/dev")
+    run(site, machines, later=True, check=False)
+    site.run("ctl1", "scontrol update nodename=c1 state=resume", check=False)
+    site.wait_node("c1", "idle")

@@ -33,6 +33,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 
 from tests.unit import examples
 from tests.unit.cluster import DEFAULTS, SUPPORTED_OS, inputs
+from tests.unit.test_role_shapes import STACK
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -321,6 +322,31 @@ def test_readme_has_the_supported_systems() -> None:
         for path in (ROOT / "molecule").glob("*/vars/cluster.yml")
     }
     assert {name.lower().replace(" ", "") for name in run} == scenarios
+
+
+#: What the roles of the GPU and EFA software set up, in the words of a reader.
+ON_HARDWARE = {
+    "nvidia_driver": ("NVIDIA driver", "Fabric Manager", "nvlsm", "IMEX", "`.run`", "Secure Boot"),
+    "cuda_toolkit": ("CUDA",),
+    "nvidia_dcgm": ("DCGM",),
+    "nvidia_container": ("`nvidia-ctk`", "CDI"),
+    "gdrcopy": ("GDRCopy",),
+    "nccl": ("NCCL",),
+    "nccl_tests": ("nccl-tests",),
+    "efa": ("EFA's installer",),
+    "aws_ofi_nccl": ("NCCL plugin",),
+    "openmpi": ("Open MPI",),
+    "rdma_core": ("InfiniBand", "RoCE"),
+}
+
+
+def test_readme_names_what_met_no_hardware() -> None:
+    """Until somebody has tried it: each part of the GPU and EFA software by name."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = text.partition("These parts have met no GPU and no EFA yet")[2].partition("\n## ")[0]
+    assert set(ON_HARDWARE) == STACK - {"gpu_stack"}
+    lacking = {role: [w for w in words if w not in listed] for role, words in ON_HARDWARE.items()}
+    assert not any(lacking.values()), lacking
 
 
 @cache

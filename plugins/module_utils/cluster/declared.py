@@ -144,6 +144,22 @@ def without_files(resources: t.Iterable[Mapping[str, t.Any]]) -> list[dict[str, 
     ]
 
 
+def had_gpus(recorded: Mapping[str, t.Any]) -> bool:
+    """Whether Slurm has known a node with NVIDIA's GPUs. recorded: the node on record, {} for a new one."""
+    known = any(_is_nvidia(item) for item in recorded.get("gres") or [])
+    return known and not recorded.get("gpus_to_come")
+
+
+def defined_gres(node: Mapping[str, t.Any]) -> list[Mapping[str, t.Any]]:
+    """Return the generic resources with which Slurm knows a node: without the GPUs that are still to come.
+
+    slurmd would report fewer, and slurmctld writes its own reason over any that drains such a node (from 24.11;
+    validate_node_specs in node_mgr.c), so that nobody could tell later who drained it.
+    """
+    given = node["gres"]
+    return [item for item in given if not (node.get("gpus_to_come") and _is_nvidia(item))]
+
+
 def gpu_resources(
     declared: Declared, recorded: Mapping[str, t.Any], slurm_type: str, files: bool
 ) -> list[dict[str, t.Any]]:

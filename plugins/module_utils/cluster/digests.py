@@ -9,6 +9,7 @@ import json
 import typing as t
 
 from ..slurm.conf.syntax import restart_parameters
+from .declared import defined_gres
 
 if t.TYPE_CHECKING:
     from .schema import Model
@@ -30,7 +31,7 @@ def add_digests(model: Model) -> None:
     model["slurmd_digest"] = digest([scalars, model["cgroup_conf"], *more])
     autodetect = [line for line in model["gres_lines"] if line.startswith("AutoDetect=")]
     for node in model["nodes"]:
-        own = [node["name"], node["gres"], autodetect]
+        own = [node["name"], defined_gres(node), autodetect]
         if not model["reconfigure_adds_nodes"]:
             # Before 23.11 a running slurmd keeps the node definition that it started with.
             own += [

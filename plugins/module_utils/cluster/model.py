@@ -157,6 +157,13 @@ def build_model(inputs: Inputs) -> Model:
         "as_declared": [
             node["name"] for node in nodes if node["host"] in machines.whole and not node["client"]
         ],
+        "gpus_to_come": [],
+        "gpus_came": [
+            node["name"]
+            for node in nodes
+            if node["host"] in machines.whole
+            and ((inputs["record"].get("nodes") or {}).get(node["name"]) or {}).get("gpus_to_come")
+        ],
         "results": [result.to_json() for result in machines.results],
         "unlisted": unlisted,
         "new_nodes": new_nodes,
@@ -196,6 +203,7 @@ def build_model(inputs: Inputs) -> Model:
         "groups": user_groups,
         "messages": messages,
     }
+    model["gpus_to_come"] = [host for host in machines.later if host in model["stack"]["hosts"]]
     model["partition_lines"] = partition_lines(model["partitions"])
     model["slurm_conf"] = slurm_conf(model, inputs, pmix)
     model["cgroup_conf"] = cgroup_conf(model, settings)

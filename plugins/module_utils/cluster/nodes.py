@@ -11,7 +11,14 @@ import typing as t
 from ..slurm.conf.pairs import text_of, written
 from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
 from . import topology_parts
-from .declared import as_declared, before_it_exists, gpu_resources, without_files
+from .declared import (
+    as_declared,
+    before_it_exists,
+    defined_gres,
+    gpu_resources,
+    had_gpus,
+    without_files,
+)
 from .inputs import Inputs, name_of, node_address, short_name
 
 if t.TYPE_CHECKING:
@@ -140,6 +147,8 @@ def _define_node(inputs: Inputs, host: str, client: bool, found: Findings) -> di
         "real_cpus": int(facts.get("cpus") or 1),
         "memory_mb": max(1, int(memory)),
         "gres": [] if client else _gres(resources, facts),
+        # Until its driver comes. One that had them keeps its definition: it is never defined smaller.
+        "gpus_to_come": host in found.later and not client and not had_gpus(recorded),
         "features": [str(feature) for feature in declared.get("features") or []],
         "weight": declared.get("weight"),
         "options": {
@@ -250,7 +259,7 @@ def gres_text(node: Mapping[str, t.Any]) -> str:
     """Return Gres of a node line: ``gpu:h100:8``."""
     return ",".join(
         ":".join(part for part in (item["name"], item["type"], str(item["count"])) if part)
-        for item in node["gres"]
+        for item in defined_gres(node)
     )
 
 
@@ -276,7 +285,7 @@ def node_lines(nodes: Sequence[Mapping[str, t.Any]]) -> list[str]:
             f"ThreadsPerCore={node['threads_per_core']}",
             f"RealMemory={node['memory_mb']}",
         ]
-        if node["gres"]:
+        if defined_gres(node):
             words.append(f"Gres={gres_text(node)}")
         if node["features"]:
             words.append(f"Features={','.join(node['features'])}")
@@ -317,7 +326,7 @@ def gres_lines(nodes: Sequence[Mapping[str, t.Any]], autodetect: str) -> list[st
     entries = [
         (node["name"], item["name"], item["type"], item["count"], item["file"])
         for node in nodes
-        for item in node["gres"]
+        for item in defined_gres(node)
     ]
     for (name, kind, count, files), members in folded(entries, lambda entry: entry[1:]):
         if autodetect and name == "gpu":

@@ -46,6 +46,8 @@ class Model(t.TypedDict):
     untested: list[str]
     drains: list[dict[str, t.Any]]
     as_declared: list[str]
+    gpus_to_come: list[str]
+    gpus_came: list[str]
     results: list[dict[str, t.Any]]
     unlisted: list[str]
     new_nodes: list[str]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Why apt-get or dpkg failed, from what they printed: the cause whole and short, and what to do about it. Pure.
 
-Runs on nodes: Python 3.9. The texts are those of apt 2.6 to 3.0 and dpkg 1.21 to 1.22, in C.UTF-8.
+Runs on nodes: Python 3.9. The texts are those of apt 2.6 to 3.0 and dpkg 1.21 to 1.22, in C.UTF-8. Those of apt 3.0
+may be changed by a site: APT::Output-Version 30, APT::Solver 3.0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _ERROR = re.compile(r"(?:E|Error): (.*)")
 _DEPENDENCIES = re.compile(
     r"The following packages have unmet dependencies:|Unsatisfied dependencies:"
 )
-_HELD = re.compile(r"The following held packages will be changed:")
+_HELD = re.compile(r"The following held packages will be changed:|Changing held packages:")
 _DPKG = re.compile(r"dpkg(?:-\w+)?: error\b.*")
 #: Errors that only say that there is another one.
 _EMPTY = re.compile(
@@ -25,6 +26,8 @@ _EMPTY = re.compile(
 )
 #: An error whose reason is in the lines before it.
 _GENERAL = re.compile(r"you have held broken packages")
+#: The proof of solver 3.0, which fills a page; what is missing is in one line of those before it, where there are any.
+_PROOF = re.compile(r"Reached two conflicting decisions")
 #: Remedies by a pattern of the cause; the first that fits counts.
 _REMEDIES = (
     (r"Unmet dependencies\. Try|unmet dependencies\. Try",
@@ -45,7 +48,8 @@ _REMEDIES = (
      "see whether the host reaches the repository (proxy_env), and run this again"),
     (r"trying to overwrite '[^']+', which is also in package (?P<name>\S+)",
      "remove {name}, or the package that brings the file too, and run this again"),
-    (r"Depends: (?P<name>[^\s:]+)",
+    # The last choice of solver 3.0's proof is the one that it could not make.
+    (r"Depends: (?P<name>[^\s:]+)|^Unable to satisfy dependencies\..* Depends (?P<other>[^\s:|]+)",
      "see what keeps {name} back on the host: apt-cache policy {name}, apt-mark showhold, and the pins in"
      " /etc/apt/preferences.d"),
     (r"^dpkg", "look at /var/log/apt/term.log on the host, correct what the package's script says, and run this again"),
@@ -95,6 +99,8 @@ def causes(output: str) -> list[str]:
             details.append(f"held: {_joined(_block(lines, number))}")
     telling = [error for error in errors if not _EMPTY.search(error)]
     chosen = telling or ([] if details else errors)
+    if details and chosen and _PROOF.search(chosen[0]):
+        return list(dict.fromkeys([*details, *chosen]))
     return list(dict.fromkeys([*chosen[:1], *details, *chosen[1:]]))
 
 

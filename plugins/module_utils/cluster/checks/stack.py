@@ -21,6 +21,8 @@ if t.TYPE_CHECKING:
 
     from ..inputs import Check, Inputs
 
+#: Systems on which this collection installs the stack, in the words of a message.
+INSTALLED_ON = "Debian 12 and 13, Ubuntu 22.04 and 24.04"
 #: Systems for which NVIDIA has a repository by this collection's knowledge; others name theirs.
 REPOSITORIES = ("debian 12", "ubuntu 22.04", "ubuntu 24.04")
 _WORD = re.compile(r"[A-Za-z0-9./][A-Za-z0-9./_:+~-]*")
@@ -151,8 +153,9 @@ def managed(inputs: Inputs) -> Iterator[Problem]:
             yield Problem(
                 host,
                 stack.WORD,
-                f"is managed, and on {name} this collection does not install the stack",
-                "install it there (an image with it, or its vendor's roles), and write gpu_stack: present",
+                f"is managed, and on {name} this collection does not install the stack, but on {INSTALLED_ON}",
+                "take one of these; or install it there (an image with it, or its vendor's roles), and write"
+                " gpu_stack: present",
             )
             continue
         part = hosts.get(host) or {}
@@ -209,7 +212,9 @@ def driver_source(inputs: Inputs) -> Iterator[Problem]:
     for host, part in model["hosts"].items():
         name = stack.system(found[host])
         archive = of_distribution(name, wanted)
-        if "nvidia_driver" not in part["roles"]:
+        # Another system has been refused above.
+        apt = (found[host].get("os") or {}).get("like") == "debian"
+        if "nvidia_driver" not in part["roles"] or not apt:
             continue
         if archive is None:
             what, remedy = f"no driver of the archive of {name} is known to this collection", ""

@@ -21,6 +21,10 @@ _LESS = re.compile(
 )
 #: The reason with which a run drains a machine that shows less than is declared.
 DECLARED_LESS = "tw:validate:hardware:"
+# What slurmctld writes over it (from 24.11; validate_node_specs in node_mgr.c) where it knows of GPUs before slurmd.
+_NOT_YET = re.compile(
+    r"gres/gpu(:\S+)? count (reported lower than configured|too low) \(0 < \d+\)", re.IGNORECASE
+)
 _OWN = re.compile(r"tw:([a-z]+):")
 
 
@@ -55,16 +59,37 @@ def may_resume(node: Node, reasons: t.Collection[str], owner: str) -> bool:
     return False
 
 
-def why_not_ready(name: str, node: Node | None, states: t.Collection[str] = READY) -> str:
+def overwritten(node: Node) -> bool:
+    """Whether the reason is slurmctld's, of a slurmd that had not read of its GPUs, and its registration is right now.
+
+    Slurm writes it over any reason: it says nothing about who drained the node before.
+    """
+    return (
+        node.drained and "INVALID_REG" not in node.flags and bool(_NOT_YET.fullmatch(node.reason))
+    )
+
+
+def why_not_ready(
+    name: str,
+    node: Node | None,
+    states: t.Collection[str] = READY,
+    whole: bool = False,
+    ours: bool = False,
+) -> str:
     """Return "" when the node is ready, else in one line why not, and the remedy.
 
-    A node drained by a person, or by a check of ours, is ready: whoever drained it has to resume it.
+    A node drained by a person, or by a check of ours, is ready: whoever drained it has to resume it. whole: its machine
+    has all that is declared, so Slurm will accept its registration. ours: a run had drained it for missing GPUs before
+    slurmctld knew of these.
     """
     if node is None:
         return "slurmctld does not know it -> run site.yml with this node, so that it is defined"
     shown = node.shown + (f" ({node.reason})" if node.reason else "")
-    if "INVALID_REG" in node.flags and node.drained and node.reason.startswith(DECLARED_LESS):
+    refused = "INVALID_REG" in node.flags and node.drained
+    if refused and not whole and node.reason.startswith(DECLARED_LESS):
         # It shows less than is declared, as until its driver comes, so Slurm refuses its registration.
+        return ""
+    if ours and overwritten(node):
         return ""
     if _LESS.search(node.reason) or "INVALID_REG" in node.flags:
         return (

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -170,9 +171,13 @@ def test_a_driver_that_is_still_to_come() -> None:
     missing = p5(0, efa=0, on_bus={"gpus": 8, "efa": 32})
     model = model_of(fleet(missing, slurm_allow_missing_gpus=True))
     assert verdicts(model)["gpus"] == verdicts(model)["efa"] == "WARN" and not model["kept_out"]
-    # Without files: slurmd would not start while they are missing.
-    assert node(model)["gres"] == [{"name": "gpu", "type": "h100", "count": 8, "file": ""}]
-    # Slurm would refuse its registration, or give its GPUs to jobs: it is drained, and jobs start on the others.
+    # Slurm knows it without GPUs: slurmd would not start without their files, or report fewer, and slurmctld would then
+    # write its own reason over ours.
+    assert node(model)["gpus_to_come"] and node(model)["gres"][0]["count"] == 8
+    lines = {line.split()[0]: line for line in model["node_lines"]}
+    assert "Gres=" not in lines["NodeName=c2"] and "Gres=gpu:h100:8" in lines["NodeName=c[1,3]"]
+    assert not any("c2" in line or "c[1-3]" in line for line in model["gres_lines"])
+    # It is drained, and jobs start on the others.
     (drain,) = model["drains"]
     assert drain["nodes"] == ["c2"]
     assert drain["reason"] == (
@@ -180,9 +185,45 @@ def test_a_driver_that_is_still_to_come() -> None:
         " again, which resumes the node"
     )
     assert model["as_declared"] == ["c1", "c3"], "those that are resumed"
+    # The rest of slurm.conf is that of the fleet with all GPUs, so that their coming restarts nothing but its slurmd.
+    whole = model_of(fleet())
+    assert model["slurm_conf"] == whole["slurm_conf"]
+    digests = model["slurmd_digests"], whole["slurmd_digests"]
+    assert [host for host in digests[0] if digests[0][host] != digests[1][host]] == ["c2"]
     # A driver that is there shows which GPUs work.
     model = model_of(fleet(p5(7), slurm_allow_missing_gpus=True))
     assert verdicts(model)["gpus"] == "FAIL" and len(model["kept_out"]) == 1
+
+
+def test_the_run_that_sees_the_gpus_gives_them_to_slurm_and_resumes_the_node() -> None:
+    given = fleet(p5(0, on_bus={"gpus": 8, "efa": 32}), slurm_allow_missing_gpus=True)
+    waits = model_of(given)
+    assert waits["gpus_to_come"] == [], "its driver is not installed by site.yml"
+    # A run that does not reach it changes nothing.
+    given["record"] = json.loads(json.dumps(waits["record"]))
+    away = dict(given, facts={host: one for host, one in given["facts"].items() if host != "c2"})
+    assert model_of(away)["node_lines"] == waits["node_lines"]
+    # The GPUs have come.
+    given["facts"]["c2"].update(p5())
+    model = model_of(given)
+    assert model["node_lines"] == model_of(fleet())["node_lines"] and not model["drains"]
+    assert model["as_declared"] == ["c1", "c2", "c3"] and model["gpus_came"] == ["c2"]
+    # Only in that run. When it loses them later, Slurm's own drain is the business of a person.
+    given["record"] = model["record"]
+    assert model_of(given)["gpus_came"] == []
+    given["facts"]["c2"].update(p5(0, on_bus={"gpus": 8, "efa": 32}))
+    lost = model_of(given)
+    assert lost["node_lines"] == model["node_lines"], "never defined smaller"
+    given["record"] = lost["record"]
+    given["facts"]["c2"].update(p5())
+    assert model_of(given)["gpus_came"] == []
+
+
+def test_hosts_whose_driver_comes_in_this_run_are_looked_at_again() -> None:
+    given = fleet(p5(0, on_bus={"gpus": 8, "efa": 32}), slurm_allow_missing_gpus=True)
+    for host in ("c1", "c2"):
+        given["host_vars"][host]["gpu_stack"] = "managed"
+    assert build_model(given)["gpus_to_come"] == ["c2"]
 
 
 def test_a_driver_that_is_lost_takes_the_device_files_of_the_record_with_it() -> None:
@@ -208,7 +249,8 @@ def test_gpus_that_slurm_node_declares_are_waited_for_too(gres: dict[str, t.Any]
         }
     given["facts"]["c2"].update(p5(0, virtualization="kvm"))
     model = model_of(given)
-    assert node(model)["gres"] == [{"name": "gpu", "type": "h100", "count": 8, "file": ""}]
+    assert node(model)["gpus_to_come"] and model["gres_lines"][0].startswith("NodeName=c1 ")
+    assert len(model["gres_lines"]) == 1
     (drain,) = model["drains"]
     assert drain["nodes"] == ["c2"] and "0 of 8 GPUs -> install the NVIDIA" in drain["reason"]
     assert model["as_declared"] == ["c1"]

@@ -5,10 +5,15 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.stack import (
+    INSTALLED_ON,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.stack_plan import (
@@ -22,6 +27,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.stack i
 
 from .test_machines import fleet
 
+ROOT = Path(__file__).resolve().parents[5]
 GOOD = {
     "driver": "595.91.07",
     "fabric_manager": "595.91.07-1",
@@ -272,10 +278,43 @@ def test_what_was_prepared_while_it_was_managed_is_not_forgotten(word: str) -> N
     assert "playbook reboot" in str(found)
 
 
-def test_a_system_without_packages_of_ours_is_refused() -> None:
-    rocky = {"id": "rocky", "like": "rhel", "version": "9.4", "codename": "", "pretty": "Rocky"}
-    found = [str(one) for one in problems(managed(os=rocky))]
-    assert any("on rocky 9.4 this collection does not install the stack" in text for text in found)
+SYSTEMS = {
+    "rocky 9.4": ("rhel", "Rocky Linux 9.4 (Blue Onyx)"),
+    "rhel 9.4": ("rhel", "Red Hat Enterprise Linux 9.4 (Plow)"),
+    "amzn 2023": ("rhel", "Amazon Linux 2023.6.20241010"),
+}
+
+
+@pytest.mark.parametrize("source", ["nvidia", "distribution"])
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_a_system_without_packages_of_ours_is_refused_in_one_line(name: str, source: str) -> None:
+    """Before anything is changed, with the systems that there are; where the stack is present it is none of ours."""
+    (system, version), (like, pretty) = name.split(), SYSTEMS[name]
+    given = managed(
+        os={"id": system, "like": like, "version": version, "codename": "", "pretty": pretty}
+    )
+    given["settings"] |= {"slurm_install_method": "source", "slurm_version": "24.11.5"}
+    given["settings"]["nvidia_driver_source"] = source
+    found = [one for one in problems(given) if one.host == "c2"]
+    assert [one.variable for one in found] == ["gpu_stack"], "\n".join(map(str, found))
+    said = str(found[0])
+    assert (
+        f"on {name} this collection does not install the stack, but on Debian 12 and 13, Ubuntu 22.04 and 24.04"
+        in said
+    )
+    assert said.endswith("write gpu_stack: present")
+    for host in given["host_vars"].values():
+        host["gpu_stack"] = "present"
+    assert [one for one in problems(given) if one.variable == "gpu_stack"] == []
+
+
+def test_the_systems_in_the_message_are_those_of_the_roles() -> None:
+    """Each role of the stack installs on Debian and Ubuntu; the table of systems has no others that take apt."""
+    table = yaml.safe_load((ROOT / "roles/cluster/vars/main/os.yml").read_text("utf-8"))
+    rows = table["__cluster_supported_os"]
+    for system in ("debian", "ubuntu"):
+        for version in rows[system]:
+            assert version in INSTALLED_ON
 
 
 def test_a_system_without_a_known_repository_has_to_name_one() -> None:

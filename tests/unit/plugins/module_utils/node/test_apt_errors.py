@@ -85,6 +85,43 @@ CASES = {
         " decisions: 1. x",
         "apt-cache policy libdriver",
     ),
+    # Printed by apt 3.0.4 of Debian 13.
+    "apt 3.0, as apt-get prints it": (
+        "Solving dependencies...\nThe following packages have unmet dependencies:\n lone : Depends: gone but it is not"
+        " installable\nE: Unable to correct problems, you have held broken packages.\nE: The following information from"
+        " --solver 3.0 may provide additional context:\n   Unable to satisfy dependencies. Reached two conflicting"
+        " decisions:\n   1. lone:amd64=1 is selected for install\n   2. lone:amd64 Depends gone\n      but none of the"
+        " choices are installable:\n      [no choices]\n",
+        f"{HELD}; lone Depends: gone but it is not installable; The following information",
+        "apt-cache policy gone",
+    ),
+    "APT::Solver 3.0": (
+        "Solving dependencies...\nThe following packages have unmet dependencies:\n driver : Depends: libdriver (= 2)"
+        " but 1 is to be installed\n          Depends: libother (>= 3) but it is not installable\nE: Unable to satisfy"
+        " dependencies. Reached two conflicting decisions:\n   1. libdriver:amd64=2 is not selected for install\n   2."
+        " libdriver:amd64=2 is selected as an upgrade because:\n      1. driver:amd64=2 is selected for install\n"
+        "      2. driver:amd64 Depends libdriver (= 2)\n",
+        "driver Depends: libdriver (= 2) but 1 is to be installed; driver Depends: libother (>= 3) but it is not"
+        " installable; Unable to satisfy dependencies. Reached two conflicting decisions: 1. libdriver:amd64=2",
+        "apt-cache policy libdriver",
+    ),
+    "APT::Solver 3.0, and nothing but its proof": (
+        "Error: Unable to satisfy dependencies. Reached two conflicting decisions:\n   1. lone:amd64=1 is selected for"
+        " install\n   2. lone:amd64 Depends gone\n      but none of the choices are installable:\n      [no choices]\n",
+        "Unable to satisfy dependencies. Reached two conflicting decisions: 1. lone:amd64=1 is selected",
+        "apt-cache policy gone",
+    ),
+    "APT::Output-Version 30, held": (
+        "Upgrading:\n  a  b\n\nChanging held packages:\n  b\n\nSummary:\n  Upgrading: 2, Installing: 0, Removing: 0,"
+        " Not Upgrading: 1\nError: Held packages were changed and -y was used without --allow-change-held-packages.\n",
+        "Held packages were changed and -y was used without --allow-change-held-packages; held: b",
+        "apt-mark unhold",
+    ),
+    "APT::Output-Version 30, a name": (
+        "\nReading package lists...\nBuilding dependency tree...\nError: Unable to locate package nosuch\n",
+        "Unable to locate package nosuch",
+        "apt-cache policy nosuch",
+    ),
     "a killed dpkg": (
         "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem. \n",
         "dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem",

@@ -122,3 +122,30 @@ def test_an_unexpected_reboot_is_resumed_on_request() -> None:
     """It may be a fault of the machine, so it is not in the default."""
     node = one("DOWN", "Node unexpectedly rebooted", user="slurm")
     assert readiness.may_resume(node, ["unexpected_reboot"], "")
+
+
+NOT_YET = "gres/gpu count reported lower than configured (0 < 8)"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "ours", "ready"),
+    [
+        # Its slurmd registered between the restart of slurmctld and its own: 24.11 writes over the drain of a run.
+        ("IDLE+DRAIN", NOT_YET, True, True),
+        ("IDLE+DRAIN", "gres/gpu:h100 count too low (0 < 8)", True, True),
+        ("IDLE+DRAIN+INVALID_REG", NOT_YET, True, False),
+        # Nobody knows who had drained it, or it has lost one.
+        ("IDLE+DRAIN", NOT_YET, False, False),
+        ("IDLE+DRAIN", "gres/gpu count reported lower than configured (7 < 8)", True, False),
+        ("IDLE+DRAIN", f"{NOT_YET}, Low CPUs", True, False),
+        ("IDLE+DRAIN", "rack 4 is moved", True, True),
+        # A machine that is whole is waited for until Slurm accepts it.
+        ("IDLE+DRAIN+INVALID_REG", "tw:validate:hardware: 0 of 8 GPUs -> wait", True, False),
+        ("IDLE+DRAIN", "tw:validate:hardware: 0 of 8 GPUs -> wait", True, True),
+    ],
+)
+def test_a_node_whose_gpus_have_come(state: str, reason: str, ours: bool, ready: bool) -> None:
+    node = one(state, reason)
+    assert (not readiness.why_not_ready("c1", node, whole=True, ours=ours)) == ready
+    by_slurm = reason in (NOT_YET, "gres/gpu:h100 count too low (0 < 8)")
+    assert readiness.overwritten(node) == (by_slurm and "INVALID_REG" not in state)
