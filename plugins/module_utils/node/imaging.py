@@ -47,6 +47,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         "/opt/slurm/etc/*.key",
         "/etc/trainwright/join.key",
         "/var/lib/trainwright/joined",
+        "/var/lib/trainwright/manifest",
         "/var/lib/trainwright/proved",
         "/var/lib/trainwright/secrets",
         "/var/lib/trainwright/stamps",

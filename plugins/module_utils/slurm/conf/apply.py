@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
@@ -61,6 +61,8 @@ class Wanted:
     push: bool = False
     enable: bool = False
     digest: str = ""
+    #: what is left of the files and of slurmctld: items of the manifest
+    leaves: list[dict] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
@@ -294,7 +296,8 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
             "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
         )
     running = controller.active()
-    changes = files.plan_all([], specs, check).changes
+    planned = files.plan_all([], specs, check)
+    changes = planned.changes
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
     for spec in specs:
@@ -358,7 +361,15 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         push,
         enable=settings.enabled and not controller.enabled(),
         digest=accepted.digest(specs),
+        leaves=[*planned.leaves, _unit(settings)],
     )
+
+
+def _unit(settings: Settings) -> dict:
+    """Return slurmctld as this call leaves it: an item of the manifest."""
+    wanted = {"enabled": settings.enabled or None, "masked": False, "state": "started"}
+    name = f"{settings.service}.service"
+    return {"kind": "unit", "name": name, **wanted, "stamp": "", "watch": []}
 
 
 def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
