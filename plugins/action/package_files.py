@@ -23,7 +23,8 @@ class ActionModule(ActionBase):
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        arguments = {**self._task.args, "managed_by": managed_by(self._task)}
+        manager = managed_by(self._task, task_vars, self._templar)
+        arguments = {**self._task.args, "managed_by": manager}
         look = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)
         files = {
             package["name"]: os.path.expanduser(package["src"])

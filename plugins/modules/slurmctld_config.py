@@ -170,6 +170,7 @@ changed_paths:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import started_unit
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -219,7 +220,8 @@ def main() -> None:
             record.begin()
         if not module.check_mode:
             apply(wanted, settings, controller)
-            record.end(wanted.leaves)
+            slurmctld = started_unit(settings.service, settings.enabled)
+            record.end([*wanted.leaves, slurmctld])
     except (ApplyError, FilesError, OSError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
     module.exit_json(**report(wanted, module._diff))

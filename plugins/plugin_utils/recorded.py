@@ -36,12 +36,21 @@ def collection_version() -> str:
     return found[1] if found else ""
 
 
-def managed_by(task: t.Any) -> dict[str, str]:
-    """Return the role, or the file of the playbook, and the name of a task, which is the same in every run."""
+def managed_by(
+    task: t.Any, task_vars: t.Mapping[str, t.Any] | None = None, templar: t.Any = None
+) -> dict[str, str]:
+    """Return the role, or the file of the playbook, and the name of a task, which is the same in every run.
+
+    Of a task in a loop, each item is a call of its own, which the label of the loop names.
+    """
     role = task._role.get_name() if task._role else ""
     source = str(task.get_path() or "").rpartition(":")[0]
     manager = role.rpartition(".")[2] or os.path.basename(source) or "playbook"
-    return {"manager": manager, "part": str(task.name or ""), "version": collection_version()}
+    part = str(task.name or "")
+    label = getattr(task.loop_control, "label", None)
+    if label and templar and "ansible_loop_var" in (task_vars or {}):
+        part = f"{part} ({templar.template(label)})"
+    return {"manager": manager, "part": part, "version": collection_version()}
 
 
 class ActionModule(Normal):
@@ -50,5 +59,6 @@ class ActionModule(Normal):
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
-        self._task.args = {**self._task.args, "managed_by": managed_by(self._task)}
+        manager = managed_by(self._task, task_vars, self._templar)
+        self._task.args = {**self._task.args, "managed_by": manager}
         return t.cast("dict[str, t.Any]", super().run(tmp, task_vars))

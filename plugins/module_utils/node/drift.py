@@ -59,6 +59,8 @@ def _units(items: t.Sequence[Item]) -> Found:
             if spec["enabled"] or spec["state"] == "started" or spec["masked"]:
                 found.append((number, ("missing", "nothing", "a unit")))
             continue
+        if state.load == "masked" and (spec["enabled"] or spec["state"] == "started"):
+            found.append((number, ("masked", "masked", "not masked")))
         for action in decide(spec, state):
             wanted = {
                 "mask": "masked",

@@ -82,6 +82,12 @@ def full_name(name: str) -> str:
     return name if "." in name else name + ".service"
 
 
+def started_unit(name: str, enabled: bool) -> dict:
+    """Return a unit that another module has started: an item of the manifest."""
+    wanted = {"enabled": enabled or None, "masked": False, "state": "started"}
+    return {"kind": "unit", "name": full_name(name), **wanted, "stamp": "", "watch": []}
+
+
 def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
     """State from the properties of systemctl show.
 

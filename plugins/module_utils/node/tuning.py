@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from . import boot_arguments, files, own_files, reboots, sysctl
 from .machine import read
-from .services import run
+from .services import run, started_unit
 from .terminal import PrintableError
 from .unit_properties import parse_show
 
@@ -364,11 +364,7 @@ class Tuning:
                 self.finding(f"{key} is {now}, not {value}: {why}", "")
         active, mode = active_profile()
         if self.wanted.profile and (active, mode) == (self.wanted.profile, "manual"):
-            unit = {"enabled": True, "masked": False, "state": "started", "stamp": "", "watch": []}
-            self.out.leaves += [
-                {"kind": "tuned", "name": active},
-                {"kind": "unit", "name": "tuned.service", **unit},
-            ]
+            self.out.leaves += [{"kind": "tuned", "name": active}, started_unit("tuned", True)]
         if not self.check:
             self._read_back_sys()
             self._read_back_limits()

@@ -61,8 +61,7 @@ class Wanted:
     push: bool = False
     enable: bool = False
     digest: str = ""
-    #: what is left of the files and of slurmctld: items of the manifest
-    leaves: list[dict] = field(default_factory=list)
+    leaves: list[dict] = field(default_factory=list)  # items of the manifest, for the files
 
     @property
     def changed(self) -> bool:
@@ -297,7 +296,6 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         )
     running = controller.active()
     planned = files.plan_all([], specs, check)
-    changes = planned.changes
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
     for spec in specs:
@@ -322,8 +320,8 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
                 decision = _decide(applied, wanted, settings.version)
                 action = _stronger(action, decision.action)
                 slurmd_restart = slurmd_restart or decision.slurmd_restart
-                reasons += [_say(reason) for reason in decision.reasons]
-                refused = [_say(r) for r in decision.reasons if r[3] == "refuse"]
+                reasons += [messages.of_difference(reason) for reason in decision.reasons]
+                refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
             continue
         if _differ(applied, wanted):
@@ -353,7 +351,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         and _configless(specs)
     )
     return Wanted(
-        changes,
+        planned.changes,
         records,
         action,
         reasons,
@@ -361,15 +359,8 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         push,
         enable=settings.enabled and not controller.enabled(),
         digest=accepted.digest(specs),
-        leaves=[*planned.leaves, _unit(settings)],
+        leaves=planned.leaves,
     )
-
-
-def _unit(settings: Settings) -> dict:
-    """Return slurmctld as this call leaves it: an item of the manifest."""
-    wanted = {"enabled": settings.enabled or None, "masked": False, "state": "started"}
-    name = f"{settings.service}.service"
-    return {"kind": "unit", "name": name, **wanted, "stamp": "", "watch": []}
 
 
 def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
@@ -384,13 +375,6 @@ def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
 def _stronger(one: str, other: str) -> str:
     order = ("none", "reconfigure", "restart", "refuse")
     return max(one, other, key=order.index)
-
-
-def _say(reason: tuple[str, str, str, str]) -> str:
-    name, before, after, action = reason
-    secret = name in ("AccountingStoragePass", "StoragePass")
-    change = "changed" if secret else f"{before or 'unset'!s} -> {after or 'unset'!s}"
-    return f"{name}: {change} ({action})"
 
 
 def _differ(applied: str | None, wanted: str | None) -> bool:
