@@ -8,6 +8,7 @@ import os
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.recorded import managed_by
 
 MODULE = "trainwright.slurm.package_files"
 
@@ -22,7 +23,8 @@ class ActionModule(ActionBase):
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
+        manager = managed_by(self._task, task_vars, self._templar)
+        arguments = {**self._task.args, "managed_by": manager}
         look = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)
         files = {
             package["name"]: os.path.expanduser(package["src"])

@@ -20,7 +20,7 @@ description:
     before that.
   - A controller that already runs slurmctld keeps its keys, which are copied to the directory. The path of
     the JWT key comes from C(AuthAltParameters) in slurm.conf.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   directory:
     description: Directory of the secrets; mode 0700, owned by root.
@@ -125,6 +125,7 @@ made:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import left, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.secrets import (
     SecretError,
     adoptable,
@@ -138,6 +139,7 @@ def main() -> None:
     """Read the arguments, bring the store to hold them, return the secrets."""
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "directory": {
                 "type": "path",
                 "default": "/var/lib/trainwright/secrets",
@@ -169,6 +171,7 @@ def main() -> None:
     # slurmctld makes the keys of this host those of a cluster.
     systemctl = module.get_bin_path("systemctl")
     running = bool(systemctl) and not module.run_command([systemctl, "is-active", "slurmctld"])[0]
+    record = manifest.of(module)
     try:
         result = ensure(
             module.params["directory"],
@@ -177,7 +180,9 @@ def main() -> None:
             module.params["certificate_days"],
             adoptable(module.params["config_dir"]) if running else {},
             module.check_mode,
+            record.begin,
         )
+        record.end(left.of_directory(module.params["directory"]))
     except (SecretError, OSError) as error:
         module.fail_json(msg=f"cluster_secrets: {error}")
     module.exit_json(**result)

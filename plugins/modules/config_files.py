@@ -14,7 +14,7 @@ description:
   - Ensures the content, owner and mode of a list of directories and then of a list of files.
   - The whole list is checked before anything is written, and each file is replaced atomically.
   - Replaces one task for each file, which would each cost a connection and a Python start.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   root_only:
     description:
@@ -142,7 +142,11 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, trusted_path
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    files,
+    manifest,
+    trusted_path,
+)
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {
@@ -196,6 +200,7 @@ def refuse_others(paths: list[str]) -> None:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "root_only": {"type": "list", "elements": "path", "default": []},
             "directories": {
                 "type": "list",
@@ -214,11 +219,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     changed: list[str] = []
+    record = manifest.of(module)
     try:
         refuse_others(module.params["root_only"])
         plan = files.plan_all(
             module.params["directories"], module.params["files"], module.check_mode
         )
+        if any(not manifest.passes(change.path) for change in plan.changes):
+            record.begin()
         for change in plan.changes:
             if not module.check_mode:
                 firm = files.apply(change)
@@ -226,6 +234,7 @@ def main() -> None:
                 if firm and change.kind != "absent":
                     module.set_default_selinux_context(change.path, False)
             changed.append(change.path)
+        record.end(plan.leaves)
     except files.FilesError as error:
         module.fail_json(msg=str(error), changed_paths=changed, changed=bool(changed))
     result = {"changed": bool(changed), "changed_paths": changed}

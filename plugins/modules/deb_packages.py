@@ -20,7 +20,7 @@ description:
   - Never changes a package that somebody holds with C(apt-mark hold).
   - Takes up what a package manager that was killed has left, before it installs anything. Configuration files that
     somebody has changed stay as they are.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   names:
     description:
@@ -100,6 +100,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     dependencies,
     dkms,
     dpkg_repair,
+    left,
+    manifest,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
 
@@ -322,6 +324,7 @@ def build_modules(module: AnsibleModule) -> list[str]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "names": {"type": "list", "elements": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
             "boot_pins": {"type": "path"},
@@ -332,13 +335,18 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    fetch_only = module.params["fetch_only"]
+    record = manifest.NoRecord() if fetch_only else manifest.of(module)
     have = installed(module)
-    repaired = (have.unfinished or dpkg_repair.interrupted()) and take_up(module)
+    unfinished = bool(have.unfinished) or dpkg_repair.interrupted()
+    if unfinished:
+        record.begin()
+    repaired = unfinished and take_up(module)
     if repaired and not module.check_mode:
         have = installed(module)
     missing = have.missing(module.params["names"])
     missing += lost(module, missing)
-    if missing and module.params["fetch_only"]:
+    if missing and fetch_only:
         # In check mode the pins may not be there yet.
         waiting = module.params["boot_pins"] or ""
         with pins_of_the_boot(waiting if os.path.isfile(waiting) else None):
@@ -349,6 +357,7 @@ def main() -> None:
     diff = {"before": "", "after": "".join(f"{name}\n" for name in sorted(missing))}
     killed = policy_is_own()
     if missing and not module.check_mode:
+        record.begin()
         with no_service_starts():
             install(module, missing)
         still = installed(module).missing(missing)
@@ -359,7 +368,8 @@ def main() -> None:
             )
     elif killed and not module.check_mode:
         end_policy()
-    built = [] if module.params["fetch_only"] else build_modules(module)
+    built = [] if fetch_only else build_modules(module)
+    record.end(left.of_packages(module.params["names"], installed(module) if missing else have))
     diff["after"] += "".join(f"kernel module {name}\n" for name in built)
     module.exit_json(
         changed=bool(missing or built or repaired) or killed, missing=missing, diff=diff

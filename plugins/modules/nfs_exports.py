@@ -17,7 +17,7 @@ description:
   - Limits directories by project quotas of xfs, and reads them back. One that has no O(exports[].quota) any more is
     without a limit afterwards, if this module had set it.
   - Changes the number of threads of a running server at once. Versions take a restart, which RV(restart) asks for.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   exports:
     description: Exports, as the cluster model has them.
@@ -76,6 +76,7 @@ restart:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    manifest,
     nfs_exports,
     nfs_quota,
     safe_path,
@@ -92,6 +93,7 @@ EXPORT = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "exports": {"type": "list", "elements": "dict", "required": True, "options": EXPORT},
             "versions": {
                 "type": "list",
@@ -103,14 +105,18 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    record = manifest.of(module)
     exports = module.params["exports"]
     try:
         todo = nfs_exports.plan(exports, module.params["versions"], module.params["threads"])
         quotas = nfs_quota.plan({one["path"]: one["quota"] for one in exports if one["quota"]})
         if not module.check_mode:
+            if todo.actions or quotas.actions:
+                record.begin()
             # First: nobody writes more than that to a new export.
             nfs_quota.apply(quotas)
             nfs_exports.apply(todo, exports)
+            record.end(nfs_exports.leaves(todo))
     except (
         nfs_exports.ExportsError,
         nfs_quota.QuotaError,

@@ -17,7 +17,7 @@ description:
   - Restarts no service of Slurm, and never reboots. What needs a reboot is written to
     C(/run/trainwright/reboot-required).
   - The values from before are kept in C(/var/lib/trainwright/node_tuning.json), and V(absent) puts them back.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   state:
     description: V(absent) undoes what earlier calls have done, and leaves a node alone that none has tuned.
@@ -95,6 +95,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     files,
     machine,
+    manifest,
     tuning,
 )
 
@@ -102,6 +103,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "profile": {"type": "str", "default": ""},
             "profile_text": {"type": "str", "default": ""},
@@ -113,13 +115,16 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    wanted = tuning.Wanted(**module.params)
+    record = manifest.of(module)
+    given = {name: value for name, value in module.params.items() if name != "managed_by"}
+    wanted = tuning.Wanted(**given)
     if wanted.state == "present" and machine.virtualization() == "container":
         module.fail_json(
             msg="this is a container, and its kernel settings are those of its host -> tune the host"
         )
     try:
-        out = tuning.tune(wanted, module.check_mode)
+        out = tuning.tune(wanted, module.check_mode, record.begin)
+        record.end(out.leaves)
     except (tuning.TuningError, files.FilesError) as error:
         module.fail_json(msg=str(error), changed_paths=[])
     for line in out.findings:

@@ -15,7 +15,7 @@ description:
     repositories, in one transaction of the host's package manager.
   - A file is copied to the host only if the package has another version there, so a second run only reads the versions.
   - Check mode reports what it would install even if the file does not exist yet.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   packages:
     description: The packages that come as files.
@@ -83,7 +83,11 @@ import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import apt_errors
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    apt_errors,
+    left,
+    manifest,
+)
 
 
 def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
@@ -127,6 +131,7 @@ def install(module: AnsibleModule, what: list[str]) -> None:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "packages": {
                 "type": "list",
                 "elements": "dict",
@@ -157,8 +162,12 @@ def main() -> None:
         "after": "".join(f"{name} {after[name]}\n" for name in sorted(after)),
     }
     result = {"changed": bool(missing or missing_needs), "missing": missing + missing_needs}
+    record = manifest.of(module)
+    if not result["changed"]:
+        record.end(left.of_versions(before))
     if not result["changed"] or module.check_mode or (missing and not files):
         module.exit_json(**result, diff=diff)
+    record.begin()
     install(module, [*missing_needs, *(os.path.abspath(files[name]) for name in missing)])
     now = installed(module, list(wanted))
     wrong = [
@@ -172,6 +181,7 @@ def main() -> None:
             f" ({', '.join(f'{name} {version}' for name, version in wanted.items())}) -> give the"
             " version that the file has"
         )
+    record.end(left.of_versions(installed(module, [*wanted, *needs])))
     module.exit_json(**result, diff=diff)
 
 

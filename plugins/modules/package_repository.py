@@ -15,7 +15,7 @@ description:
   - The key is fetched when the host does not have the one with this fingerprint, and installed only if it is the one.
     M(ansible.builtin.deb822_repository) installs whatever the URL answers.
   - A pin holds its packages at one version, also against C(apt-get upgrade).
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   name:
     description: Name of the files, which are C(trainwright-NAME) in the directories of apt.
@@ -134,6 +134,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     files,
+    manifest,
     openpgp,
     own_files,
     packages,
@@ -322,6 +323,7 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "url": {"type": "str"},
@@ -371,11 +373,15 @@ def main() -> None:
         )
     if any(set(line) & set("\n\r") for line in lines):
         module.fail_json(msg="a value has more than one line -> write each in one")
+    record = manifest.of(module)
     try:
         todo, fingerprint = plan(module)
         if not module.check_mode:
             for change in todo.changes:
+                record.begin()
                 files.apply(change)
+        # A directory is in the list only until it is there.
+        record.end([item for item in todo.leaves if item["kind"] != "directory"])
     except (files.FilesError, safe_path.UnsafePathError, OSError) as error:
         module.fail_json(msg=str(error))
     diff = [change.diff() for change in todo.changes]

@@ -19,7 +19,7 @@ description:
     and nothing uses it.
   - Disks that have the scratch already are used again as they are.
   - Without any disk, O(path) is a directory on the disk below it. What the site itself mounts there is left as it is.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   path:
     description: Mount point.
@@ -109,6 +109,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     block_devices,
     files,
     fstab,
+    manifest,
     mounting,
     scratch,
 )
@@ -162,6 +163,7 @@ def with_defaults(specs: list[dict]) -> list[dict]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "path": {"type": "str", "required": True},
             "devices": {"type": "list", "elements": "str", "default": []},
             "wipe": {"type": "list", "elements": "str", "default": []},
@@ -175,6 +177,7 @@ def main() -> None:
     )
     params, check = module.params, module.check_mode
     path, changed, diffs = params["path"], [], []
+    record, left = manifest.of(module), []
     below = [
         one[len(path) + 1 :].split("/")[0]
         for one in params["directories"]
@@ -190,6 +193,9 @@ def main() -> None:
 
         def settle(directories: list[dict], contents: list[dict]) -> bool:
             todo = files.plan_all(with_defaults(directories), with_defaults(contents), check)
+            left.extend(todo.leaves)
+            if todo.changes:
+                record.begin()
             for change in todo.changes:
                 if not check and files.apply(change):
                     module.set_default_selinux_context(change.path, False)
@@ -202,6 +208,8 @@ def main() -> None:
             if decision.action != scratch.NOTHING:
                 changed += [disk.device for disk in decision.disks]
             if not check:
+                if decision.action != scratch.NOTHING:
+                    record.begin()
                 scratch.make(decision, params["directories"])
             options = f"noatime,nofail,x-systemd.device-timeout={params['timeout']}"
             if params["install"]:
@@ -214,6 +222,9 @@ def main() -> None:
             }
             plan = mounting.plan([mount], params["timeout"], False)
             changed += plan.changed
+            left.extend(plan.leaves)
+            if plan.changed:
+                record.begin()
             if plan.text != plan.before:
                 header = {"before_header": mounting.FSTAB, "after_header": mounting.FSTAB}
                 diffs.append({**header, "before": plan.before, "after": plan.text})
@@ -228,6 +239,7 @@ def main() -> None:
                     told += mounting.mount_all(plan.pending, params["timeout"], remedy)
             if mounting.is_mounted(path):
                 settle(on_it(params), [])
+        record.end(left)
     except (mounting.MountingError, files.FilesError, scratch.ScratchError) as error:
         module.fail_json(msg=f"{path}: {error}", changed_paths=changed, changed=bool(changed))
     for line in told:

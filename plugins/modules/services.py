@@ -18,7 +18,7 @@ description:
     O(units[].watch) changed after it started. The record is in C(/var/lib/trainwright/stamps), so that an
     interrupted run loses no restart.
   - Failed units are reset before they are started.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   daemon_reload:
     description:
@@ -156,7 +156,7 @@ client:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     Services,
     ServicesError,
@@ -207,6 +207,7 @@ def _of_slurm(module: AnsibleModule) -> dict[str, str]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "daemon_reload": {"type": "bool", "default": False},
             "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
             "loads": {"type": "dict", "options": LOADS},
@@ -215,6 +216,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     services, actions = Services(module.params["units"], parse_show), []
+    record = manifest.of(module)
     try:
         services.load()
         unread = services.needs_reload or services.lacks_units
@@ -225,7 +227,10 @@ def main() -> None:
         if not module.check_mode:
             if services.needs_reload:
                 services.daemon_reload()
+            if actions:
+                record.begin()
             services.apply(actions)
+            record.end(services.leaves())
     except ServicesError as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
     result = {

@@ -18,7 +18,7 @@ description:
     and another source of NFS gives a warning.
   - A bind mount of a directory over itself is not made, only its directories are.
   - Directories are made after mountinfo shows the mount and its server has answered, else none at all.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   mounts:
     description: Mounts, as the cluster model has them, parents first.
@@ -117,6 +117,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     fstab,
     lustre,
     machine,
+    manifest,
     mounting,
     read_ahead,
 )
@@ -142,6 +143,7 @@ MOUNT = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "mounts": {"type": "list", "elements": "dict", "required": True, "options": MOUNT},
             "tuning": {"type": "bool", "default": True},
             "nfs_read_ahead": {"type": "int", "default": 0},
@@ -152,6 +154,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, changed = module.params, []
+    record = manifest.of(module)
     # A server of NFS has the directory that it exports where the others mount it.
     here = [one for one in params["mounts"] if one["source"] == one["path"]]
     mounts = [one for one in params["mounts"] if one not in here]
@@ -166,6 +169,8 @@ def main() -> None:
         if module.check_mode:
             mounting.ask(plan.waiting, params["deadline"])
         else:
+            if plan.changed:
+                record.begin()
             if plan.text != plan.before:
                 mounting.write_fstab(plan.text)
             units = [fstab.unit_of(mount["path"]) for mount in mounts]
@@ -190,8 +195,10 @@ def main() -> None:
             lacking = lustre.ask_for_reboot(cpus, module.check_mode)
             changed += [f"reason for a reboot: {one}" for one in lacking]
         wanted = [one for mount in [*here, *there] for one in mount["directories"]]
+        left = list(plan.leaves)
         if wanted:
-            changed += mounting.directories(wanted, module.check_mode)
+            changed += mounting.directories(wanted, module.check_mode, record.begin, left)
+        record.end(left)
     except (mounting.MountingError, files.FilesError, OSError) as error:
         module.fail_json(msg=str(error), changed_paths=changed, changed=bool(changed))
     for line in told:

@@ -23,7 +23,7 @@ description:
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP. One that runs and does not
     answer is an error.
   - If slurmctld rejects a file, the old one is restored, and slurmctld continues with it.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   files:
     description:
@@ -168,7 +168,9 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import started_unit
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -194,6 +196,7 @@ def main() -> None:
     """Read the arguments, plan, apply unless in check mode, return the changes."""
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "files": {"type": "list", "elements": "dict", "required": True, "options": FILE},
             "version": {"type": "str", "required": True},
             "role": {"type": "str", "choices": ["primary", "backup"], "default": "primary"},
@@ -206,14 +209,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    arguments = dict(module.params)
+    record = manifest.of(module)
+    arguments = {name: value for name, value in module.params.items() if name != "managed_by"}
     specs = file_specs(arguments.pop("files"))
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
         wanted = plan(specs, settings, controller, module.check_mode)
+        if wanted.changed:
+            record.begin()
         if not module.check_mode:
             apply(wanted, settings, controller)
+            slurmctld = started_unit(settings.service, settings.enabled)
+            record.end([*wanted.leaves, slurmctld])
     except (ApplyError, FilesError, OSError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
     module.exit_json(**report(wanted, module._diff))

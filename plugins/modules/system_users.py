@@ -15,7 +15,7 @@ description:
     changed.
   - Several nodes that share homes can create them and their files at the same time.
   - The ids of accounts with running processes are never changed.
-extends_documentation_fragment: [trainwright.slurm.internal]
+extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   groups:
     description: Groups.
@@ -103,6 +103,7 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import left, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import UsersError, ensure
 
 GROUP = {
@@ -129,6 +130,7 @@ USER = {
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            **manifest.ARGUMENT,
             "groups": {"type": "list", "elements": "dict", "default": [], "options": GROUP},
             "users": {
                 "type": "list",
@@ -140,8 +142,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    record = manifest.of(module)
+    groups, users = module.params["groups"], module.params["users"]
     try:
-        actions = ensure(module.params["groups"], module.params["users"], module.check_mode)
+        actions = ensure(groups, users, module.check_mode, record.begin)
+        record.end(left.of_accounts(groups, users, left.accounts_of(groups, users)))
     except UsersError as error:
         module.fail_json(msg=str(error))
     result = {"changed": bool(actions), "actions": actions}

@@ -37,7 +37,16 @@ def test_it_compares_what_it_was_limited_to(
     done = subprocess.run(
         [
             str(Path(sys.executable).with_name("ansible-playbook")),
-            *("-i", str(inventory), "--limit", limit, "-e", "ansible_become=false"),
+            *(
+                "-i",
+                str(inventory),
+                "--limit",
+                limit,
+                "-e",
+                "ansible_become=false",
+                "-e",
+                "drift_allow_unknown=true",
+            ),
             str(ROOT / "playbooks" / "drift.yml"),
         ],
         cwd=ROOT,

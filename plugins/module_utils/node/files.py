@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from . import safe_path, trusted_path
 from .acting import user_name
+from .file_blocks import BlockError, block_of, edit_block
 from .terminal import PrintableError
 
 HIDDEN = "[hidden: secret]\n"
@@ -66,6 +67,8 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     made: set[str] = field(default_factory=set)  # directories that this plan makes
     opened: list[str] = field(default_factory=list)  # directories that others can change after it
+    #: What the plan leaves at each path, also where nothing changes: items of the manifest.
+    leaves: list[dict] = field(default_factory=list)
 
 
 def parse_mode(value: object, path: str) -> int | None:
@@ -95,55 +98,6 @@ def resolve_owner(name: str | None, database: str, path: str, check: bool) -> in
             "%s: %s %r does not exist on this host. Remedy: create it first (cluster_users, cluster_groups), "
             "or correct the name" % (path, database, name)
         ) from None
-
-
-def edit_block(text: str, block: str | None, spec: dict) -> str:
-    """Text with the block between its markers replaced, added, or removed (block None).
-
-    spec: marker, insertbefore, insertafter. A block that is there stays where it is, unless that is on the
-    wrong side of the line that the spec names: an older release, or another role, put it there.
-    """
-    begin, end = "# BEGIN %s" % spec["marker"], "# END %s" % spec["marker"]
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    stripped = [line.rstrip("\r\n") for line in lines]
-    wanted = []
-    if block is not None:
-        body = block if block.endswith("\n") or not block else block + "\n"
-        wanted = [begin + "\n", *body.splitlines(keepends=True), end + "\n"]
-    if begin in stripped:
-        first = stripped.index(begin)
-        try:
-            last = stripped.index(end, first)
-        except ValueError:
-            raise FilesError(
-                "has the line %r without %r. Remedy: restore the end line, or delete the block "
-                "by hand" % (begin, end)
-            ) from None
-        others = lines[:first] + lines[last + 1 :]
-        place = _place(others, spec)
-        wrong = place is not None and (first > place if spec.get("insertbefore") else first < place)
-        number = place if wrong else first
-        return "".join(others[:number] + wanted + others[number:])
-    if block is None:
-        return text
-    number = _place(lines, spec)
-    if number is None:
-        number = 0 if spec.get("insertbefore") == "BOF" else len(lines)
-    return "".join(lines[:number] + wanted + lines[number:])
-
-
-def _place(lines: list[str], spec: dict) -> int | None:
-    """Return where the line that the spec names begins or ends, None without such a line."""
-    before, after = spec.get("insertbefore"), spec.get("insertafter")
-    numbers = range(len(lines))
-    if before and before != "BOF":
-        return next((number for number in numbers if re.search(before, lines[number])), None)
-    if after and after != "EOF":
-        found = (number + 1 for number in reversed(numbers) if re.search(after, lines[number]))
-        return next(found, None)
-    return None
 
 
 def as_text(data: bytes | None, secret: bool) -> str:
@@ -177,12 +131,18 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
         with _reported(spec["path"]):
             _plan_file(plan, spec, check)
     listed = {spec["path"] for spec in [*directories, *files]}
+    whole = {spec["path"].rstrip("/") for spec in directories if spec.get("only_listed")}
+    for item in plan.leaves:
+        if item["kind"] == "directory" and item["name"] in whole:
+            below = [path.rstrip("/").rpartition("/") for path in listed]
+            item["only"] = sorted(name for above, _, name in below if above == item["name"])
     for spec in directories:
         if spec.get("only_listed") and os.path.isdir(spec["path"]):
             for name in sorted(os.listdir(spec["path"])):
                 path = os.path.join(spec["path"], name)
                 if path not in listed:
                     _plan_absent(plan, path, False)
+                    plan.leaves.pop()  # that nothing else is there is part of the directory
     return plan
 
 
@@ -253,6 +213,26 @@ def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
     )
 
 
+def _owned(change: Change) -> dict[str, int]:
+    """Return the owner, group and mode that a change decides."""
+    found = {"uid": change.uid, "gid": change.gid, "mode": change.mode}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _leaves(change: Change, spec: dict, wanted: bytes | None) -> list[dict]:
+    """Return what a plan leaves of a file: all of it, or a block and the attributes that it decides."""
+    path, block = change.path, spec.get("block")
+    if wanted is not None and not block:
+        return [{"kind": "file", "name": path, "data": wanted, **_owned(change)}]
+    items = [{"kind": "attributes", "name": path, **_owned(change)}]
+    if block:
+        text = (wanted or b"").decode("utf-8", errors="surrogateescape")
+        lines = block_of(text, block["marker"])
+        data = None if lines is None else lines.encode("utf-8", errors="surrogateescape")
+        items.append({"kind": "block", "name": path, "marker": block["marker"], "data": data})
+    return items
+
+
 def _fault(place: safe_path.Directory | None, info: os.stat_result, uid: int | None) -> str:
     """Return why what is in a directory may not be given to another owner, "" if it may.
 
@@ -286,6 +266,7 @@ def _refuse_other_owner(place: safe_path.Directory, uid: int | None, fault: str 
 
 
 def _plan_absent(plan: Plan, path: str, secret: bool) -> None:
+    plan.leaves.append({"kind": "absent", "name": path})
     _path, info, data = _seen(path)
     if info is None:
         return
@@ -321,6 +302,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     while made not in ("", "/"):  # missing parents are made too
         plan.made.add(made)
         made = os.path.dirname(made)
+    plan.leaves.append({"kind": "directory", "name": path, **_owned(change)})
     if not _same_attributes(change, info):
         _headers(change, info)
         plan.changes.append(change)
@@ -363,6 +345,7 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
     wanted = _wanted_content(path, spec, current, check)
     if wanted is None and spec["state"] == "absent":
         return
+    plan.leaves += _leaves(change, spec, wanted)
     # A file that may not be given to another owner is replaced.
     if (wanted is None or wanted == current) and not fault:
         if current is not None and _same_attributes(change, info):
@@ -409,7 +392,7 @@ def _wanted_content(path: str, spec: dict, current: bytes | None, check: bool) -
         text = (current or b"").decode("utf-8", errors="surrogateescape")
         try:
             return edit_block(text, body, block).encode("utf-8", errors="surrogateescape")
-        except FilesError as error:
+        except BlockError as error:
             raise FilesError("%s: %s" % (path, error)) from None
     if content is None and current is None and not missing_ok:
         raise FilesError(
@@ -420,6 +403,7 @@ def _wanted_content(path: str, spec: dict, current: bytes | None, check: bool) -
 
 
 def _plan_link(plan: Plan, path: str, info: os.stat_result | None, target: str) -> None:
+    plan.leaves.append({"kind": "link", "name": path, "target": target})
     is_link = info is not None and stat.S_ISLNK(info.st_mode)
     if is_link and os.readlink(path) == target:
         return

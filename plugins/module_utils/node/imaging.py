@@ -18,9 +18,9 @@ import typing as t
 
 from .machine import unescape_mount
 
-_LOG_KIND, _CACHE_KIND = "logs", "package caches"
+_LOG_KIND, _CACHE_KIND, _LEFT_KIND = "logs", "package caches", "records of what runs left"
 #: Kinds that the system adds to all the time, also because of this run: clearing them alone is not a change.
-RESTLESS = {_LOG_KIND, _CACHE_KIND}
+RESTLESS = {_LOG_KIND, _CACHE_KIND, _LEFT_KIND}
 #: Kind -> patterns of what is removed. Sources: machine-id(5) on images; cloud-init's `clean`, which removes
 #: /var/lib/cloud and its logs; systemd.io/BUILDING_IMAGES for the random seed and credential.secret.
 REMOVED: dict[str, tuple[str, ...]] = {
@@ -41,6 +41,7 @@ REMOVED: dict[str, tuple[str, ...]] = {
         "/var/lib/urandom/random-seed",
         "/boot/efi/loader/random-seed",
     ),
+    _LEFT_KIND: ("/var/lib/trainwright/manifest",),
     "cluster secrets": (
         "/etc/munge/munge.key",
         "/etc/slurm/*.key",

@@ -51,6 +51,8 @@ class Plan:
     waiting: list[str]
     changed: list[str]
     warnings: list[str] = field(default_factory=list)
+    #: what is left of each mount: items of the manifest
+    leaves: list[dict[str, t.Any]] = field(default_factory=list)
 
 
 def _now_mounted() -> dict[str, fstab.Mount]:
@@ -82,12 +84,21 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
     except FileNotFoundError:
         before = ""
     there, wanted, pending, warnings = _now_mounted(), {}, [], []
+    leaves = []
     for mount in mounts:
         path, options = (
             mount["path"],
             fstab.options_of(mount["fstype"], mount["source"], mount["options"], timeout, tuning),
         )
         wanted[path] = fstab.line_of(path, mount["source"], mount["fstype"], options)
+        leaves.append(
+            {
+                "kind": "mount",
+                "name": path,
+                "line": wanted[path],
+                "auto": "noauto" not in options.split(","),
+            }
+        )
         found = there.get(path)
         if found is None or found.fstype == "autofs":
             if "noauto" not in options.split(","):
@@ -102,7 +113,9 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
     paths = [one["path"] for one in pending]
     waiting = [path for path in paths if path in there]
     changed += [path for path in paths if path not in there]
-    return Plan(before, text if FSTAB in changed else before, pending, waiting, changed, warnings)
+    return Plan(
+        before, text if FSTAB in changed else before, pending, waiting, changed, warnings, leaves
+    )
 
 
 def _other_source(found: fstab.Mount, source: str) -> bool:
@@ -286,9 +299,15 @@ def ask(paths: t.Sequence[str], deadline: float) -> None:
 # --- directories --------------------------------------------------------------------------------------------------
 
 
-def directories(wanted: t.Sequence[t.Mapping[str, t.Any]], check: bool) -> list[str]:
+def directories(
+    wanted: t.Sequence[t.Mapping[str, t.Any]],
+    check: bool,
+    begin: t.Callable[[], None] = lambda: None,
+    left: list[dict[str, t.Any]] | None = None,
+) -> list[str]:
     """Make directories on mounts that are there, with owner, group and mode; return what was or would be changed.
 
+    begin: called before the first change. left: gets the directories as they are left, items of the manifest.
     Raises FilesError before anything is changed where a path leads through a link of somebody else's.
     """
     specs = [
@@ -299,6 +318,8 @@ def directories(wanted: t.Sequence[t.Mapping[str, t.Any]], check: bool) -> list[
     todo = files.plan_all(specs, [], check)
     changed = [change.path for change in todo.changes]
     if not check:
+        if changed:
+            begin()
         for change in todo.changes:
             files.apply(change)
     for one in wanted:
@@ -307,6 +328,8 @@ def directories(wanted: t.Sequence[t.Mapping[str, t.Any]], check: bool) -> list[
         if one["recursive"] and (not check or os.path.isdir(one["path"])):
             count = below(one, check)
             changed += [f"{one['path']} ({count} below it)"] if count else []
+    if left is not None:
+        left += todo.leaves
     return changed
 
 

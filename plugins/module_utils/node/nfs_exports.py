@@ -162,6 +162,12 @@ def plan(
     return found
 
 
+def leaves(todo: Plan) -> list[dict[str, t.Any]]:
+    """Return the file as a plan leaves it: an item of the manifest."""
+    data = todo.text.encode("utf-8", errors="surrogateescape")
+    return [{"kind": "file", "name": FILE, "uid": 0, "gid": 0, "mode": 0o644, "data": data}]
+
+
 def apply(todo: Plan, exports: t.Sequence[t.Mapping[str, t.Any]]) -> None:
     """Write the file, and have the kernel's server follow it. Raises ExportsError with the words of exportfs."""
     if todo.text != todo.before:

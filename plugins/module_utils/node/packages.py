@@ -66,14 +66,16 @@ class Installed:
         name, _equals, version = wanted.partition("=")
         if not version and name in self.provided:
             return True
-        return any(
-            fnmatchcase(self.versions[found], version or "*")
-            for found in ([name] if name in self.versions else self._matching(name))
-        )
+        return any(fnmatchcase(found, version or "*") for found in self.matching(name).values())
 
     def missing(self, wanted: t.Iterable[str]) -> list[str]:
         """Return those that are not there."""
         return [name for name in wanted if not self.has(name)]
 
-    def _matching(self, pattern: str) -> list[str]:
-        return [name for name in self.versions if fnmatchcase(name, pattern)]
+    def matching(self, pattern: str) -> dict[str, str]:
+        """Return the versions of the packages that apt-get would take for a name, or a pattern of names."""
+        if pattern in self.versions:
+            return {pattern: self.versions[pattern]}
+        return {
+            name: version for name, version in self.versions.items() if fnmatchcase(name, pattern)
+        }

@@ -16,6 +16,7 @@ import re
 import subprocess
 import tempfile
 import time
+import typing as t
 
 from . import host_key
 
@@ -101,10 +102,19 @@ class SecretStore:
     `made` names what this object made, adopted or signed.
     """
 
-    def __init__(self, directory: str, check: bool = False) -> None:
+    def __init__(
+        self, directory: str, check: bool = False, begin: t.Callable[[], None] = lambda: None
+    ) -> None:
         self.directory = directory
         self.check = check
+        self.begin = begin
         self.made: list[str] = []
+
+    def _making(self, what: str) -> None:
+        """Note what is made next."""
+        if not self.check:
+            self.begin()
+        self.made.append(what)
 
     def path(self, *parts: str) -> str:
         return os.path.join(self.directory, *parts)
@@ -117,7 +127,7 @@ class SecretStore:
             mode = -1
         if mode == 0o700:
             return
-        self.made.append("directory")
+        self._making("directory")
         if not self.check:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             os.chmod(self.directory, 0o700)
@@ -135,9 +145,9 @@ class SecretStore:
         value = self._read(adopt) if adopt else None
         if value is not None:
             self._long_enough(adopt, value, least)
-            self.made.append(f"{name} (taken over from {adopt})")
+            self._making(f"{name} (taken over from {adopt})")
         else:
-            self.made.append(name)
+            self._making(name)
             if self.check:
                 return b""
             value = make(name)
@@ -154,13 +164,13 @@ class SecretStore:
             if text:
                 return text.decode().strip()
             # Somebody removed the public half: it follows from the private one.
-            self.made.append("ssh_ca.pub")
+            self._making("ssh_ca.pub")
             if self.check:
                 return ""
             derived = _ssh_keygen(["-y", "-f", private]).strip()
             self._write(public, (derived + "\n").encode(), 0o644)
             return derived
-        self.made.append("ssh_ca")
+        self._making("ssh_ca")
         if self.check:
             return ""
         with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
@@ -190,7 +200,7 @@ class SecretStore:
             if have and ca_public and signed == digest and is_fresh:
                 out[name] = have.decode().strip()
                 continue
-            self.made.append(f"host certificate of {name}")
+            self._making(f"host certificate of {name}")
             out[name] = ""
             if not self.check:
                 os.makedirs(self.path("host_certs"), mode=0o700, exist_ok=True)
@@ -289,16 +299,17 @@ def ensure(
     days: int,
     adopt: dict[str, str],
     check: bool,
+    begin: t.Callable[[], None] = lambda: None,
 ) -> dict:
     """Bring the store to hold `want` and return the module's result.
 
-    days: validity of the host certificates.
+    days: validity of the host certificates. begin: called before each change.
     Raises SecretError; nothing is made when an argument is refused.
     """
     signed = parse_host_keys(host_keys)
     if signed and "ssh_ca" not in want:
         raise SecretError("host_keys are given without ssh_ca in want; add ssh_ca to want")
-    store = SecretStore(directory, check)
+    store = SecretStore(directory, check, begin)
     store.prepare()
     values: dict[str, str] = {}
     for name in want:

@@ -82,6 +82,12 @@ def full_name(name: str) -> str:
     return name if "." in name else name + ".service"
 
 
+def started_unit(name: str, enabled: bool) -> dict:
+    """Return a unit that another module has started: an item of the manifest."""
+    wanted = {"enabled": enabled or None, "masked": False, "state": "started"}
+    return {"kind": "unit", "name": full_name(name), **wanted, "stamp": "", "watch": []}
+
+
 def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
     """State from the properties of systemctl show.
 
@@ -236,7 +242,8 @@ class Stamps:
     def _path(self, unit: str) -> str:
         return os.path.join(self.directory, unit)
 
-    def _read(self, unit: str) -> str | None:
+    def kept(self, unit: str) -> str | None:
+        """Return the text that records a unit's last start, None for none."""
         try:
             with open(self._path(unit), encoding="utf-8") as handle:
                 return handle.read().strip()
@@ -248,7 +255,7 @@ class Stamps:
 
     def started_with(self, unit: str, stamp: str) -> bool | None:
         """Whether the unit was last started with this stamp; None if nothing records it."""
-        kept = self._read(unit)
+        kept = self.kept(unit)
         # An older release kept the stamp itself.
         return None if kept is None else kept in (stamp, self._keyed(unit, stamp))
 
@@ -260,7 +267,7 @@ class Stamps:
 
     def replace_plain(self, unit: str) -> None:
         """Replace the stamp that an older release kept as it was."""
-        kept = self._read(unit)
+        kept = self.kept(unit)
         if kept and not kept.startswith(keyed.PREFIX):
             self.write(unit, kept)
 
@@ -307,10 +314,11 @@ class Services:
         self.proved = proved or Proved()
         self.states: dict[str, State] = {}
         self.needs_reload = False
+        self.unread: set[str] = set()  # units whose files are not those that systemd has read
 
     def load(self) -> None:
         """Read the state of all units by one call of systemctl."""
-        self.needs_reload = False
+        self.needs_reload, self.unread = False, set()
         units = [full_name(spec["name"]) for spec in self.specs]
         if not units:
             return
@@ -327,7 +335,26 @@ class Services:
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
             self.states[unit] = state
-            self.needs_reload |= unread_files(unit, properties)
+            if unread_files(unit, properties):
+                self.unread.add(unit)
+        self.needs_reload = bool(self.unread)
+
+    def leaves(self) -> list[dict]:
+        """Return what the call leaves of each unit: items of the manifest."""
+        return [
+            {
+                "kind": "unit",
+                "name": full_name(spec["name"]),
+                "enabled": spec["enabled"],
+                "masked": bool(spec.get("masked")),
+                "state": spec["state"],
+                # Keyed, as the file has it: a stamp may be the digest of a password.
+                "stamp": (self.stamps.kept(full_name(spec["name"])) or "") if spec["stamp"] else "",
+                "watch": list(spec["watch"]),
+            }
+            for spec in self.specs
+            if spec["enabled"] is not None or spec["state"] or spec.get("masked")
+        ]
 
     @property
     def lacks_units(self) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from . import boot_arguments, files, own_files, reboots, sysctl
 from .machine import read
-from .services import run
+from .services import run, started_unit
 from .terminal import PrintableError
 from .unit_properties import parse_show
 
@@ -65,6 +65,8 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     diff: list[dict[str, str]] = field(default_factory=list)
+    #: what the run leaves: items of the manifest
+    leaves: list[dict[str, t.Any]] = field(default_factory=list)
 
 
 def sysctl_text(values: t.Mapping[str, str]) -> str:
@@ -137,8 +139,11 @@ def read_record() -> dict[str, t.Any]:
 class Tuning:
     """One run on one node: first what is there, then a plan, then the changes, then what is read back."""
 
-    def __init__(self, wanted: Wanted, check: bool) -> None:
+    def __init__(
+        self, wanted: Wanted, check: bool, begin: t.Callable[[], None] = lambda: None
+    ) -> None:
         self.wanted, self.check, self.out = wanted, check, Outcome()
+        self.begin = begin
         self.record = read_record()
         self.active, self.mode = active_profile()
         self.units = units()
@@ -177,8 +182,10 @@ class Tuning:
     def write(self, directories: list[dict[str, t.Any]], listed: list[dict[str, t.Any]]) -> None:
         """Bring files and directories to their state."""
         plan = own_files.plan(directories, listed, self.check)
+        self.out.leaves += plan.leaves
         for change in plan.changes:
             if not self.check:
+                self.begin()
                 files.apply(change)
             self.out.diff.append(change.diff())
             self.note(change.path)
@@ -244,12 +251,14 @@ class Tuning:
         if not enabled or not running:
             self.note("tuned.service")
             if not self.check:
+                self.begin()
                 _tuned("systemctl", "enable", "--now", "tuned.service")
         same = (self.active, self.mode) == (self.wanted.profile, "manual")
         applied = self.record.get("applied") == _digest(self.wanted.profile_text)
         if not (same and running and applied):
             self.note(f"profile {self.wanted.profile}")
             if not self.check:
+                self.begin()
                 _tuned("tuned-adm", "profile", self.wanted.profile)
 
     def settle(self, gone: t.Mapping[str, str | None]) -> None:
@@ -270,6 +279,7 @@ class Tuning:
         if value is None or now in (None, value):
             return
         if not self.check:
+            self.begin()
             self.refused[key] = sysctl.write(key, value)
         if self.check or sysctl.current(key) != now:
             self.note(key)
@@ -279,6 +289,8 @@ class Tuning:
         wanted = self.wanted.kernel_arguments
         if wanted or before:
             try:
+                if not self.check and boot_arguments.bring(wanted, before, True):
+                    self.begin()
                 self.note(*boot_arguments.bring(wanted, before, self.check))
             except boot_arguments.BootError as error:
                 raise TuningError(str(error)) from error
@@ -315,6 +327,7 @@ class Tuning:
         self.note("tuned.service")
         if self.check:
             return
+        self.begin()
         theirs, mode = str(self.record.get("profile") or ""), self.record.get("mode")
         if not self.record.get("running"):
             _tuned("tuned-adm", "off")
@@ -332,6 +345,8 @@ class Tuning:
         for key, value in self.wanted.sysctl.items():
             now = sysctl.current(key)
             self.out.values[key] = "" if now is None else now
+            if now == value:
+                self.out.leaves.append({"kind": "sysctl", "name": key, "value": value})
             if key in self.foreign:
                 path, other = self.foreign[key]
                 self.finding(f"{key} is {other}, not {value}: {path} sets it after ours", path)
@@ -347,6 +362,9 @@ class Tuning:
             elif now != value:
                 why = self.refused.get(key) or "something on this node has changed it back"
                 self.finding(f"{key} is {now}, not {value}: {why}", "")
+        active, mode = active_profile()
+        if self.wanted.profile and (active, mode) == (self.wanted.profile, "manual"):
+            self.out.leaves += [{"kind": "tuned", "name": active}, started_unit("tuned", True)]
         if not self.check:
             self._read_back_sys()
             self._read_back_limits()
@@ -395,6 +413,6 @@ class Tuning:
             )
 
 
-def tune(wanted: Wanted, check: bool) -> Outcome:
-    """Bring the node to what is wanted. Raises TuningError, FilesError."""
-    return Tuning(wanted, check).run()
+def tune(wanted: Wanted, check: bool, begin: t.Callable[[], None] = lambda: None) -> Outcome:
+    """Bring the node to what is wanted. begin: called before each change. Raises TuningError, FilesError."""
+    return Tuning(wanted, check, begin).run()

@@ -446,8 +446,13 @@ def run_step(step: Step) -> None:
         )
 
 
-def ensure(groups: list[dict], users: list[dict], check: bool) -> list[str]:
-    """Bring groups and users to their state; returns what was done, or would be in check mode."""
+def ensure(
+    groups: list[dict], users: list[dict], check: bool, begin: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Bring groups and users to their state; returns what was done, or would be in check mode.
+
+    begin: called before the first change of an account.
+    """
     names = [spec["name"] for spec in [*groups, *users]]
     names += [
         group for spec in users for group in [spec["group"], *(spec["groups"] or [])] if group
@@ -479,6 +484,8 @@ def ensure(groups: list[dict], users: list[dict], check: bool) -> list[str]:
         steps += plan_user(spec, accounts, new_groups, check)
     done = [step.what for step in steps]
     if not check:
+        if steps:
+            begin()
         for step in steps:
             run_step(step)
     for spec in present:

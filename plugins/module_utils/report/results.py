@@ -100,7 +100,16 @@ def as_csv(_suite: str, results: Results) -> str:
 
 
 def prometheus(suite: str, results: Results) -> str:
-    """Return a textfile of node_exporter: the verdict of each check as a number, its value and its threshold."""
+    """Return a textfile of node_exporter: the verdict of each check as a number, its value and its threshold.
+
+    Of several results of a host with the same check the worst counts: a series may be there only once.
+    """
+    worst: dict[str, Result] = {}
+    for one in results:
+        labels = _labels(suite, one)
+        if labels not in worst or NUMBERS[one.verdict] > NUMBERS[worst[labels].verdict]:
+            worst[labels] = one
+    results = list(worst.values())
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in NUMBERS.items())
     lines = [
         f"# HELP trainwright_check_verdict Verdict of a check: {verdicts}.",

@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
@@ -61,6 +61,7 @@ class Wanted:
     push: bool = False
     enable: bool = False
     digest: str = ""
+    leaves: list[dict] = field(default_factory=list)  # items of the manifest, for the files
 
     @property
     def changed(self) -> bool:
@@ -294,7 +295,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
             "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
         )
     running = controller.active()
-    changes = files.plan_all([], specs, check).changes
+    planned = files.plan_all([], specs, check)
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
     for spec in specs:
@@ -319,8 +320,8 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
                 decision = _decide(applied, wanted, settings.version)
                 action = _stronger(action, decision.action)
                 slurmd_restart = slurmd_restart or decision.slurmd_restart
-                reasons += [_say(reason) for reason in decision.reasons]
-                refused = [_say(r) for r in decision.reasons if r[3] == "refuse"]
+                reasons += [messages.of_difference(reason) for reason in decision.reasons]
+                refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
             continue
         if _differ(applied, wanted):
@@ -350,7 +351,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         and _configless(specs)
     )
     return Wanted(
-        changes,
+        planned.changes,
         records,
         action,
         reasons,
@@ -358,6 +359,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         push,
         enable=settings.enabled and not controller.enabled(),
         digest=accepted.digest(specs),
+        leaves=planned.leaves,
     )
 
 
@@ -373,13 +375,6 @@ def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
 def _stronger(one: str, other: str) -> str:
     order = ("none", "reconfigure", "restart", "refuse")
     return max(one, other, key=order.index)
-
-
-def _say(reason: tuple[str, str, str, str]) -> str:
-    name, before, after, action = reason
-    secret = name in ("AccountingStoragePass", "StoragePass")
-    change = "changed" if secret else f"{before or 'unset'!s} -> {after or 'unset'!s}"
-    return f"{name}: {change} ({action})"
 
 
 def _differ(applied: str | None, wanted: str | None) -> bool:

@@ -62,3 +62,11 @@ def parser_says(text: str, scontrol: str, run: Run) -> str:
             handle.write(text)
         rc, _out, err = run(["env", f"SLURM_CONF={path}", scontrol, "show", "hostnames", "a"])
     return "; ".join(plain(err.splitlines())[-4:]) if rc else ""
+
+
+def of_difference(reason: tuple[str, str, str, str]) -> str:
+    """Return an option that differs in words: its name, both values unless they are secret, and what it takes."""
+    name, before, after, action = reason
+    secret = name in ("AccountingStoragePass", "StoragePass")
+    change = "changed" if secret else f"{before or 'unset'!s} -> {after or 'unset'!s}"
+    return f"{name}: {change} ({action})"

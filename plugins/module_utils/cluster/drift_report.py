@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the looks at all hosts found, as results of checks, lines and one summary. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..checks.result import Result, Verdict
+from ..node.terminal import printable
+
+CHECK, HOOKS = "as_left", "job_hooks"
+_UNIT = "differences"
+_LOGIN = "see whether it runs and answers SSH"
+_LONGEST = 300
+#: Names of check results have no blanks.
+_KINDS = {"no user": "user"}
+
+
+def _line(text: object) -> str:
+    return printable(text).replace("\n", " ").replace("\r", " ").replace("\t", " ")[:_LONGEST]
+
+
+def _number(answer: t.Mapping[str, t.Any], name: str) -> int:
+    value = answer.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _mappings(answer: t.Mapping[str, t.Any], name: str) -> list[t.Mapping[str, t.Any]]:
+    """Return a list of a host's answer without what is not of its form."""
+    value = answer.get(name)
+    return [one for one in value if isinstance(one, t.Mapping)] if isinstance(value, list) else []
+
+
+def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
+    words = {name: _line(one.get(name, "")) for name in ("kind", "name", "what", "found", "left")}
+    role = _line(one.get("role", ""))
+    kind = "".join(char if char.isalnum() else "_" for char in words["kind"] if char.isascii())
+    unknown = words["what"] == "unknown"
+    return Result(
+        host,
+        _KINDS.get(words["kind"], kind) or "other",
+        Verdict.INCOMPLETE if unknown else Verdict.FAIL,
+        value=words["found"],
+        threshold=words["left"],
+        provenance=f"role {role}: {_line(one.get('part', ''))}",
+        detail=f"{words['name']}: {words['what']}",
+        remedy=f"run site.yml with --limit {host}, or keep the change in the inventory",
+    )
+
+
+def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result]]:
+    """Return the state of a host and its results."""
+    if answer.get("unreachable"):
+        lost = Result(host, CHECK, Verdict.INCOMPLETE, detail="unreachable", remedy=_LOGIN)
+        return "unreachable", [lost]
+    state = answer.get("state")
+    if answer.get("failed") or state not in ("as left", "drifted", "not known"):
+        said, _arrow, remedy = _line(answer.get("msg") or "no answer").partition(" -> ")
+        return "not known", [
+            Result(host, CHECK, Verdict.INCOMPLETE, detail=said, remedy=remedy or "see the host")
+        ]
+    found = [_difference(host, one) for one in _mappings(answer, "differences")]
+    remedy = f"run site.yml with --limit {host}, which records what it leaves"
+    for one in _mappings(answer, "unknown"):
+        part = f"{_line(one.get('role', ''))}: {_line(one.get('part', ''))}: {_line(one.get('why', ''))}"
+        found.append(Result(host, CHECK, Verdict.INCOMPLETE, detail=part, remedy=remedy))
+    if _number(answer, "left_out"):
+        more = f"{_number(answer, 'left_out')} further differences"
+        found.append(Result(host, CHECK, Verdict.FAIL, detail=more, remedy="repair these first"))
+    if not found and state != "as left":
+        nothing = "no run has recorded what it left"
+        found.append(Result(host, CHECK, Verdict.INCOMPLETE, detail=nothing, remedy=remedy))
+    return str(state), [_whole(host, answer, found), *found]
+
+
+def _whole(host: str, answer: t.Mapping[str, t.Any], found: t.Sequence[Result]) -> Result:
+    """Return the result of a host as a whole, by which monitoring has its number of differences."""
+    count = sum(one.verdict is Verdict.FAIL for one in found)
+    count += max(0, _number(answer, "left_out") - 1)
+    detail = f"{_number(answer, 'items')} things compared"
+    verdict = max((one.verdict for one in found), key=list(Verdict).index, default=Verdict.PASS)
+    remedy = "see the differences" if found else ""
+    return Result(
+        host, CHECK, verdict, value=count, threshold=0, unit=_UNIT, detail=detail, remedy=remedy
+    )
+
+
+def _words(one: Result) -> str:
+    if one.threshold is not None:
+        what = f"{one.check} {one.detail}: {one.value}, not {one.threshold} ({one.provenance})"
+    else:
+        what = one.detail
+    return f"{one.host}: {what} -> {one.remedy}"
+
+
+def report(
+    answers: t.Mapping[str, t.Mapping[str, t.Any]], hooks: t.Sequence[str] = ()
+) -> dict[str, t.Any]:
+    """Return results, lines, a summary and the verdict of the looks.
+
+    answers: registered result of drift_info by host. hooks: lines of hook_drift.
+    """
+    states = dict.fromkeys(("as left", "drifted", "not known", "unreachable"), 0)
+    results: list[Result] = []
+    for host, answer in answers.items():
+        state, found = _of_host(host, answer)
+        states[state] += 1
+        results += found
+    lines = [_words(one) for one in results if one.unit != _UNIT]
+    for line in hooks:
+        text, _arrow, remedy = _line(line).partition(" -> ")
+        host = _line(text.partition(":")[0])
+        silent = text.endswith("did not answer, so its hooks are unknown")
+        verdict = Verdict.INCOMPLETE if silent else Verdict.FAIL
+        results.append(Result(host, HOOKS, verdict, detail=text, remedy=remedy))
+        lines.append(_line(line))
+    summary = ", ".join(f"{count} {state}" for state, count in states.items())
+    verdicts = {one.verdict for one in results}
+    return {
+        "results": [one.to_json() for one in results],
+        "lines": lines,
+        "summary": f"hosts: {summary}",
+        "drifted": Verdict.FAIL in verdicts,
+        "unknown": states["not known"] > 0,
+        "unreachable": states["unreachable"] > 0
+        or any(one.verdict is Verdict.INCOMPLETE for one in results if one.check == HOOKS),
+        "states": states,
+    }

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One look at a node: does it have what the calls of the roles have left there? Changes nothing.
+
+Each kind of item is read once for all items: one `systemctl show`, one list of packages, one child process for all
+paths, which is left behind where a dead server holds it up. What cannot be read is a difference too: a node is as it
+was left only where all of it was seen.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import typing as t
+
+from . import deadline, drift_paths, fstab, manifest, sysctl, tuning
+from .drift_paths import Difference
+from .left import accounts_of
+from .machine import read
+from .manifest import Entry, Item
+from .mounting import FSTAB, MOUNTINFO
+from .packages import FORM, Installed
+from .services import Services, ServicesError, decide, run
+from .terminal import printable
+from .unit_properties import parse_show
+from .users import Accounts
+
+AS_LEFT, DRIFTED, NOT_KNOWN = "as left", "drifted", "not known"
+#: Differences of one node that are returned; the others are counted.
+MOST = 200
+_LONGEST = 300
+_UNKNOWN = "unknown"
+_WORDS = {
+    "mask": "masked",
+    "enable": "enabled",
+    "disable": "enabled",
+    "start": "active",
+    "stop": "active",
+    "restart": "started with",
+}
+
+Found = list[tuple[int, Difference]]
+
+
+# -- units -----------------------------------------------------------------------------------------------------
+def _units(items: t.Sequence[Item]) -> Found:
+    specs = [{**item, "restart": False, "reload": False} for item in items]
+    services = Services(specs, parse_show)
+    try:
+        services.load()
+    except (ServicesError, OSError) as error:
+        return [(number, (_UNKNOWN, str(error), "a unit")) for number in range(len(items))]
+    found: Found = []
+    for number, spec in enumerate(specs):
+        state = services.states[spec["name"]]
+        if state.load == "not-found":
+            if spec["enabled"] or spec["state"] == "started" or spec["masked"]:
+                found.append((number, ("missing", "nothing", "a unit")))
+            continue
+        if state.load == "masked" and (spec["enabled"] or spec["state"] == "started"):
+            found.append((number, ("masked", "masked", "not masked")))
+        for action in decide(spec, state):
+            wanted = {
+                "mask": "masked",
+                "enable": "enabled",
+                "disable": "not enabled",
+                "start": "started",
+                "stop": "stopped",
+            }.get(action.action, "as it was started by the role")
+            found.append((number, (_WORDS[action.action], action.why, wanted)))
+        if spec["name"] in services.unread:
+            found.append((number, ("files", "not those that systemd has read", "read by systemd")))
+    return found
+
+
+# -- packages --------------------------------------------------------------------------------------------------
+def _installed() -> Installed:
+    if shutil.which("dpkg-query"):
+        return Installed(run(["dpkg-query", "-W", "-f", FORM]).stdout)
+    form = "installed\t%{NAME}\t%{ARCH}\t%{VERSION}-%{RELEASE}\t\t\n"
+    return Installed(run(["rpm", "-qa", "--qf", form]).stdout)
+
+
+def package_differences(item: Item, have: Installed) -> list[Difference]:
+    """Return how an installed package differs: a version, or one that only another package provides."""
+    name, version = item["name"], item["version"]
+    if not have.has(name):
+        return [("missing", "nothing", version or "installed")]
+    if version and have.versions.get(name) != version:
+        return [("version", have.versions.get(name, "another package"), version)]
+    return []
+
+
+def _packages(items: t.Sequence[Item]) -> Found:
+    have = _installed()
+    if not have.versions:
+        fault = (_UNKNOWN, "the package manager lists no package", "a package")
+        return [(number, fault) for number in range(len(items))]
+    return [
+        (number, one)
+        for number, item in enumerate(items)
+        for one in package_differences(item, have)
+    ]
+
+
+# -- accounts --------------------------------------------------------------------------------------------------
+def account_differences(item: Item, accounts: Accounts) -> list[Difference]:
+    """Return how a user or a group differs in what the role decides about it."""
+    name = item["name"]
+    if item["kind"] == "no user":
+        return [("extra", "a user", "nothing")] if name in accounts.local_users else []
+    if item["kind"] == "group":
+        gid = accounts.groups.get(name)
+        if gid is None:
+            return [("missing", "nothing", f"gid {item['gid']}")]
+        return [] if gid == item["gid"] else [("gid", str(gid), str(item["gid"]))]
+    have = accounts.users.get(name)
+    if have is None:
+        return [("missing", "nothing", f"uid {item['uid']}")]
+    found: list[Difference] = [
+        (key, str(getattr(have, key)), str(item[key]))
+        for key in ("uid", "gid", "home", "shell")
+        if key in item and getattr(have, key) != item[key]
+    ]
+    if "groups" in item:
+        primary = {one for one, gid in accounts.groups.items() if gid == have.gid}
+        groups = sorted(have.groups - primary)
+        if groups != item["groups"]:
+            found.append(("groups", ", ".join(groups), ", ".join(item["groups"])))
+    return found
+
+
+def _accounts(items: t.Sequence[Item]) -> Found:
+    specs = [{"name": item["name"]} for item in items]
+    accounts = accounts_of(specs, [])
+    return [
+        (number, one)
+        for number, item in enumerate(items)
+        for one in account_differences(item, accounts)
+    ]
+
+
+# -- mounts, kernel settings, tuned --------------------------------------------------------------------------------
+def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference]:
+    """Return how a mount differs, in fstab and in the kernel. table: fstab."""
+    path, found = item["name"], list[Difference]()
+    lines = [
+        " ".join(line.split()[:4])
+        for line in fstab.lines_of(table)
+        if not line.lstrip().startswith("#")
+        and [one for one, _t, _o in fstab.entries(line)] == [path]
+    ]
+    if not lines:
+        found.append(("missing", "nothing", "a line of fstab"))
+    elif lines != [item["line"]]:
+        # Not the line: its options may have a password.
+        fields = zip(("source", "path", "type", "options"), lines[0].split(), item["line"].split())
+        other = [name for name, now, then in fields if now != then]
+        words = f"another {' and '.join(other)}" if len(lines) == 1 else f"{len(lines)} lines"
+        found.append(("line of fstab", words, "the line that was left"))
+    source, _path, fstype, _options = item["line"].split(" ", 3)
+    there = fstab.mounted(mountinfo).get(path)
+    if there is None:
+        if item["auto"]:
+            found.append(("mounted", "nothing", fstype))
+    elif there.fstype != "autofs":
+        nfs = ("nfs", "nfs4")
+        if fstype in nfs and there.fstype in nfs:
+            if there.source.rstrip("/") != source.rstrip("/"):
+                found.append(("source", there.source, source))
+        elif fstype in nfs or there.fstype in nfs:
+            found.append(("type", there.fstype, fstype))
+    return found
+
+
+def _mounts(items: t.Sequence[Item]) -> Found:
+    table, mountinfo = read(FSTAB), read(MOUNTINFO)
+    return [
+        (number, one)
+        for number, item in enumerate(items)
+        for one in mount_differences(item, table, mountinfo)
+    ]
+
+
+def _sysctl(items: t.Sequence[Item]) -> Found:
+    found: Found = []
+    for number, item in enumerate(items):
+        now = sysctl.current(item["name"])
+        if now != item["value"]:
+            found.append((number, ("value", "nothing" if now is None else now, item["value"])))
+    return found
+
+
+def _tuned(items: t.Sequence[Item]) -> Found:
+    active, mode = tuning.active_profile()
+    return [
+        (number, ("profile", f"{active or 'nothing'} ({mode or 'not set'})", item["name"]))
+        for number, item in enumerate(items)
+        if (active, mode) != (item["name"], "manual")
+    ]
+
+
+# -- paths -----------------------------------------------------------------------------------------------------
+def _paths(items: t.Sequence[Item], key: str, seconds: float) -> Found:
+    """Ask a child about all of them: what is on a mount whose server is dead holds up only that."""
+
+    def question(number: str) -> drift_paths.Seen:
+        return drift_paths.look(items[int(number)], key)
+
+    answers = deadline.answers(question, map(str, range(len(items))), seconds)
+    silent = {"fault": f"no answer within {seconds:g} s"}
+    return [
+        (number, one)
+        for number, item in enumerate(items)
+        for one in drift_paths.differences(item, answers.get(str(number), silent))
+    ]
+
+
+_LOOKS: dict[str, t.Callable[[t.Sequence[Item]], Found]] = {
+    "unit": _units,
+    "package": _packages,
+    "user": _accounts,
+    "group": _accounts,
+    "no user": _accounts,
+    "mount": _mounts,
+    "sysctl": _sysctl,
+    "tuned": _tuned,
+}
+
+
+def _group(kind: str) -> str:
+    """Return which look is at a kind, by the first kind of that look."""
+    if kind in manifest.PATHS:
+        return "path"
+    looks = _LOOKS.get(kind)
+    return next((one for one, look in _LOOKS.items() if look is looks), kind)
+
+
+def _looked(items: t.Sequence[Item], group: str, key: str, seconds: float) -> Found:
+    try:
+        if group == "path":
+            return _paths(items, key, seconds)
+        if group in _LOOKS:
+            return _LOOKS[group](items)
+        fault = "a kind that this release does not know"
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        # A damaged item, or a node that cannot be asked: never silence.
+        fault = f"cannot be looked at: {type(error).__name__}: {error}"
+    return [(number, (_UNKNOWN, fault, "what was left")) for number in range(len(items))]
+
+
+def _shown(text: str) -> str:
+    return printable(text).replace("\n", " ").replace("\t", " ")[:_LONGEST]
+
+
+def _difference(entry: Entry, item: Item, one: Difference) -> dict[str, str]:
+    what, there, left = one
+    words = {
+        "kind": item["kind"],
+        "name": item["name"],
+        "what": what,
+        "found": there,
+        "left": left,
+        "role": entry.manager,
+        "part": entry.part,
+    }
+    return {name: _shown(value) for name, value in words.items()}
+
+
+def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str, t.Any]:
+    """Return the state of the node, its differences, and the entries that tell nothing.
+
+    seconds: to wait for one path. Raises OSError where the manifest cannot be read.
+    """
+    found = manifest.entries(directory)
+    standing = manifest.standing(found)
+    key = manifest.key_of(directory)
+    groups: dict[str, list[tuple[Entry, Item]]] = {}
+    for entry, item in standing:
+        groups.setdefault(_group(item["kind"]), []).append((entry, item))
+    differences: list[dict[str, str]] = []
+    # First the paths: their look forks.
+    for group in sorted(groups, key=lambda name: (name != "path", name)):
+        pairs = groups[group]
+        for number, one in _looked([item for _entry, item in pairs], group, key, seconds):
+            differences.append(_difference(*pairs[number], one))
+    unknown = [
+        {"role": _shown(entry.manager), "part": _shown(entry.part), "why": _shown(entry.fault)}
+        for entry in found
+        if entry.fault
+    ]
+    differences.sort(key=lambda one: json.dumps(one, sort_keys=True))
+    state = AS_LEFT
+    if any(one["what"] != _UNKNOWN for one in differences):
+        state = DRIFTED
+    elif differences or unknown or not standing:
+        state = NOT_KNOWN
+    return {
+        "state": state,
+        "differences": differences[:MOST],
+        "left_out": max(0, len(differences) - MOST),
+        "unknown": unknown,
+        "items": len(standing),
+    }

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What each call of a role has left on its node, for a later look to compare the node with.
+
+One file for each call, which the next call of the same task replaces. It is marked as open, on the disk, before the
+first change of a call, and gets its content after the last one: a run that was killed leaves "not known", never a
+manifest that is ahead of its node. Contents are there as digests with a random key of this node, so that they do not
+help to guess a password.
+
+Runs on nodes: Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import stat
+import tempfile
+import typing as t
+
+from .terminal import PrintableError
+
+DIRECTORY = "/var/lib/trainwright/manifest"
+FORMAT = 1
+KEY = ".key"
+#: The option of every module that writes an entry; its action plugin sets it.
+ARGUMENT: dict[str, t.Any] = {
+    "managed_by": {
+        "type": "dict",
+        "options": {
+            "manager": {"type": "str", "required": True},
+            "part": {"type": "str", "required": True},
+            "version": {"type": "str", "default": ""},
+        },
+    }
+}
+#: A boot or a clean-up removes what is there, and no later run of its role may be needed to have it back.
+PASSING = ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp")
+#: Kinds of items whose name is a path. Of the items about one path the last one counts.
+PATHS = ("file", "directory", "link", "absent", "attributes", "block")
+#: Modules whose calls a role leaves out where nothing is missing, so that an old entry may still be right.
+_LEFT_OUT = ("deb_packages", "package_files")
+#: Bytes of an entry that are read. The longest of this collection has some 100 kB.
+_MOST = 16 << 20
+
+Item = dict[str, t.Any]
+
+
+class ManifestError(PrintableError):
+    """A manifest that cannot be written; the message has the path, the cause and the remedy."""
+
+
+class Entry(t.NamedTuple):
+    """One call. fault: why it does not tell what the node should look like, "" where it does."""
+
+    manager: str
+    part: str
+    module: str
+    version: str
+    sequence: int
+    items: list[Item]
+    fault: str = ""
+
+
+def passes(path: str) -> bool:
+    """Whether what is at a path does not last, so that nobody has to look for it."""
+    return any(path == place or path.startswith(f"{place}/") for place in PASSING)
+
+
+def key_of(directory: str) -> str:
+    """Return the key of the digests, "" where there is none. Raises OSError."""
+    try:
+        with open(os.path.join(directory, KEY), encoding="ascii", errors="replace") as handle:
+            return handle.read(200).strip()
+    except FileNotFoundError:
+        return ""
+
+
+def name_of(key: str) -> str:
+    """Return how an entry names the key that its digests were made with."""
+    return hashlib.sha256(f"name of {key}".encode()).hexdigest()[:16] if key else ""
+
+
+class Digest:
+    """The digest of a content that comes in parts, with the key of the node."""
+
+    def __init__(self, key: str) -> None:
+        self._made = hmac.new(key.encode(), b"", hashlib.sha256)
+
+    def add(self, data: bytes) -> None:
+        self._made.update(data)
+
+    def text(self) -> str:
+        return self._made.hexdigest()
+
+
+def digest(data: bytes, key: str) -> str:
+    """Return the digest of a content."""
+    made = Digest(key)
+    made.add(data)
+    return made.text()
+
+
+def _sealed(item: t.Mapping[str, t.Any], key: str) -> Item:
+    """Return an item as an entry has it: with the size and the digest of its content."""
+    kept = {name: value for name, value in item.items() if name != "data"}
+    if item.get("data") is not None:
+        kept.update(size=len(item["data"]), digest=digest(item["data"], key))
+    return kept
+
+
+# -- reading ---------------------------------------------------------------------------------------------------
+def _text(path: str) -> str:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("is not a regular file")
+        data = stream.read(_MOST + 1)
+    if len(data) > _MOST:
+        raise ValueError(f"has more than {_MOST >> 20} MiB")
+    return data.decode()
+
+
+def _entry(path: str, key: str) -> Entry:
+    name = os.path.basename(path)
+    try:
+        found = json.loads(_text(path))
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError("is of another release")
+        texts = [found[field] for field in ("manager", "part", "module", "version", "key", "state")]
+        items, sequence = found["items"], found["sequence"]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(sequence, int):
+            raise ValueError("has fields of a wrong type")
+        if not isinstance(items, list) or not all(
+            isinstance(item, dict)
+            and isinstance(item.get("kind"), str)
+            and isinstance(item.get("name"), str)
+            for item in items
+        ):
+            raise ValueError("has items that are none")
+    except (OSError, ValueError, KeyError, RecursionError) as error:
+        why = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, OSError):
+            why = error.strerror or str(error)
+        return Entry("", name, "", "", 0, [], f"its entry cannot be read: {why}")
+    manager, part, module, version, named, state = texts
+    fault = ""
+    if state != "closed":
+        fault = "a run began to change it and did not end"
+    elif named != name_of(key):
+        fault = "the key of its digests was lost or replaced"
+    return Entry(manager, part, module, version, sequence, [] if fault else items, fault)
+
+
+def entries(directory: str = DIRECTORY) -> list[Entry]:
+    """Return the entries by their sequence; none where there is no manifest. Raises OSError."""
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+    key = key_of(directory)
+    found = [_entry(os.path.join(directory, name), key) for name in names]
+    return sorted(found, key=lambda one: one.sequence)
+
+
+def _above(path: str) -> t.Iterator[str]:
+    while path not in ("", "/"):
+        yield path
+        path = os.path.dirname(path)
+
+
+def place(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    """Return what an item is about; of several items about the same the last one counts."""
+    kind = item["kind"]
+    if kind in ("file", "directory", "link", "absent"):
+        return "path", item["name"]
+    if kind == "block":
+        return "block", f"{item['name']} {item.get('marker', '')}"
+    return kind, item["name"]
+
+
+def standing(found: t.Iterable[Entry]) -> list[tuple[Entry, Item]]:
+    """Return the items that still count, each with its entry: what a later call replaced or removed does not.
+
+    found: entries in the order of their sequence.
+    """
+    last: dict[tuple[str, str], tuple[int, Entry, Item]] = {}
+    gone: dict[str, int] = {}
+    filled: dict[str, int] = {}
+    for order, entry in enumerate(found):
+        for item in entry.items:
+            last[place(item)] = (order, entry, item)
+            if item["kind"] == "absent":
+                gone[item["name"]] = order
+            elif item["kind"] in PATHS:
+                for path in _above(item["name"]):
+                    filled[path] = order
+    kept = []
+    for order, entry, item in last.values():
+        path = item["name"]
+        if item["kind"] == "absent":
+            if filled.get(path, -1) >= order:
+                continue
+        elif item["kind"] in PATHS and any(gone.get(above, -1) > order for above in _above(path)):
+            continue
+        kept.append((entry, item))
+    return kept
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+def _sync(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(path: str, text: str, replace: bool = True) -> None:
+    """Write a file that only root reads, whole or not at all, also where the power fails."""
+    directory = os.path.dirname(path)
+    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if replace:
+            os.replace(temporary, path)
+        else:
+            os.link(temporary, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    _sync(directory)
+
+
+class Record:
+    """The entry of one call: begin before the first change, end after the last."""
+
+    def __init__(
+        self, manager: str, part: str, module: str, version: str = "", directory: str = DIRECTORY
+    ) -> None:
+        self.manager, self.part, self.module, self.version = manager, part, module, version
+        self.directory = directory
+        self.began = False
+        named = hashlib.sha256(f"{manager}\n{part}\n{module}".encode()).hexdigest()[:16]
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", manager)[:60]
+        self.path = os.path.join(directory, f"{plain}-{named}.json")
+
+    def begin(self) -> None:
+        """Mark the entry as open, once. Raises ManifestError, before anything was changed."""
+        if not self.began:
+            with self._reported():
+                self._prepare()
+                self._put("open", [], self._next(entries(self.directory)))
+            self.began = True
+
+    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        """Record what the call has left. Items that do not last are left out. Raises ManifestError."""
+        kept = [item for item in items if not (item["kind"] in PATHS and passes(str(item["name"])))]
+        if not (kept or self.began or os.path.exists(self.path)):
+            return
+        with self._reported():
+            self._prepare()
+            key = key_of(self.directory)
+            sealed = list({place(item): _sealed(item, key) for item in kept}.values())
+            found = entries(self.directory)
+            if not self._stands(found, sealed):
+                self._put("closed", sealed, self._next(found))
+            self._forget_older(found)
+        self.began = False
+
+    def _stands(self, found: t.Sequence[Entry], sealed: t.Sequence[Item]) -> bool:
+        """Whether the entry has these items, and no later entry has something else about one of them."""
+        own = self._own(found)
+        if own is None or own.fault or (own.items, own.version) != (sealed, self.version):
+            return False
+        there = {place(item): item for _entry, item in standing(found)}
+        return all(there.get(place(item)) == item for _entry, item in standing([own]))
+
+    def _own(self, found: t.Sequence[Entry]) -> Entry | None:
+        own = (self.manager, self.part, self.module)
+        return next((one for one in found if (one.manager, one.part, one.module) == own), None)
+
+    def _forget_older(self, found: t.Sequence[Entry]) -> None:
+        """Remove the entries of tasks that another release of the role had: none of this one will replace them."""
+        if self.module in _LEFT_OUT:
+            return
+        for one in found:
+            same = (one.manager, one.module) == (self.manager, self.module)
+            if same and one.version != self.version and one.part != self.part:
+                path = Record(one.manager, one.part, one.module, "", self.directory).path
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    @staticmethod
+    def _next(found: t.Sequence[Entry]) -> int:
+        return 1 + max((one.sequence for one in found), default=0)
+
+    def _prepare(self) -> None:
+        """Make the directory, for root alone, and the key."""
+        os.makedirs(os.path.dirname(self.directory), mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.directory, 0o700)
+        info = os.lstat(self.directory)
+        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+            raise ManifestError(
+                f"{self.directory}: is not a directory of root, so what this run leaves cannot be recorded there."
+                " Remedy: find out who made it, and remove it"
+            )
+        if stat.S_IMODE(info.st_mode) != 0o700:
+            os.chmod(self.directory, 0o700)
+        if not key_of(self.directory):
+            path = os.path.join(self.directory, KEY)
+            with contextlib.suppress(FileNotFoundError):
+                if not os.path.getsize(path):
+                    os.unlink(path)
+            with contextlib.suppress(FileExistsError):
+                _write(path, secrets.token_hex(32) + "\n", replace=False)
+
+    def _put(self, state: str, items: t.Sequence[Item], sequence: int) -> None:
+        text = json.dumps(
+            {
+                "format": FORMAT,
+                "manager": self.manager,
+                "part": self.part,
+                "module": self.module,
+                "version": self.version,
+                "sequence": sequence,
+                "state": state,
+                "key": name_of(key_of(self.directory)),
+                "items": list(items),
+            },
+            sort_keys=True,
+        )
+        _write(self.path, text + "\n")
+
+    @contextlib.contextmanager
+    def _reported(self) -> t.Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ManifestError(
+                f"{error.filename or self.directory}: {error.strerror or error}, so what this run leaves cannot be"
+                " recorded. Remedy: check the file system (read-only, full?) and run again"
+            ) from error
+
+
+class NoRecord(Record):
+    """The record of a call that leaves none: in check mode, as another user than root, or of a caller unknown."""
+
+    def __init__(self) -> None:
+        super().__init__("", "", "")
+
+    def begin(self) -> None:
+        """Do nothing."""
+
+    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        """Do nothing."""
+
+
+class _OfModule(Record):
+    """The record of a module, which fails where it cannot be written."""
+
+    module_itself: t.Any = None
+
+    def begin(self) -> None:
+        try:
+            super().begin()
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+
+    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+        try:
+            super().end(items)
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+
+
+def of(module: t.Any) -> Record:
+    """Return the record of a module's call. module: an AnsibleModule with the option of ARGUMENT."""
+    given = module.params.get("managed_by")
+    if not given or module.check_mode or os.geteuid():
+        return NoRecord()
+    name = str(module._name).rpartition(".")[2]
+    record = _OfModule(given["manager"], given["part"], name, given["version"], DIRECTORY)
+    record.module_itself = module
+    return record

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The look finds each single difference, generated from the entries of the manifest, and is held up by nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    drift,
+    drift_paths,
+    files,
+    left,
+    manifest,
+    services,
+)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import Installed
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import Account, Accounts
+
+USUAL = {
+    "owner": None,
+    "group": None,
+    "mode": None,
+    "state": "present",
+    "secret": False,
+    "create": False,
+}
+Look = t.Callable[[], dict[str, t.Any]]
+
+
+@pytest.fixture(autouse=True)
+def _lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "PASSING", ("/run",))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory in which one call of a role has left a thing of each kind that has a path."""
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "shared").write_text("theirs\n")
+    (etc / "theirs").write_text("theirs\n")
+    block = {"marker": "demo"}
+    listed = [
+        {**USUAL, "path": f"{etc}/file", "content": "content\n", "mode": "0640"},
+        {**USUAL, "path": f"{etc}/secret", "content": "password\n", "mode": "0600", "secret": True},
+        {**USUAL, "path": f"{etc}/empty", "content": ""},
+        {**USUAL, "path": f"{etc}/link", "link": "file"},
+        {**USUAL, "path": f"{etc}/gone", "state": "absent"},
+        {**USUAL, "path": f"{etc}/shared", "content": "ours\n", "block": block},
+        {**USUAL, "path": f"{etc}/theirs", "mode": "0604"},
+        {**USUAL, "path": f"{etc}/own/a", "content": "a\n"},
+    ]
+    directories = [
+        {**USUAL, "path": str(etc), "mode": "0755"},
+        {**USUAL, "path": f"{etc}/own", "mode": "0750", "only_listed": True},
+    ]
+    plan = files.plan_all(directories, listed, False)
+    for change in plan.changes:
+        files.apply(change)
+    manifest.Record("demo", "files", "config_files", "", str(tmp_path / "manifest")).end(
+        plan.leaves
+    )
+    return tmp_path
+
+
+def look(place: Path, seconds: float = 30) -> dict[str, t.Any]:
+    return drift.look(str(place / "manifest"), seconds)
+
+
+def test_what_was_left_is_as_left(place: Path) -> None:
+    answer = look(place)
+    assert answer == {
+        "state": "as left",
+        "differences": [],
+        "left_out": 0,
+        "unknown": [],
+        "items": 11,
+    }
+
+
+def remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, path + ".away")
+    else:
+        os.unlink(path)
+
+
+def same_times(path: str) -> None:
+    """Write another content of the same size, with the times of the file as they were."""
+    info = os.stat(path)
+    with open(path, "r+b") as handle:
+        data = handle.read()
+        handle.seek(0)
+        handle.write(bytes([data[0] ^ 1]) + data[1:])
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def more(path: str) -> None:
+    with open(path, "ab") as handle:
+        handle.write(b"more\n")
+
+
+def replace_by(make: t.Callable[[str], None]) -> t.Callable[[str], None]:
+    def do(path: str) -> None:
+        remove(path)
+        make(path)
+
+    return do
+
+
+def mode(path: str) -> None:
+    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) ^ 0o011)
+
+
+def lines_of_block(path: str) -> None:
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace("ours", "others"))
+
+
+def without_block(path: str) -> None:
+    Path(path).write_text("theirs\n")
+
+
+def mutations(item: manifest.Item) -> t.Iterator[tuple[str, str, t.Callable[[str], None]]]:
+    """Yield each way in which what an item says can become wrong: its name, what is reported, how it is done."""
+    kind = item["kind"]
+    if kind == "absent":
+        yield "a file came back", "extra", lambda path: Path(path).write_text("x")
+        yield "a directory came back", "extra", os.mkdir
+        yield "a link came back", "extra", lambda path: os.symlink("nowhere", path)
+        return
+    yield "removed", "missing", remove
+    yield "a pipe", "type", replace_by(os.mkfifo)
+    if kind not in ("attributes", "block"):
+        yield (
+            "a link elsewhere",
+            "target" if kind == "link" else "type",
+            replace_by(lambda path: os.symlink("/etc/hostname", path))
+            if kind != "directory"
+            else replace_by(lambda path: os.symlink("/dev/null", path)),
+        )
+    if kind != "directory":
+        yield "a directory", "type", replace_by(os.mkdir)
+    if "mode" in item:
+        yield "mode", "mode", mode
+    if "uid" in item:
+        yield "owner", "owner", lambda path: os.chown(path, item["uid"] + 1, -1)
+    if "gid" in item:
+        yield "group", "group", lambda path: os.chown(path, -1, item["gid"] + 1)
+    if kind == "file":
+        yield "longer", "content", more
+        if item["size"]:
+            yield "same size and times", "content", same_times
+            yield "emptied", "content", lambda path: os.truncate(path, 0)
+    if kind == "block":
+        yield "other lines", "content", lines_of_block
+        yield "without the block", "missing", without_block
+    if "only" in item:
+        yield "a further file", "extra", lambda path: Path(path, "further").write_text("x")
+        yield "a hidden one", "extra", lambda path: Path(path, ".hidden").write_text("x")
+
+
+def test_every_single_difference_is_found(
+    place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each mutation of each item, on a fresh tree; an item with a key that no mutation covers fails here."""
+    items = [item for _entry, item in manifest.standing(manifest.entries(str(place / "manifest")))]
+    assert {item["kind"] for item in items} == set(manifest.PATHS)
+    tried = 0
+    for item in items:
+        keys = set(item) - {"kind", "name", "marker", "only", "size", "digest", "target"}
+        assert keys <= {"uid", "gid", "mode"}, "a new key of an item has no mutation"
+        for name, what, change in mutations(item):
+            if os.geteuid() and name in ("owner", "group"):
+                continue
+            path = item["name"]
+            spared = f"{place}/spared"
+            os.system(f"cp -a {place}/etc {spared}")
+            change(path)
+            answer = look(place)
+            found = {(one["name"], one["what"]) for one in answer["differences"]}
+            assert answer["state"] == "drifted", (path, name)
+            assert (path, what) in found, (path, name, found)
+            assert all(one["role"] == "demo" for one in answer["differences"])
+            os.system(f"rm -rf {place}/etc {path}.away && mv {spared} {place}/etc")
+            assert look(place)["state"] == "as left", name
+            tried += 1
+    assert tried >= 45 or os.geteuid(), tried
+
+
+def test_the_content_is_in_no_answer(place: Path) -> None:
+    Path(place, "etc", "secret").write_text("passw0rd\n")
+    text = json.dumps(look(place))
+    assert "passw" not in text
+    key = (place / "manifest" / ".key").read_text().strip()
+    digests = [
+        item.get("digest")
+        for entry in manifest.entries(str(place / "manifest"))
+        for item in entry.items
+    ]
+    assert not any(one in text for one in [key, *filter(None, digests)])
+
+
+def test_a_huge_file_is_not_read(place: Path) -> None:
+    with open(place / "etc" / "file", "wb") as handle:
+        handle.truncate(1 << 40)
+    began = time.monotonic()
+    assert [one["what"] for one in look(place)["differences"]] == ["content"]
+    assert time.monotonic() - began < 20
+
+
+def test_a_path_that_hangs_is_not_known(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = drift_paths.look
+
+    def slow(item: manifest.Item, key: str) -> drift_paths.Seen:
+        if item["name"].endswith("/secret"):
+            time.sleep(60)
+        return real(item, key)
+
+    monkeypatch.setattr(drift_paths, "look", slow)
+    answer = look(place, 1.0)
+    assert answer["state"] == "not known"
+    assert [one["name"].rpartition("/")[2] for one in answer["differences"]] == ["secret"]
+
+
+def test_a_name_that_a_terminal_would_obey_is_printed_as_text(place: Path) -> None:
+    os.mkdir(place / "etc" / "own" / "\x1b]0;x\x07\n")
+    (one,) = look(place)["differences"]
+    assert one["what"] == "extra"
+    assert "\x1b" not in one["found"]
+    assert "\n" not in one["found"]
+
+
+def test_no_manifest_is_not_known(tmp_path: Path) -> None:
+    assert look(tmp_path)["state"] == "not known"
+
+
+def test_a_kind_of_a_later_release_is_not_known(place: Path) -> None:
+    manifest.Record("demo", "x", "later", "", str(place / "manifest")).end(
+        [{"kind": "hologram", "name": "x"}, {"kind": "unit", "name": "broken"}]
+    )
+    answer = look(place)
+    assert answer["state"] == "not known"
+    assert {one["what"] for one in answer["differences"]} == {"unknown"}
+
+
+# -- what has no path ----------------------------------------------------------------------------------------------
+UNIT = {"kind": "unit", "name": "slurmd.service", "enabled": True, "masked": False}
+UNIT |= {"state": "started", "stamp": "hmac:1", "watch": ["/etc/munge/munge.key"]}
+RUNS = {"load": "loaded", "active": "active", "file": "enabled", "same_stamp": True}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({}, set()),
+        ({"file": "disabled"}, {"enabled"}),
+        ({"active": "inactive"}, {"active"}),
+        ({"active": "failed"}, {"active"}),
+        ({"load": "masked", "active": "inactive", "file": "masked"}, {"active", "masked"}),
+        ({"load": "masked", "file": "masked"}, {"masked"}),
+        ({"load": "not-found", "active": "inactive", "file": ""}, {"missing"}),
+        ({"same_stamp": False}, {"started with"}),
+        ({"same_stamp": None}, {"started with"}),
+        ({"newer": ["/etc/munge/munge.key"]}, {"started with"}),
+        ({"unread": True}, {"files"}),
+    ],
+)
+def test_a_unit(
+    change: dict[str, t.Any], what: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def load(self: services.Services) -> None:
+        values = {**RUNS, **change}
+        unread = values.pop("unread", False)
+        self.states = {"slurmd.service": services.State(**values)}
+        self.unread = {"slurmd.service"} if unread else set()
+
+    monkeypatch.setattr(services.Services, "load", load)
+    manifest.Record("slurmd", "x", "services", "", str(tmp_path / "manifest")).end([UNIT])
+    answer = look(tmp_path)
+    assert {one["what"] for one in answer["differences"]} == what
+    assert answer["state"] == ("drifted" if what else "as left")
+
+
+def test_a_unit_that_was_to_be_stopped_or_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        services.Services,
+        "load",
+        lambda self: self.states.update({"x.service": services.State(**RUNS)}),
+    )
+    off = {**UNIT, "name": "x.service", "enabled": False, "state": "stopped", "stamp": ""}
+    assert {what for _n, (what, _f, _l) in drift._units([off])} == {"enabled", "active"}
+    masked = {**off, "enabled": None, "state": None, "masked": True}
+    assert [what for _n, (what, _f, _l) in drift._units([masked])] == ["masked"]
+
+
+def test_units_where_systemd_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_self: services.Services) -> None:
+        raise FileNotFoundError(2, "No such file", "systemctl")
+
+    monkeypatch.setattr(services.Services, "load", load)
+    assert [what for _n, (what, _f, _l) in drift._units([UNIT])] == ["unknown"]
+
+
+def row(name: str, version: str, status: str = "installed") -> str:
+    return f"{status}\t{name}\tamd64\t{version}\t\tinstall\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (row("munge", "1-1"), []),
+        (row("munge", "1-2"), ["version"]),
+        (row("munge", "1-1", "config-files"), ["missing"]),
+        (row("munge", "1-1", "half-configured"), ["missing"]),
+        (row("other", "1-1"), ["missing"]),
+    ],
+)
+def test_a_package(rows: str, what: list[str]) -> None:
+    (item,) = left.of_packages(["mun?e"], Installed(row("munge", "1-1")))
+    assert [one[0] for one in drift.package_differences(item, Installed(rows))] == what
+
+
+def accounts(**values: t.Any) -> Accounts:
+    have = {"uid": 1001, "gid": 1001, "home": "/home/al", "shell": "/bin/sh"}
+    have |= {"groups": frozenset({"al", "ml"}), **values}
+    user = Account(name="al", **have)
+    groups = {"al": have["gid"], "ml": 2000, "x": 3000}
+    return Accounts({"al": user}, groups, frozenset({"al"}), frozenset(groups))
+
+
+USER = {"name": "al", "home": "/home/al", "shell": "/bin/sh", "groups": ["ml"], "state": "present"}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({}, []),
+        ({"uid": 1}, ["uid"]),
+        ({"gid": 1}, ["gid"]),
+        ({"home": "/"}, ["home"]),
+        ({"shell": "/bin/false"}, ["shell"]),
+        ({"groups": frozenset({"al"})}, ["groups"]),
+        ({"groups": frozenset({"al", "ml", "x"})}, ["groups"]),
+    ],
+)
+def test_a_user(change: dict[str, t.Any], what: list[str]) -> None:
+    (item,) = left.of_accounts([], [USER], accounts())
+    assert set(item) == {"kind", "name", "uid", "gid", "home", "shell", "groups"}
+    assert [one[0] for one in drift.account_differences(item, accounts(**change))] == what
+
+
+def test_users_and_groups_that_came_and_went() -> None:
+    nobody = Accounts({}, {}, frozenset(), frozenset())
+    user, group = left.of_accounts([{"name": "ml"}], [USER], accounts())[::-1]
+    assert drift.account_differences(user, nobody)[0][0] == "missing"
+    assert drift.account_differences(group, nobody)[0][0] == "missing"
+    other = Accounts({}, {"ml": 7}, frozenset(), frozenset())
+    assert drift.account_differences(group, other)[0][0] == "gid"
+    (gone,) = left.of_accounts([], [{**USER, "state": "absent"}], nobody)
+    assert drift.account_differences(gone, nobody) == []
+    assert drift.account_differences(gone, accounts())[0][0] == "extra"
+
+
+MOUNT = {"kind": "mount", "name": "/shared", "auto": True}
+MOUNT["line"] = "nfs1:/srv /shared nfs4 hard,_netdev"
+TABLE = "# /shared is theirs\nnfs1:/srv  /shared  nfs4  hard,_netdev 0 0\n"
+INFO = "36 35 0:30 / /shared rw - nfs4 nfs1:/srv rw\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "info", "what"),
+    [
+        (TABLE, INFO, []),
+        (TABLE, INFO.replace("nfs4 nfs1:/srv", "autofs systemd-1"), []),
+        ("", INFO, ["missing"]),
+        (TABLE.replace("hard", "soft,password=hunter2"), INFO, ["line of fstab"]),
+        (TABLE.replace("nfs1", "nfs2"), INFO, ["line of fstab"]),
+        (TABLE * 2, INFO, ["line of fstab"]),
+        (TABLE, "", ["mounted"]),
+        (TABLE, INFO.replace("nfs1", "nfs2"), ["source"]),
+        (TABLE, INFO.replace("nfs4 nfs1:/srv", "tmpfs tmpfs"), ["type"]),
+    ],
+)
+def test_a_mount(table: str, info: str, what: list[str]) -> None:
+    found = drift.mount_differences(MOUNT, table, info)
+    assert [one[0] for one in found] == what
+    assert "hunter2" not in str(found)
+
+
+def test_kernel_settings_and_the_profile_of_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift.sysctl, "current", {"vm.swappiness": "1"}.get)
+    setting = {"kind": "sysctl", "name": "vm.swappiness", "value": "1"}
+    assert not drift._sysctl([setting])
+    assert len(drift._sysctl([{**setting, "value": "2"}, {**setting, "name": "vm.x"}])) == 2
+    monkeypatch.setattr(drift.tuning, "active_profile", lambda: ("ours", "manual"))
+    assert not drift._tuned([{"kind": "tuned", "name": "ours"}])
+    monkeypatch.setattr(drift.tuning, "active_profile", lambda: ("ours", "auto"))
+    assert drift._tuned([{"kind": "tuned", "name": "ours"}])

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The manifest of a node: never ahead of it, one entry a call, and the last call about a thing counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift, files, manifest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+USUAL = {"owner": None, "group": None, "mode": None, "state": "present", "secret": False}
+
+
+@pytest.fixture(autouse=True)
+def _lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directories of tests are below /tmp, which no manifest has."""
+    monkeypatch.setattr(manifest, "PASSING", ("/run",))
+
+
+def record(tmp_path: Path, role: str = "demo", part: str = "files", version: str = "") -> t.Any:
+    return manifest.Record(role, part, "config_files", version, str(tmp_path / "manifest"))
+
+
+def link(path: str, target: str = "a") -> manifest.Item:
+    return {"kind": "link", "name": path, "target": target}
+
+
+def gone(path: str) -> manifest.Item:
+    return {"kind": "absent", "name": path}
+
+
+def found(tmp_path: Path) -> list[manifest.Entry]:
+    return manifest.entries(str(tmp_path / "manifest"))
+
+
+def standing(tmp_path: Path) -> list[manifest.Item]:
+    return [item for _entry, item in manifest.standing(found(tmp_path))]
+
+
+def test_only_its_user_can_read_it_and_no_content_is_in_it(tmp_path: Path) -> None:
+    secret = b"a password that could be guessed"
+    record(tmp_path).end([{"kind": "file", "name": "/etc/a", "data": secret, "mode": 0o600}])
+    directory = tmp_path / "manifest"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    for path in directory.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert secret not in path.read_bytes()
+    (item,) = standing(tmp_path)
+    assert item["size"] == len(secret)
+    # Of another node with the same file nobody learns that it is the same.
+    record(tmp_path / "other").end([{"kind": "file", "name": "/etc/a", "data": secret}])
+    assert standing(tmp_path / "other")[0]["digest"] != item["digest"]
+
+
+def test_a_loose_directory_is_closed_and_that_of_somebody_else_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest").mkdir(mode=0o755)
+    record(tmp_path).end([link("/etc/a")])
+    assert (tmp_path / "manifest").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "manifest").symlink_to(tmp_path)
+    with pytest.raises(manifest.ManifestError, match="Remedy: find out who made it"):
+        record(tmp_path / "x").begin()
+
+
+def test_a_role_replaces_its_own_entry_and_nothing_else(tmp_path: Path) -> None:
+    record(tmp_path, "one").end([link("/etc/a"), link("/etc/b")])
+    record(tmp_path, "two").end([link("/etc/c")])
+    record(tmp_path, "one").end([link("/etc/a")])
+    assert sorted(item["name"] for item in standing(tmp_path)) == ["/etc/a", "/etc/c"]
+
+
+def test_an_unchanged_call_writes_nothing(tmp_path: Path) -> None:
+    record(tmp_path).end([link("/etc/a")])
+    before = {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()}
+    record(tmp_path).end([link("/etc/a")])
+    assert {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()} == before
+
+
+def test_what_does_not_last_leaves_no_entry(tmp_path: Path) -> None:
+    record(tmp_path).end([link("/run/a")])
+    assert not (tmp_path / "manifest").exists()
+
+
+def test_the_last_call_about_a_path_counts(tmp_path: Path) -> None:
+    record(tmp_path, "one").end([link("/etc/a", "x")])
+    record(tmp_path, "two").end([link("/etc/a", "y")])
+    assert [item["target"] for item in standing(tmp_path)] == ["y"]
+    # The first says it again, without a change of its own to make.
+    record(tmp_path, "one").end([link("/etc/a", "x")])
+    assert [item["target"] for item in standing(tmp_path)] == ["x"]
+
+
+def test_a_removed_directory_takes_what_was_below_it(tmp_path: Path) -> None:
+    record(tmp_path, "one").end([gone("/opt/tree"), link("/opt/tree/a"), link("/opt/trees")])
+    assert len(standing(tmp_path)) == 2
+    record(tmp_path, "two").end([gone("/opt/tree")])
+    assert sorted(item["name"] for item in standing(tmp_path)) == ["/opt/tree", "/opt/trees"]
+    record(tmp_path, "three").end([link("/opt/tree/b")])
+    assert sorted(item["name"] for item in standing(tmp_path)) == ["/opt/tree/b", "/opt/trees"]
+
+
+def test_tasks_of_another_release_fall_out(tmp_path: Path) -> None:
+    record(tmp_path, "one", "old name", "1.1.0").end([link("/etc/a"), link("/etc/b")])
+    record(tmp_path, "two", "files", "1.1.0").end([link("/etc/c")])
+    record(tmp_path, "one", "new name", "1.2.0").end([link("/etc/a")])
+    assert sorted(item["name"] for item in standing(tmp_path)) == ["/etc/a", "/etc/c"]
+
+
+def test_a_lost_key_makes_entries_unknown_until_the_next_call(tmp_path: Path) -> None:
+    item = {"kind": "file", "name": "/etc/a", "data": b"x"}
+    record(tmp_path).end([item])
+    (tmp_path / "manifest" / ".key").unlink()
+    assert "key" in found(tmp_path)[0].fault
+    assert not standing(tmp_path)
+    record(tmp_path).end([item])
+    assert not found(tmp_path)[0].fault
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"format": 2}', '{"format": 1, "manager": "x"}', "[" * 100000, "\0"],
+)
+def test_a_damaged_entry_is_not_known(tmp_path: Path, text: str) -> None:
+    record(tmp_path).end([link("/etc/a")])
+    (path,) = (tmp_path / "manifest").glob("*.json")
+    path.write_text(text, encoding="utf-8")
+    (entry,) = found(tmp_path)
+    assert entry.fault
+    assert drift.look(str(tmp_path / "manifest"))["state"] == drift.NOT_KNOWN
+    record(tmp_path).end([link("/etc/a")])
+    assert not found(tmp_path)[0].fault
+
+
+def test_a_pipe_in_the_place_of_an_entry_holds_nothing_up(tmp_path: Path) -> None:
+    record(tmp_path).end([link("/etc/a")])
+    (path,) = (tmp_path / "manifest").glob("*.json")
+    path.unlink()
+    os.mkfifo(path)
+    assert found(tmp_path)[0].fault
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["one", "two", "three"]),
+            st.lists(
+                st.tuples(
+                    st.sampled_from(["/a", "/a/b", "/a/b/c", "/d"]),
+                    st.sampled_from([None, "x", "y"]),
+                ),
+                max_size=3,
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_what_counts_is_what_the_last_call_about_a_path_said(
+    calls: list[tuple[str, list[tuple[str, str | None]]]],
+) -> None:
+    """Against a plain model: each call replaces its items; the last word about a path counts."""
+    entries: dict[str, manifest.Entry] = {}
+    for number, (role, said) in enumerate(calls):
+        items = [gone(path) if target is None else link(path, target) for path, target in said]
+        last = {item["name"]: item for item in items}
+        entries[role] = manifest.Entry(role, "", "", "", number, list(last.values()))
+    ordered = sorted(entries.values(), key=lambda one: one.sequence)
+    counted = {item["name"]: item for _entry, item in manifest.standing(ordered)}
+    for path in ("/a", "/a/b", "/a/b/c", "/d"):
+        words = [
+            (one.sequence, item) for one in ordered for item in one.items if item["name"] == path
+        ]
+        if not words:
+            assert path not in counted
+            continue
+        when, last = words[-1]
+        others = [(one.sequence, item) for one in ordered for item in one.items]
+        removed = any(
+            number > when and item["kind"] == "absent" and path.startswith(item["name"] + "/")
+            for number, item in others
+        )
+        filled = any(
+            number >= when and item["kind"] == "link" and item["name"].startswith(path + "/")
+            for number, item in others
+        )
+        lost = removed if last["kind"] == "link" else filled
+        assert counted.get(path) == (None if lost else last)
+
+
+# -- kills --------------------------------------------------------------------------------------------------------
+#: Calls by which something changes on the disk, and by which it gets there.
+CHANGES = ("replace", "rename", "link", "unlink", "mkdir", "fsync", "fchmod", "fchown", "symlink")
+
+
+def call(work: Path, stop: int) -> int:
+    """Make one call of config_files in a process of its own, which ends at its stop-th change; return its exit code."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status, steps = 1, 0
+    try:
+
+        def dying(real: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+            def one(*given: t.Any, **more: t.Any) -> t.Any:
+                nonlocal steps
+                steps += 1
+                if steps == stop:
+                    os._exit(9)
+                return real(*given, **more)
+
+            return one
+
+        for name in CHANGES:
+            setattr(os, name, dying(getattr(os, name)))
+        wanted_now = json.loads((work / "wanted.json").read_text(encoding="utf-8"))
+        entry = manifest.Record("demo", "files", "config_files", "", str(work / "manifest"))
+        plan = files.plan_all(wanted_now["directories"], wanted_now["files"], False)
+        if plan.changes:
+            entry.begin()
+        for change in plan.changes:
+            files.apply(change)
+        entry.end(plan.leaves)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def wanted(work: Path, content: str) -> None:
+    place = work / "etc"
+    usual = {**USUAL, "create": False}
+    listed = [
+        {**usual, "path": f"{place}/{name}", "content": f"{name} {content}\n"} for name in "abc"
+    ]
+    listed.append({**usual, "path": f"{place}/link", "link": content})
+    listed.append(
+        {**usual, "path": f"{place}/{'old' if content == 'new' else 'x'}", "state": "absent"}
+    )
+    directory = {
+        "path": str(place),
+        "owner": None,
+        "group": None,
+        "mode": "0755",
+        "state": "present",
+    }
+    text = json.dumps({"directories": [directory], "files": listed})
+    (work / "wanted.json").write_text(text, encoding="utf-8")
+
+
+def test_a_kill_at_each_step_leaves_no_manifest_ahead_of_its_node(tmp_path: Path) -> None:
+    """After a kill the node is as recorded or not known; the next run closes the entry."""
+    kills, stop = 0, 1
+    while True:
+        work = tmp_path / str(stop)
+        work.mkdir()
+        wanted(work, "first")
+        assert call(work, 0) == 0
+        (work / "etc" / "old").write_text("x")
+        manifest_of = str(work / "manifest")
+        assert drift.look(manifest_of)["state"] == drift.AS_LEFT
+        wanted(work, "new")
+        code = call(work, stop)
+        if code == 0:
+            break
+        assert code == 9
+        kills += 1
+        look = drift.look(manifest_of)
+        contents = [(work / "etc" / name).read_text() for name in "abc"]
+        target = os.readlink(work / "etc" / "link")
+        if look["state"] == drift.AS_LEFT:
+            # Before the first change, or after the last.
+            old = contents == [f"{name} first\n" for name in "abc"] and target == "first"
+            new = contents == [f"{name} new\n" for name in "abc"] and target == "new"
+            assert old or (new and not (work / "etc" / "old").exists()), stop
+            assert not (work / "etc" / "old").exists() or old
+        assert call(work, 0) == 0
+        assert drift.look(manifest_of)["state"] == drift.AS_LEFT
+        stop += 1
+    assert kills >= 20, kills
+
+
+def test_a_first_call_that_was_killed_is_not_known(tmp_path: Path) -> None:
+    stop, kills = 1, 0
+    while True:
+        work = tmp_path / str(stop)
+        work.mkdir()
+        wanted(work, "new")
+        if call(work, stop) == 0:
+            break
+        kills += 1
+        state = drift.look(str(work / "manifest"))["state"]
+        whole = all(os.path.lexists(work / "etc" / name) for name in ("a", "b", "c", "link"))
+        assert state == drift.NOT_KNOWN or whole, stop
+        stop += 1
+    assert kills >= 20, kills
+
+
+def test_a_plan_says_what_it_leaves_also_where_nothing_changes(tmp_path: Path) -> None:
+    work = tmp_path / "w"
+    work.mkdir()
+    wanted(work, "first")
+    given = json.loads((work / "wanted.json").read_text())
+    first = files.plan_all(given["directories"], given["files"], False)
+    for change in first.changes:
+        files.apply(change)
+    second = files.plan_all(given["directories"], given["files"], False)
+    assert not second.changes
+    assert second.leaves == first.leaves
+    assert len(first.leaves) == 6
