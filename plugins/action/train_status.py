@@ -7,7 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.common.validation import check_type_bool
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
+    job_messages,
+    jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.watch import news, status
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.waiting import (
@@ -60,7 +63,7 @@ class ActionModule(WaitsForJob):
         def look() -> dict[str, t.Any]:
             seen = status.watched(module(options))
             # The name might mean another job later.
-            options["job"] = str(seen["id"])
+            options["job"] = job_messages.number(seen)
             return {**seen, "output_tail": said.now(seen)}
 
         patience = jobs.PATIENCE * t.cast("float", silence)

@@ -25,7 +25,8 @@ options:
   job:
     description:
       - Number or name of the job. A name means the user's newest job of that name that slurmctld knows,
-        preferring one that has not ended. For a job array, its first number.
+        preferring one that has not ended. For a job array, its first number, and a
+        task of it as ARRAY_TASK, such as V(1042_3).
     type: str
     required: true
   log:

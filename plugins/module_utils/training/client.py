@@ -13,7 +13,7 @@ import contextlib
 import typing as t
 
 from ..slurm import job_list
-from ..slurm.client import job_options, jobs
+from ..slurm.client import job_messages, job_options, jobs
 from ..slurm.errors import ReportedError as TrainError
 from ..slurm.errors import SlurmError
 from .job.schema import JobError
@@ -65,9 +65,9 @@ def status(
     """Return how far a job is, as the module train_status returns it (docs/reference/train_status.md).
 
     And record, the path of the record of its run, and sweep, the results of its tasks, the lowest loss first. The
-    record of a job of yours that has ended is completed. job: its number, or its name for your newest job of that
-    name. checkpoints, log: by default those of the job. patterns: of its steps, instead of the known forms.
-    stalled_after: minutes. Raises SlurmError.
+    record of a job of yours that has ended is completed. job: its number (1042_3 for a task of an array), or its name
+    for your newest job of that name. checkpoints, log: by default those of the job. patterns: of its steps, instead of
+    the known forms. stalled_after: minutes. Raises SlurmError.
     """
     seen = _look(
         job,
@@ -91,7 +91,7 @@ def wait(
     options = {**_OPTIONS, **options}
     first = _look(job, **options)
     # The name might mean another job later.
-    number, told = first["job"]["id"], news.News()
+    number, told = job_messages.number(first["job"]), news.News()
     table = sweep_news.Table(_forms(options["patterns"]))
 
     def look() -> View:

@@ -82,9 +82,14 @@ def duration(seconds: int) -> str:
     return (f"{days}-" if days else "") + f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
+def number(seen: View) -> str:
+    """The number of a job, or of the task of an array that was looked at: 12, 12_3."""
+    return str(seen["id"]) + (f"_{seen['task']}" if seen.get("task") else "")
+
+
 def called(seen: View) -> str:
     """The job as a person knows it: job 12 (train)."""
-    return f"job {seen['id']}" + (f" ({seen['name']})" if seen.get("name") else "")
+    return f"job {number(seen)}" + (f" ({seen['name']})" if seen.get("name") else "")
 
 
 def _last(text: str) -> str:

@@ -10,7 +10,9 @@ control node.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+import re
 import time
 import typing as t
 
@@ -136,14 +138,44 @@ def tail(path: str, lines: int, owner: str) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def look(session: Session, job_id: int, lines: int) -> View:
-    """Return a job as the module does. Raises SlurmError."""
+def _waits(text: str, task: int) -> bool:
+    """Return whether a task is among those of a record, such as 1,4-9:2%2."""
+    for part in text.strip("[]").partition("%")[0].split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part.strip("[]"))
+        if match:
+            first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+            if first <= task <= last and not (task - first) % (step or 1):
+                return True
+    return False
+
+
+def _task(session: Session, found: list[Job], job_id: int, task: int) -> list[Job]:
+    """Return the task of an array, which slurmctld may have forgotten while others run. Raises SlurmError."""
+    for known in (found, _whole_array(session, found, job_id)):
+        own = [job for job in known if job.array_task == str(task)]
+        # Those that wait have one record: 4-9%2.
+        own += [job for job in known if _waits(job.array_task, task)]
+        if own:
+            return [dataclasses.replace(own[0], array_task=str(task))]
+    raise SlurmError(
+        "unknown",
+        f"job {job_id} does not have a task {task} -> `sacct -j {job_id}` lists its tasks",
+    )
+
+
+def look(session: Session, job_id: int, lines: int, task: int | None = None) -> View:
+    """Return a job as the module does. Raises SlurmError.
+
+    task: the one of an array that is looked at; the result has it as `task`, and the number of its own job as task_id.
+    """
     transport = session.using("read")
     found = _listed(transport, job_id)
     forgotten = not found
     if forgotten:
         found = _forgotten(session, job_id)
-    is_array = any(job.array_job_id for job in found)
+    if task is not None:
+        found = _task(session, found, job_id, task)
+    is_array = task is None and any(job.array_job_id for job in found)
     if is_array and not forgotten and all(job.ended for job in found):
         found = _whole_array(session, found, job_id)
     job = _leading(found)
@@ -161,6 +193,8 @@ def look(session: Session, job_id: int, lines: int) -> View:
         if ended and not good
         else "",
     }
+    if task is not None:
+        view.update(task=str(task), task_id=job.id)
     if is_array:
         view["tasks"] = [{name: getattr(item, name) for name in _OF_TASKS} for item in found]
         view["elapsed"] = max(item.elapsed for item in found)

@@ -12,6 +12,7 @@ import pwd
 import typing as t
 
 from ...slurm import records, values
+from ...slurm.client import job_messages
 from ..job import render, schema
 from . import document, results, submission
 
@@ -27,7 +28,7 @@ def found(job: t.Mapping[str, t.Any]) -> dict[str, str]:
     try:
         record = document.read(path) if path else None
         described = schema.check(record["description"]) if record else None
-        if record is None or described is None or record["job"]["id"] != str(job["id"]):
+        if record is None or described is None or record["job"]["id"] != job_messages.number(job):
             return {}
         options = dict(render.directives(described))
     except (ValueError, TypeError):  # of another release, or somebody else's text
@@ -37,7 +38,7 @@ def found(job: t.Mapping[str, t.Any]) -> dict[str, str]:
     for one in tasks:
         one.update(_filled(pair, job, one["id"], one["array_task"]))
     if not tasks:
-        return _filled(pair, job, job["id"], "")
+        return _filled(pair, job, job.get("task_id", job["id"]), job.get("task", ""))
     # As jobs.look() chooses the task whose outputs are those of the array.
     leading = next((one for one in tasks if one["array_task"] == job["failed_task"]), tasks[-1])
     return {key: leading[key] for key in _OPTIONS}

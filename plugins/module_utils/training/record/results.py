@@ -16,6 +16,7 @@ import typing as t
 from ...node import acting, safe_path
 from ...report import page
 from ...slurm import values
+from ...slurm.client import job_messages
 from ...slurm.errors import SlurmError
 from ..job import secrets
 from ..watch import batch_script, links, progress
@@ -32,7 +33,7 @@ def record_of(job: t.Mapping[str, t.Any], index: str = "") -> str:
 
     index: the list of the records of its owner, by default that of this user.
     """
-    number = str(job["id"])
+    number = job_messages.number(job)
     path = submission.known(number, index)
     places = [path] if path else []
     for directory in (batch_script.checkpoints(job), os.path.dirname(job["stdout"] or "")):
@@ -53,7 +54,7 @@ def look(seen: View, patterns: t.Any = None) -> View:
         record = document.read(path) if path else None
     except document.RecordError:
         record = None
-    if record and record["job"]["id"] != str(job["id"]):
+    if record and record["job"]["id"] != job_messages.number(job):
         record = None  # of another run
     made = {**seen, "record": path if record else "", "sweep": []}
     if record is None:

@@ -28,7 +28,7 @@ def checkpoints(job: t.Mapping[str, t.Any]) -> str:
         return ""
     beside = os.path.dirname(job["stdout"] or "")
     # The log of a task of a sweep is in a directory below.
-    above = [os.path.dirname(beside)] if job.get("tasks") else []
+    above = [os.path.dirname(beside)] if job.get("tasks") or job.get("task") else []
     for directory in (beside, *above, job["workdir"] or ""):
         if not directory.startswith("/"):
             continue
@@ -41,5 +41,7 @@ def checkpoints(job: t.Mapping[str, t.Any]) -> str:
             continue
         if len(words) == 1 and words[0].startswith("/"):
             # An array has one directory above those of its tasks.
-            return words[0][: -len(_TASK)] if words[0].endswith(_TASK) else words[0]
+            whole = words[0][: -len(_TASK)] if words[0].endswith(_TASK) else ""
+            own = f"{whole}/{job['task']}" if job.get("task") else whole
+            return own if whole else words[0]
     return ""

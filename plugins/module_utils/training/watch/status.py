@@ -94,7 +94,8 @@ def look(session: Session) -> tuple[View, Page]:
         patterns = progress.own_patterns(params["patterns"])
     except progress.PatternError as error:
         raise SlurmError("invalid", str(error)) from None
-    job = jobs.look(session, _number(session), 0)
+    number_of, task = _number(session)
+    job = jobs.look(session, number_of, 0, task)
     del job["output_tail"], job["stderr_tail"]  # the log is read here
     job["time_left"] = None
     if job["state"] == "RUNNING" and job["time_limit"] is not None:
@@ -105,9 +106,9 @@ def look(session: Session) -> tuple[View, Page]:
             job.update(outputs.found(job))
         paths = [params["log"]] if params["log"] else _logs(job)
         logs = [_Log(path, LOG_BYTES) for path in paths]
-        uses = _gpus(paths, job["id"])
+        uses = _gpus(paths, job.get("task_id", job["id"]))
         found = _checkpoints(params["checkpoints"], now)
-        tries = _attempts(paths, job["id"])
+        tries = _attempts(paths, job.get("task_id", job["id"]))
         if not params["checkpoints"]:
             with contextlib.suppress(SlurmError):  # nobody has asked for them
                 found = _checkpoints(batch_script.checkpoints(job), now)
@@ -183,8 +184,8 @@ def unknown(user: str, given: str) -> str:
     array = re.fullmatch("([0-9]+)_[0-9]+", given)
     if array:
         return (
-            f"{given} is a task of an array -> give {array[1]}, whose status has all tasks; `sacct -j {given}` "
-            f"shows the task, and `scancel {given}` ends it"
+            f"{given} is a task of an array -> give {array[1]} for the whole; `train status {given}` shows the task,"
+            f" and `scancel {given}` ends it"
         )
     return (
         f"{user} has no job {given} that slurmctld knows -> give its number, which `sacct "
@@ -192,18 +193,19 @@ def unknown(user: str, given: str) -> str:
     )
 
 
-def _number(session: Session) -> int:
-    """Return the number of the job that is asked for by its number or its name."""
+def _number(session: Session) -> tuple[int, int | None]:
+    """Return the number of the job that is asked for by its number or its name, and the task of an array."""
     given = session.params["job"]
-    known = number(given)
+    task = re.fullmatch("([0-9]+)_([0-9]{1,9})", given)
+    known = number(task[1] if task else given)
     if known is not None:
-        return known
+        return known, int(task[2]) if task else None
     transport = session.using("read")
     found = jobs.find(transport, given, transport.user)
     if not found:
         raise SlurmError("unknown", unknown(transport.user, given))
     newest = max(found, key=lambda job: (not job.ended, job.array_job_id or job.id))
-    return newest.array_job_id or newest.id
+    return newest.array_job_id or newest.id, None
 
 
 def _logs(job: View) -> list[str]:

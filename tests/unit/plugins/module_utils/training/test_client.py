@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 from pathlib import Path
@@ -85,10 +86,40 @@ def test_what_is_neither_a_path_nor_a_description(job: t.Any) -> None:
         client.submit(job)
 
 
-def test_a_task_is_answered_with_its_array(cluster: FakeCluster) -> None:
-    cluster.add(state="RUNNING", array_job_id=100, array_task="3")
-    with pytest.raises(client.SlurmError, match="100_3 is a task of an array -> give 100"):
-        client.status("100_3")
+def test_a_task_of_an_array(cluster: FakeCluster, tmp_path: Path) -> None:
+    for task in "03":
+        (tmp_path / f"{task}.out").write_text(f"step {task}/9 loss 1.5\n")
+    (tmp_path / "attempts-203.jsonl").write_text(
+        '{"event": "end", "class": "node", "action": "retry", "try": 1, "step": 2, "said": "gone"}\n'
+    )
+    cluster.add()
+    (one,) = cluster.known[100]
+    shared = {"array_job_id": 100, "user": "root", "start_time": 1}
+    cluster.known[100] = [
+        dataclasses.replace(one, id=100, array_task="4-9:2%2", **{**shared, "start_time": None}),
+        dataclasses.replace(one, id=200, array_task="0", state="FAILED", exit_code=2, stdout=f"{tmp_path}/0.out",
+                            **shared),
+        dataclasses.replace(one, id=203, array_task="3", state="RUNNING", reason="", stdout=f"{tmp_path}/3.out",
+                            **shared),
+    ]  # fmt: skip
+    seen = client.status("100_3")
+    assert seen["lines"][0].startswith("job 100_3 (train): RUNNING") and "tasks" not in seen["job"]
+    assert seen["progress"]["step"] == 3 and len(seen["attempts"]) == 1
+    failed = client.status("100_0")
+    assert failed["failure"] and "job 100_0 (train) failed with exit code 2" in failed["failure"][0]
+    assert client.wait("100_0")["failed"]
+    assert client.status("100_6")["lines"][0].startswith("job 100_6 (train): PENDING")
+    assert client.status("100")["lines"][0].startswith("job 100 (train): RUNNING")
+    # One that slurmctld has forgotten, while others run.
+    cluster.past[100] = [
+        dataclasses.replace(one, id=201, array_task="1", state="COMPLETED", **shared)
+    ]
+    assert client.status("100_1")["job"]["state"] == "COMPLETED"
+    for task in ("100_7", "100_11"):
+        with pytest.raises(client.SlurmError, match="job 100 does not have a task 7|11 -> "):
+            client.status(task)
+    with pytest.raises(client.SlurmError, match="100_3 is a task of an array -> give 100 for the"):
+        client.cancel("100_3")
 
 
 def test_the_users_own_jobs(cluster: FakeCluster) -> None:

@@ -460,3 +460,18 @@ def test_a_task_of_a_sweep_that_failed_and_is_forgotten(
     tasks(cluster, {"1": "COMPLETED"})
     seen = client.wait(100)
     assert seen["failed"] and seen["error"] == "job" and "tasks 0 failed -> " in seen["msg"]
+
+
+def test_the_status_of_a_task_of_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
+    """With its own record, log and checkpoints, also once slurmctld has forgotten it."""
+    client.submit(described(tmp_path, sweep={"lr": [1, 2]}, checkpoints=f"{tmp_path}/c"))
+    (tmp_path / "run" / "logs" / "1" / "train-100_1.out").write_text("step 5/9 loss 2.5\n")
+    (tmp_path / "c" / "1" / "step-5").mkdir()
+    tasks(cluster, {"0": "FAILED", "1": "COMPLETED"})
+    forget(cluster, 100)
+    seen = client.status("100_1")
+    assert seen["lines"][0].startswith("job 100_1 (train): COMPLETED") and seen["sweep"] == []
+    assert seen["progress"]["step"] == 5 and seen["checkpoints"][0]["name"] == "step-5"
+    assert seen["record"] == f"{tmp_path}/c/1/run-100_1.json"
+    assert document.read(seen["record"])["end"]["state"] == "COMPLETED"
+    assert document.read(f"{tmp_path}/c/run-100.json")["end"] is None
