@@ -44,7 +44,6 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.scrip
 Options = Mapping[str, t.Any]
 #: The check that finds the programs of a node; its command gets the names of those that checks need.
 PROBE = "probe"
-_EXPORT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
@@ -55,6 +54,11 @@ def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
 def exports(given: t.Any) -> dict[str, str]:
     """Return variables of a mapping, or of `A=1,B=2` as DeepOps writes srun_exports. Raises PlanError."""
     if isinstance(given, Mapping):
+        wrong = [name for name, value in given.items() if not catalogue.is_plain(value)]
+        if wrong:
+            raise plan.PlanError(
+                f"validate_exports.{wrong[0]}: is {given[wrong[0]]!r} -> a text or a number"
+            )
         pairs = {str(name): str(value) for name, value in given.items()}
     else:
         parts = [part.strip() for part in str(given or "").split(",") if part.strip()]
@@ -69,7 +73,7 @@ def exports(given: t.Any) -> dict[str, str]:
     if faults:
         raise plan.PlanError("\n".join(faults))
     for name in pairs:
-        if not _EXPORT.fullmatch(name):
+        if not catalogue.VARIABLE.fullmatch(name):
             raise plan.PlanError(
                 f"srun_exports: {name!r} is not the name of a variable -> letters, digits and _"
             )
@@ -81,7 +85,9 @@ def srun_options(given: t.Any) -> dict[str, str | bool]:
     if isinstance(given, Mapping):
         return _known_to_srun(
             {
-                str(name): value if isinstance(value, bool) else str(value)
+                str(name): str(value)
+                if catalogue.is_plain(value) and not isinstance(value, bool)
+                else value
                 for name, value in given.items()
             }
         )
@@ -217,6 +223,10 @@ def asked(
         tuple(options["buckets"]),
         options["mpi"],
     )
+    for check in made:
+        # Its description is refused now, not when the other stages have run.
+        if check.kind == "training" and check.stage in options["stages"]:
+            training(check, under_test[:2], directory, run)
     results = options["node_results"]
     partitions = [record(Partition, item) for item in slurm["partitions"]]
     return Asked(

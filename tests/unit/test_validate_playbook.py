@@ -71,13 +71,13 @@ def play(
             {"validate_report": "/dev/null"},
             "validate_report: /dev/null: the report cannot be written: /dev/null is not a directory -> name",
         ),
-        ({"validate_report": "/dev/null/a/b"}, "validate_report: /dev/null/a/b: the report cannot be written: "),
-        ({"validate_report": "/proc/reports"}, "validate_report: /proc/reports: the report cannot be written: "),
         ({"validate_report": ""}, "validate_report: directory: is empty -> name a directory in which you may write"),
         (
             {"validate_keep_baseline": True, "validate_baseline": "/proc/baseline.json"},
             "validate_baseline: /proc: the report cannot be written: ",
         ),
+        ({"validate_wake": "maybe"}, "argument 'validate_wake' is of type str and we were unable to convert to bool"),
+        ({"validate_sample": "1.5"}, "argument 'validate_sample' is of type str and we were unable to convert to int"),
         ({"validate_user": "nobody-of-this-name"}, "validate_user: n1 has no user nobody-of-this-name -> "),
         ({"validate_user": ""}, "validate: there is no user for the jobs -> "),
     ],
@@ -220,3 +220,25 @@ def test_a_place_on_a_file_system_that_takes_nothing_is_refused_before_any_job(
         in " ".join(said.split())
     ), said
     assert "Run the stages" not in said and not (tmp_path / "v").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "words"),
+    [
+        ({"validate_stages": True}, (), "validate_stages: True: no such stage -> of static, node"),
+        ({"validate_stages": None}, ("--tags", "statik"), "validate_stages: statik: no such stage -> of static"),
+        ({"validate_sample": 5}, (), "validate_sample: is 5, a seed that draws"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_form_is_refused_with_what_to_write(
+    given: dict[str, t.Any], options: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    common = {
+        "ansible_become": False,
+        "validate_report": str(tmp_path / "reports"),
+        "validate_user": getpass.getuser(),
+        "validate_directory": str(tmp_path / "v"),
+    }
+    code, said = play(ROOT / "playbooks" / "validate.yml", tmp_path, {**common, **given}, *options)
+    assert code == 2 and words in " ".join(said.split()), said
+    assert not (tmp_path / "v").exists()

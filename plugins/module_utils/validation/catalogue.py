@@ -37,6 +37,8 @@ NEEDS = {
 #: Needs that a single node fulfils or not; the others are those of the cluster.
 NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: The name of a variable of the environment.
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VERDICTS = ("FAIL", "WARN")
 
 
@@ -228,7 +230,7 @@ def _faults(
     names: t.Collection[str],
     parsers: t.Collection[str],
 ) -> t.Iterator[str]:
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(str(name)):
         yield f"{where}: is not a name -> lower-case letters, digits and _"
     for key in keys:
         if key not in _FIELDS or key == "name":
@@ -239,19 +241,30 @@ def _faults(
     for key in _TEXTS:
         if key in keys and not isinstance(keys[key], str):
             yield f"{where}.{key}: is a {type(keys[key]).__name__} -> a text"
+        elif "\0" in keys.get(key, ""):
+            yield f"{where}.{key}: has a NUL, with which no program can be called -> remove it"
+    for key in _LISTS[1:]:
+        if not all(isinstance(one, str) for one in _list(keys.get(key, ()))):
+            yield f"{where}.{key}: is {keys[key]!r} -> a list of texts"
     for key, choices in _CHOICES.items():
         if isinstance(keys.get(key), str) and keys[key] not in choices:
             yield f"{where}.{key}: is {keys[key]!r} -> one of {', '.join(choices)}"
     for key in _MAPPINGS:
         if not isinstance(keys.get(key, {}), t.Mapping):
             yield f"{where}.{key}: is a {type(keys[key]).__name__} -> a mapping"
+    environment = keys.get("environment", {})
+    for variable, value in environment.items() if isinstance(environment, t.Mapping) else ():
+        if not VARIABLE.fullmatch(str(variable)):
+            yield f"{where}.environment: {variable!r} is not the name of a variable -> letters, digits and _"
+        elif not is_plain(value):
+            yield f"{where}.environment.{variable}: is {value!r} -> a text or a number"
     references = keys.get("references", {})
     for figure, value in references.items() if isinstance(references, t.Mapping) else ():
         if not is_reference(value) and not (isinstance(value, str) and value):
             yield f"{where}.references.{figure}: is {value!r} -> {REFERENCE}, or a test of the table"
     for key, known in (("needs", NEEDS), ("unless", names)):
         for one in _list(keys.get(key, ())):
-            if one not in known:
+            if isinstance(one, str) and one not in known:
                 yield f"{where}.{key}: {one!r} is not known -> one of {', '.join(sorted(known))}"
     deadline = keys.get("deadline", 1)
     if not _whole(deadline):
@@ -326,6 +339,11 @@ def _of_nodes(keys: t.Mapping[str, t.Any], where: str) -> t.Iterator[str]:
         yield f"{where}.nodes: is {shown!r} -> each, or a list of numbers of nodes and all"
     if keys.get("kind") == "pairs" and "nodes" in keys:
         yield f"{where}.nodes: a check of pairs takes two at a time -> leave it out"
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a text, a number or a boolean, so that it can be one word of a command."""
+    return isinstance(value, (str, int, float))
 
 
 def _whole(value: object) -> bool:

@@ -40,6 +40,10 @@ def user() -> str:
 
 def prepare(path: str) -> str:
     """Make the directory, and return its absolute path. Raises DirectoryError."""
+    if not path.strip() or not path.isprintable():
+        raise DirectoryError(
+            f"validate_directory: is {path!r} -> name a directory on shared storage in which this user may write"
+        )
     full = os.path.abspath(os.path.expanduser(path))
     try:
         os.makedirs(full, 0o755, exist_ok=True)

@@ -11,7 +11,8 @@ import typing as t
 
 from ..hardware.thresholds import ThresholdError, size_in_bytes, table
 from ..slurm.batch.options import SRUN, Table
-from .catalogue import Check
+from ..slurm.values import expand
+from .catalogue import Check, is_plain
 from .plan import Host, PlanError
 from .references import in_units_of_figures
 
@@ -33,6 +34,13 @@ def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
         for name, least in _LEAST.items()
         if options[name] < least
     ]
+    if options["sample"] is not None and not re.fullmatch(r"[0-9]+", options["nodes"]):
+        faults.append(
+            f"validate_sample: is {options['sample']}, a seed that draws as many nodes as validate_nodes says, and that"
+            f" is {options['nodes'] or 'empty'} -> -e validate_nodes={max(1, abs(options['sample']))} draws that many,"
+            " or leave validate_sample out"
+        )
+    faults += inventory(options["mounts"], options["topology"])
     faults += storage(options["storage"], options["mounts"], checks)
     faults += places(options["buckets"], options["path"])
     faults += rows(options["thresholds"], checks)
@@ -61,6 +69,32 @@ def storage(given: Plain, mounts: t.Sequence[Plain], checks: t.Sequence[Check]) 
                 yield f"{where}.{name}: no check measures it -> one of {', '.join(known)}"
             elif not _positive(value):
                 yield f"{where}.{name}: is {value!r} -> a number above 0, in GB/s"
+
+
+def inventory(mounts: t.Sequence[Plain], topology: Plain) -> t.Iterator[str]:
+    """Yield what is wrong with mounts and switches of an inventory that this collection does not manage."""
+    for index, one in enumerate(mounts):
+        where = f"cluster_mounts[{index}]"
+        path = one.get("path")
+        if not isinstance(path, str) or not path.startswith("/"):
+            yield f"{where}.path: is {path!r} -> an absolute path"
+        if not isinstance(one.get("directories") or [], (list, tuple)):
+            yield f"{where}.directories: is {one['directories']!r} -> a list of mappings, each with a path"
+    switches = topology.get("switches") or []
+    if not isinstance(switches, (list, tuple)):
+        yield f"slurm_topology.switches: is {switches!r} -> a list of mappings, each with a name"
+        return
+    for index, one in enumerate(switches):
+        where = f"slurm_topology.switches[{index}]"
+        if not isinstance(one, t.Mapping):
+            yield f"{where}: is {one!r} -> a mapping with a name, and nodes or switches"
+            continue
+        nodes = one.get("nodes") or []
+        for name in [nodes] if isinstance(nodes, str) else nodes:
+            try:
+                expand(str(name))
+            except ValueError as error:
+                yield f"{where}.nodes: {error} -> names of nodes, or a host list"
 
 
 def places(buckets: t.Sequence[str], path: t.Sequence[str]) -> t.Iterator[str]:
@@ -147,7 +181,9 @@ def unused(given: t.Sequence[Plain], hosts: t.Sequence[Host]) -> list[str]:
 def srun(given: Plain, where: str, options: Table = SRUN) -> t.Iterator[str]:
     """Yield what is wrong with options of srun by their long names."""
     for name, value in given.items():
-        if name not in options.known:
+        if not is_plain(value):
+            yield f"{where}.{name}: is {value!r} -> a text, a number, or true for an option without a value"
+        elif name not in options.known:
             near = difflib.get_close_matches(name, options.known, 1, 0.6)
             remedy = f"did you mean --{near[0]}?" if near else "see srun --help"
             yield f"{where}: srun has no option --{name} -> {remedy}"

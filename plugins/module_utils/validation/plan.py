@@ -211,7 +211,7 @@ def chosen(
             )
     if asked in ("", "all"):
         found = inside
-    elif asked.isdigit():
+    elif re.fullmatch(r"[0-9]+", asked):
         number = int(asked)
         able = [node for node in inside if not unusable(node, wake=True)]
         if not 0 < number <= len(able):
@@ -228,6 +228,7 @@ def chosen(
     else:
         try:
             wanted = values.expand(asked)
+            values.compress(wanted)
         except ValueError as error:
             raise PlanError(f"validate_nodes: {error} -> all, a number, or a host list") from None
         known = {node.name: node for node in inside}

@@ -19,6 +19,7 @@ from tests.unit.plugins.module_utils.validation import stand_in
 OPTIONS: dict[str, t.Any] = {
     "queue_seconds": 3600, "parallel": 0, "reservation": "", "only": [], "stages": [],
     "checks": stand_in.given(), "changes": {}, "mounts": [], "buckets": [],
+    "sample": None, "nodes": "all",
     "path": [], "storage": {}, "thresholds": [], "topology": {},
 }  # fmt: skip
 

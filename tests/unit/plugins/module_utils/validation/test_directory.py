@@ -11,6 +11,13 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import directory
 
 
+@pytest.mark.parametrize("path", ["", "  ", "a\nb", "a\0b"])
+def test_a_path_that_is_none_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty one would be the directory in which the module happens to run."""
+    with pytest.raises(directory.DirectoryError, match="^validate_directory: is .* -> name a dir"):
+        directory.prepare(path)
+
+
 def test_files_are_written_whole_and_read_again(tmp_path: Path) -> None:
     place = directory.prepare(str(tmp_path / "a" / "b"))
     assert directory.write(place, {"run/x.log": "text", "state.json": "{}"})
