@@ -34,7 +34,9 @@ def directories(job: jobs.Job) -> dict[str, str]:
     found = {name: getattr(job, name) for name in ("workdir", *jobs.DIRECTORIES)}
     for name in ("output", "error"):
         path = getattr(job, name)
-        found[name] = path.rpartition("/")[0] if path.startswith("/") else ""
+        # Nobody makes entries in /dev, where /dev/null is.
+        in_file = path.startswith("/") and not path.startswith("/dev/")
+        found[name] = path.rpartition("/")[0] if in_file else ""
     return {name: path for name, path in found.items() if path}
 
 

@@ -106,9 +106,10 @@ def look(session: Session) -> tuple[View, Page]:
             job.update(outputs.found(job))
         paths = [params["log"]] if params["log"] else _logs(job)
         logs = [_Log(path, LOG_BYTES) for path in paths]
-        uses = _gpus(paths, job.get("task_id", job["id"]))
+        own: int = job.get("task_id") or job["id"]
+        uses = _gpus(paths, own)
         found = _checkpoints(params["checkpoints"], now)
-        tries = _attempts(paths, job.get("task_id", job["id"]))
+        tries = _attempts(paths, own)
         if not params["checkpoints"]:
             with contextlib.suppress(SlurmError):  # nobody has asked for them
                 found = _checkpoints(batch_script.checkpoints(job), now)

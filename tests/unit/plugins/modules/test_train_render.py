@@ -176,6 +176,14 @@ def test_directories_that_are_there_and_the_owner_cannot_write(
     assert not run(jobs=[{**job, "logs": f"{place}/logs"}], fit=False).get("failed")
 
 
+def test_output_that_nobody_keeps(
+    run: t.Callable[..., t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "may_write", lambda path: path != "/dev")
+    made = run(jobs=[{**JOB, "command": "true", "launcher": "batch", "output": "/dev/null"}])
+    assert not made.get("failed") and made["directories"] == []
+
+
 def test_whether_a_directory_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert prepare.may_write(str(tmp_path)) and not prepare.may_write(f"{tmp_path}/file")
