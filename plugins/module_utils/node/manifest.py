@@ -184,6 +184,20 @@ def place(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
     return kind, item["name"]
 
 
+def _decides(item: Item) -> Item:
+    """Return what an item of a unit decides; another call may decide the rest."""
+    return {
+        name: value for name, value in item.items() if value or value is False and name == "enabled"
+    }
+
+
+def _agree(item: Item, there: Item | None) -> bool:
+    """Whether an item says nothing else than what counts."""
+    if item["kind"] != "unit" or there is None:
+        return item == there
+    return all(there.get(name) == value for name, value in _decides(item).items())
+
+
 def standing(found: t.Iterable[Entry]) -> list[tuple[Entry, Item]]:
     """Return the items that still count, each with its entry: what a later call replaced or removed does not.
 
@@ -194,7 +208,10 @@ def standing(found: t.Iterable[Entry]) -> list[tuple[Entry, Item]]:
     filled: dict[str, int] = {}
     for order, entry in enumerate(found):
         for item in entry.items:
-            last[place(item)] = (order, entry, item)
+            counts = item
+            if item["kind"] == "unit" and place(item) in last:
+                counts = {**last[place(item)][2], **_decides(item)}
+            last[place(item)] = (order, entry, counts)
             if item["kind"] == "absent":
                 gone[item["name"]] = order
             elif item["kind"] in PATHS:
@@ -282,7 +299,7 @@ class Record:
         if own is None or own.fault or (own.items, own.version) != (sealed, self.version):
             return False
         there = {place(item): item for _entry, item in standing(found)}
-        return all(there.get(place(item)) == item for _entry, item in standing([own]))
+        return all(_agree(item, there.get(place(item))) for _entry, item in standing([own]))
 
     def _own(self, found: t.Sequence[Entry]) -> Entry | None:
         own = (self.manager, self.part, self.module)

@@ -96,6 +96,24 @@ def test_the_last_call_about_a_path_counts(tmp_path: Path) -> None:
     assert [item["target"] for item in standing(tmp_path)] == ["x"]
 
 
+def test_two_calls_about_a_unit_add_up(tmp_path: Path) -> None:
+    """A restart by another role says nothing about what the unit was started with, and does not make it forgotten."""
+    nothing = {"kind": "unit", "name": "slurmd.service", "enabled": None, "masked": False}
+    nothing |= {"state": None, "stamp": "", "watch": []}
+    whole = {**nothing, "enabled": True, "state": "started", "stamp": "hmac:1", "watch": ["/etc/a"]}
+    record(tmp_path, "slurmd").end([whole])
+    record(tmp_path, "slurmctld").end([{**nothing, "state": "started"}])
+    assert standing(tmp_path) == [whole]
+    before = {one.manager: one.sequence for one in found(tmp_path)}
+    record(tmp_path, "slurmd").end([whole])
+    record(tmp_path, "slurmctld").end([{**nothing, "state": "started"}])
+    assert {one.manager: one.sequence for one in found(tmp_path)} == before
+    record(tmp_path, "join.yml").end([{**nothing, "enabled": False, "state": "stopped"}])
+    assert standing(tmp_path) == [{**whole, "enabled": False, "state": "stopped"}]
+    record(tmp_path, "slurmd").end([whole])
+    assert standing(tmp_path) == [whole]
+
+
 def test_a_removed_directory_takes_what_was_below_it(tmp_path: Path) -> None:
     record(tmp_path, "one").end([gone("/opt/tree"), link("/opt/tree/a"), link("/opt/trees")])
     assert len(standing(tmp_path)) == 2

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Drift on the real cluster, made from its hosts' own manifests: each is found, and the next run repairs it.
+
+Each thing gets one fault, on all hosts at once, so two looks and one run are enough for all of them. What a fault would
+break for the tests themselves (SSH, PAM, sudo) is left alone, and so is what a daemon reads at any moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
+
+from .conftest import Converged
+from .site import Run, tail
+
+DIRECTORY = "/var/lib/trainwright/manifest"
+KEPT = "/run/drift-test"
+#: Whatever is below stays as it is, except for what cannot do harm: its group.
+LEFT_ALONE = (
+    "/etc/ssh",
+    "/etc/pam.d",
+    "/etc/security",
+    "/etc/sudoers",
+    "/root",
+    "/home",
+    "/shared",
+)
+#: Files that nothing reads while no job runs and nobody logs in.
+FREE = (
+    "/usr/lib/trainwright/",
+    "/usr/share/",
+    "/etc/trainwright/",
+    "/etc/enroot/",
+    "/etc/logrotate.d/",
+)
+#: Units that may be down for a moment.
+MAY_STOP = ("slurmd.service", "sackd.service")
+MAY_DISABLE = (
+    *MAY_STOP,
+    "munge.service",
+    "slurmctld.service",
+    "slurmdbd.service",
+    "mariadb.service",
+)
+#: Of one role, kind and fault, so many on one host.
+MOST = 2
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that becomes wrong on one host. do, undo: shell commands. repaired: whether site.yml does."""
+
+    host: str
+    kind: str
+    name: str
+    what: str
+    role: str
+    do: str
+    undo: str
+    repaired: bool = True
+
+
+def entries_of(site: Converged, host: str) -> list[tuple[manifest.Entry, manifest.Item]]:
+    """Return what counts of a host's manifest; every entry must be closed."""
+    program = (
+        f"import glob; print('\\0'.join(open(p).read() for p in glob.glob('{DIRECTORY}/*.json')))"
+    )
+    texts = site.run(host, f"python3 -c {shlex.quote(program)}").split("\0")
+    found = []
+    for text in texts:
+        one = json.loads(text)
+        assert one["state"] == "closed", (host, one["manager"], one["part"])
+        names = ("manager", "part", "module", "version", "sequence", "items")
+        found.append(manifest.Entry(*(one[name] for name in names)))
+    return manifest.standing(sorted(found, key=lambda one: one.sequence))
+
+
+def look(site: Converged, place: Path, rc: int | None) -> tuple[Run, list[dict[str, Any]]]:
+    """Run drift.yml; return it and its results."""
+    run = site.play("drift.yml", "-e", f"drift_report={place}", rc=rc)
+    results = json.loads((place / "drift.json").read_text(encoding="utf-8"))["results"]
+    return run, [one for one in results if one["check"] != "job_hooks"]
+
+
+def saved(path: str) -> tuple[str, str]:
+    """Return commands that keep a path with all of its attributes, and put it back."""
+    copy = f"{KEPT}/{path.strip('/').replace('/', '%')}"
+    keep = f"mkdir -p {KEPT}; cp -a {shlex.quote(path)} {shlex.quote(copy)}"
+    # Never without a copy: what was not kept was not changed either.
+    there = f"[ -e {shlex.quote(copy)} ] || [ -L {shlex.quote(copy)} ]"
+    back = f"rm -rf {shlex.quote(path)}; cp -a {shlex.quote(copy)} {shlex.quote(path)}"
+    return keep, f"if {there}; then {back}; fi"
+
+
+def of_path(host: str, role: str, item: manifest.Item) -> Iterator[Fault]:
+    """Yield the faults of a thing with a path."""
+    kind, path = item["kind"], item["name"]
+    quoted = shlex.quote(path)
+
+    def fault(what: str, change: str, undo: str | None = None) -> Fault:
+        keep, back = saved(path)
+        do = change if undo else f"{keep}; {change}"
+        return Fault(host, kind, path, what, role, do, undo or back)
+
+    if kind == "directory":
+        attributes = f"chown {item.get('uid', 0)}:{item.get('gid', 0)} {quoted}; chmod {item['mode']:o} {quoted}"
+        if "only" in item:
+            further = shlex.quote(f"{path}/further")
+            yield fault("extra", f"touch {further}", f"rm -f {further}")
+        if item["mode"] & 0o7 and not item["mode"] & 0o2:
+            yield fault("mode", f"chmod {item['mode'] ^ 0o1000:o} {quoted}", attributes)
+        return
+    if kind == "absent":
+        # An empty slurm.conf would be that of a Slurm of somebody else.
+        if not path.startswith(("/etc/slurm", *LEFT_ALONE)):
+            make = f"mkdir -p {shlex.quote(os.path.dirname(path))}; touch {quoted}"
+            yield fault("extra", make, f"rm -rf {quoted}")
+        return
+    if path.startswith(LEFT_ALONE) or "munge.key" in path:
+        return
+    free = path.startswith(FREE)
+    if kind == "link":
+        target = shlex.quote(item["target"])
+        yield fault("target", f"ln -sfn /nonexistent {quoted}", f"ln -sfn {target} {quoted}")
+    if kind == "block":
+        keep, back = saved(path)
+        script = shlex.quote(f"s|^# BEGIN {item['marker']}$|&\\n# drift|")
+        # In place: a container has a mount on /etc/hosts.
+        change = f"{keep}; sed {script} {quoted} >{KEPT}/new; cat {KEPT}/new >{quoted}"
+        yield Fault(host, kind, path, "content", role, change, back)
+    if kind == "file":
+        yield fault("group", f"chgrp {item.get('gid', 0) + 1} {quoted}")
+        if free and item.get("size"):
+            # The same size, and the same times.
+            yield fault(
+                "content",
+                f"touch -r {quoted} {KEPT}/time; printf '\\001' | dd of={quoted} conv=notrunc status=none;"
+                f" touch -r {KEPT}/time {quoted}",
+            )
+            yield fault("content", f"echo more >>{quoted}")
+            yield fault("missing", f"rm {quoted}")
+            if not path.startswith("/usr/lib/trainwright/"):
+                yield fault("type", f"rm {quoted}; mkfifo {quoted}")
+            yield fault("type", f"rm {quoted}; ln -s /etc/hostname {quoted}")
+        yield fault("owner", f"chown 4242 {quoted}")
+        if free:
+            yield fault("mode", f"chmod {item['mode'] ^ 0o004:o} {quoted}")
+
+
+def of_other(host: str, role: str, item: manifest.Item) -> Iterator[Fault]:
+    """Yield the faults of a thing without a path."""
+    kind, name = item["kind"], item["name"]
+    quoted = shlex.quote(name)
+    if kind == "unit" and item["enabled"] and name in MAY_DISABLE:
+        yield Fault(
+            host,
+            kind,
+            name,
+            "enabled",
+            role,
+            f"systemctl disable -q {quoted}",
+            f"systemctl enable -q {quoted}",
+        )
+    if kind == "unit" and item["state"] == "started" and name in MAY_STOP:
+        yield Fault(
+            host,
+            kind,
+            name,
+            "active",
+            role,
+            f"systemctl stop {quoted}",
+            f"systemctl start {quoted}",
+        )
+    if kind == "unit" and item["stamp"] and name in MAY_STOP:
+        stamp = f"/var/lib/trainwright/stamps/{name}"
+        keep, back = saved(stamp)
+        yield Fault(host, kind, name, "started with", role, f"{keep}; echo hmac:0 >{stamp}", back)
+    if kind == "package" and item["version"]:
+        status = "/var/lib/dpkg/status"
+        script = shlex.quote(f"/^Package: {name}$/,/^$/s/^Version: .*/Version: 0.drift-1/")
+        back = shlex.quote(f"/^Package: {name}$/,/^$/s/^Version: .*/Version: {item['version']}/")
+        undo = f"sed -i {back} {status}"
+        yield Fault(
+            host, kind, name, "version", role, f"sed -i {script} {status}", undo, repaired=False
+        )
+    if kind == "user" and item.get("shell"):
+        undo = f"usermod -s {shlex.quote(item['shell'])} {quoted}"
+        yield Fault(host, kind, name, "shell", role, f"usermod -s /bin/false {quoted}", undo)
+    if kind == "mount":
+        keep, back = saved("/etc/fstab")
+        script = shlex.quote(f"s#^\\(\\S*\\s*{name}\\s\\s*\\S*\\s*\\)#\\1nodev,#")
+        yield Fault(
+            host, kind, name, "line of fstab", role, f"{keep}; sed -i {script} /etc/fstab", back
+        )
+
+
+def faults_of(host: str, counted: list[tuple[manifest.Entry, manifest.Item]]) -> list[Fault]:
+    """Return one fault for each thing of a host, at most MOST of one role, kind and fault, none within another."""
+    had: Counter[tuple[str, str, str]] = Counter()
+    chosen: list[Fault] = []
+    taken: set[str] = set()
+    for entry, item in counted:
+        make = of_path if item["kind"] in manifest.PATHS else of_other
+        possible = list(make(host, entry.manager, item))
+        possible.sort(key=lambda one: had[one.role, one.kind, one.what])
+        path = item["name"] if item["kind"] in manifest.PATHS else f"{item['kind']} {item['name']}"
+        file_of_mounts = "/etc/fstab" if item["kind"] == "mount" else path
+        near = any(path.startswith(f"{one}/") or one.startswith(f"{path}/") for one in taken)
+        if not possible or file_of_mounts in taken or (near and item["kind"] != "directory"):
+            continue
+        fault = possible[0]
+        if had[fault.role, fault.kind, fault.what] < MOST:
+            had[fault.role, fault.kind, fault.what] += 1
+            taken.add(file_of_mounts)
+            chosen.append(fault)
+    return chosen
+
+
+def shell(commands: list[str]) -> str:
+    """Return one script; a command that fails is named and ends nothing."""
+    lines = [f"mkdir -p {KEPT}", f"touch {KEPT}/time"]
+    lines += [f"{{ {one}; }} || echo FAILED: {shlex.quote(one)}" for one in commands]
+    return "\n".join(lines)
+
+
+@pytest.mark.systems("debian13")
+def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path) -> None:
+    site = quiet_site
+    site.play("site.yml")
+    run, results = look(site, tmp_path / "before", rc=0)
+    assert {one["verdict"] for one in results} == {"PASS"}, tail(run.output, 40)
+    assert run.executions("c1") <= 2
+    hosts = site.cluster.hosts
+    faults = [one for host in hosts for one in faults_of(host, entries_of(site, host))]
+    kinds = Counter((one.kind, one.what) for one in faults)
+    assert len(faults) >= 60, kinds
+    assert len(kinds) >= 12, kinds
+    by_host = {host: [one for one in faults if one.host == host] for host in hosts}
+    try:
+        for host, ours in by_host.items():
+            said = site.run(host, shell([one.do for one in ours]))
+            assert "FAILED" not in said, (host, said)
+        run, results = look(site, tmp_path / "drifted", rc=2)
+        seen = {
+            (one["host"], one["check"], one["detail"])
+            for one in results
+            if one["verdict"] == "FAIL" and one["threshold"] is not None
+        }
+        missed = [
+            one for one in faults if (one.host, one.kind, f"{one.name}: {one.what}") not in seen
+        ]
+        assert not missed, f"{len(missed)} of {len(faults)} missed: {missed[:10]}"
+        assert f"{sum(1 for ours in by_host.values() if ours)} drifted" in run.output
+        for host, ours in by_host.items():
+            site.run(host, shell([one.undo for one in ours if not one.repaired]))
+        site.play("site.yml")
+        run, results = look(site, tmp_path / "repaired", rc=0)
+        assert {one["verdict"] for one in results} == {"PASS"}, tail(run.output, 40)
+    finally:
+        # What site.yml has repaired is as it was before, so this changes nothing then.
+        for host, ours in by_host.items():
+            site.run(host, shell([one.undo for one in ours]), check=False)
+            site.run(host, f"rm -rf {KEPT}; systemctl daemon-reload", check=False)
+        site.play("site.yml", rc=None)
+        for node in (host for host in hosts if host.startswith("c") and host[1:].isdigit()):
+            site.wait_node(node, "idle")
+
+
+@pytest.mark.systems("debian13")
+def test_a_run_that_is_killed_leaves_its_host_not_known(
+    quiet_site: Converged, tmp_path: Path
+) -> None:
+    """The entry of a call that did not end is open; site.yml closes it."""
+    site = quiet_site
+    (name,) = site.run("c2", f"cd {DIRECTORY}; ls | grep -m1 ^node_tools-").split()
+    text = json.loads(site.run("c2", f"cat {DIRECTORY}/{name}"))
+    opened = json.dumps({**text, "state": "open", "items": []})
+    site.run("c2", f"printf %s {shlex.quote(opened)} >{DIRECTORY}/{name}")
+    run, _results = look(site, tmp_path / "killed", rc=2)
+    assert "a run began to change it and did not end" in run.output, tail(run.output, 30)
+    site.play("site.yml", "--limit", "c2,slurm_controller")
+    run, results = look(site, tmp_path / "after", rc=None)
+    assert not [one for one in results if one["verdict"] == "INCOMPLETE"], tail(run.output, 30)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The report of drift.yml: no host that was not seen whole counts as left, and no answer can break it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.trainwright.slurm.plugins.filter.drift_report import drift_report
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import from_json
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import RENDERERS
+
+LEFT = {"state": "as left", "differences": [], "unknown": [], "left_out": 0, "items": 7}
+MODE = {"kind": "file", "name": "/etc/a", "what": "mode", "found": "0600", "left": "0644"}
+MODE |= {"role": "slurmd", "part": "Write it"}
+OPEN = {"role": "slurmd", "part": "Write it", "why": "a run began to change it and did not end"}
+
+
+def answer(**values: t.Any) -> dict[str, t.Any]:
+    return {**LEFT, **values}
+
+
+def test_a_host_that_is_as_left() -> None:
+    found = drift_report({"c1": LEFT})
+    assert found["lines"] == []
+    assert found["summary"] == "hosts: 1 as left, 0 drifted, 0 not known, 0 unreachable"
+    assert not found["drifted"] | found["unknown"] | found["unreachable"]
+
+
+def test_a_line_for_each_difference_with_its_role() -> None:
+    found = drift_report({"c1": answer(state="drifted", differences=[MODE])})
+    assert found["lines"] == [
+        "c1: file /etc/a: mode: 0600, not 0644 (role slurmd: Write it) -> run site.yml with --limit c1, or keep the"
+        " change in the inventory"
+    ]
+    assert found["drifted"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(state="not known", unknown=[OPEN]),
+        answer(state="not known", items=0),
+        {"failed": True, "msg": "no root -> become"},
+        {},
+        {"state": "fine"},
+        {"state": ["as left"]},
+        {"failed": True, "state": "as left"},
+    ],
+)
+def test_a_host_that_was_not_seen_whole_is_not_known(said: dict[str, t.Any]) -> None:
+    found = drift_report({"c1": said})
+    assert found["states"]["not known"] == 1
+    assert found["unknown"]
+    assert len(found["lines"]) == 1
+
+
+def test_an_unreachable_host_is_one() -> None:
+    found = drift_report({"c1": LEFT, "c2": {"unreachable": True}})
+    assert found["unreachable"]
+    assert found["lines"] == ["c2: unreachable -> see whether it runs and answers SSH"]
+
+
+def test_the_hooks_are_results_too() -> None:
+    found = drift_report({"c1": LEFT}, ["c1: /x: differs from that of c2 -> compare them"])
+    assert found["drifted"]
+    assert found["lines"] == ["c1: /x: differs from that of c2 -> compare them"]
+    found = drift_report({"c1": LEFT}, ["c1: did not answer, so its hooks are unknown -> start it"])
+    assert (found["drifted"], found["unreachable"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(state="drifted", differences=[{"kind": "\x1b[2J", "name": "a\nb\r", "what": 7}]),
+        answer(state="drifted", differences="x", unknown=7, left_out="many", items=None),
+        answer(state="drifted", differences=[None, "x", MODE], left_out=10**9),
+        answer(state="drifted", differences=[MODE, MODE, {**MODE, "what": "unknown"}]),
+        answer(state="not known", unknown=[{}, None]),
+    ],
+)
+def test_no_answer_of_a_host_breaks_the_report(said: dict[str, t.Any]) -> None:
+    found = drift_report({"c1": said})
+    results = from_json(found["results"])
+    for render in RENDERERS.values():
+        assert render("drift", results)
+    assert "\x1b" not in "".join(found["lines"])
+
+
+def test_a_textfile_has_each_series_once_and_the_number_of_differences() -> None:
+    said = answer(state="drifted", differences=[MODE, {**MODE, "name": "/etc/b"}], left_out=3)
+    text = RENDERERS["prom"]("drift", from_json(drift_report({"c1": said})["results"]))
+    series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series))
+    assert (
+        'trainwright_check_value{suite="drift",host="c1",check="as_left",unit="differences"} 5'
+        in text
+    )
