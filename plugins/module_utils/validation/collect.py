@@ -162,7 +162,8 @@ def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
                 code, seconds = _numbers(line[len(end) :].split())
                 # Of what ends one check, the kernel or slurmd speaks after it.
                 who = endings.found(around, code) if code in endings.SIGNALS else ""
-                mine[name] = Output("\n".join(said), code, seconds, killed=who)
+                # Labels of srun do not tell whether the last line was whole; a step of its own does.
+                mine[name] = Output("\n".join([*said, ""]), code, seconds, killed=who)
                 name = ""
             elif name:
                 said.append(line)
