@@ -160,9 +160,10 @@ def by_node(step: Output, run: str) -> dict[str, dict[str, Output]]:
                 name, said = line[len(check) :].strip(), []
             elif line.startswith(end) and name:
                 code, seconds = _numbers(line[len(end) :].split())
-                # Of what ends one check, the kernel or slurmd speaks after it.
+                # The kernel and slurmd report the end of a check after it.
                 who = endings.found(around, code) if code in endings.SIGNALS else ""
-                mine[name] = Output("\n".join(said), code, seconds, killed=who)
+                # With labels of srun, nobody knows whether the last line was whole.
+                mine[name] = Output("\n".join([*said, ""]), code, seconds, killed=who)
                 name = ""
             elif name:
                 said.append(line)
@@ -182,7 +183,7 @@ def each(
     if not step.refused and not step.ended_by:
         return by_node(step, run)
     found = by_node(step, run) if step.ended_by else {}
-    # What did not run has the same end as the step.
+    # A check that did not run has the same end as the step.
     missing = Output("", killed=step.ended_by) if step.ended_by else step
     for check, nodes in checks.items():
         for node in nodes:

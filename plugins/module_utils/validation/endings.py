@@ -17,7 +17,7 @@ _OWN = re.compile(
     re.MULTILINE,
 )
 _ENDED = r"\*\*\* (?:JOB|STEP) (?P<step>\S+) ON (?P<node>\S+) "
-#: What was said -> what happened and what helps; from the surest words to the vaguest.
+#: Words of Slurm -> the event and its remedy; from the surest words to the vaguest.
 _KNOWN = tuple(
     (re.compile(pattern), what)
     for pattern, what in (

@@ -76,9 +76,9 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         return Reading(text=text.strip(), why=_SILENT if silent else "")
     try:
         if check.parser == "ours":
-            parsed: Parsed = own.parse(text + "\n")
+            parsed: Parsed = own.parse(text)
         else:
-            parsed = registry.read(check.parser, text + "\n", check.largest_bytes)
+            parsed = registry.read(check.parser, text, check.largest_bytes)
     except ParseError as error:
         # The kernel kills one program of several, and the shell that called it ends well.
         return Reading(why=told(endings.found(text, None)) or line(error))

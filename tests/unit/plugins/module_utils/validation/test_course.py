@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import (
@@ -308,3 +309,33 @@ def test_what_is_found_before_the_first_stage_has_a_line_without_static() -> Non
     course, _works = drive(asked(NAMES, ["static", "storage"], nodes=everything))
     assert "6 INCOMPLETE" in course.said[0] and course.said[0].startswith("static: ")
     assert course.said[1] == "storage: no node is left to test"
+
+
+def test_the_launchers_are_compared_by_nccl_and_an_inactive_nvlink_is_a_warning() -> None:
+    nodes = {name: {"gres": "gpu:8"} for name in NAMES}
+    programs = {**stand_in.PROGRAMS, "all_reduce_perf": "/opt/all_reduce_perf", "nvidia-smi": "/x"}
+    sample = (SAMPLES / "nccl-tests-a100-allreduce.txt").read_text(encoding="utf-8")
+
+    def fault(check: Check, names: tuple[str, ...]) -> Said | None:
+        said = {"nccl_mpirun": sample, "nccl_srun": sample}.get(check.name)
+        return (said, 0) if said else None
+
+    wanted = only("nccl_mpirun", "nccl_srun", "nvlink")
+    wanted["checks"] = tuple(
+        dataclasses.replace(one, largest="") if one.name != "nvlink" else one
+        for one in wanted["checks"]
+    )
+    what = asked(NAMES, ["static", "mpi"], nodes=nodes, **wanted)
+    linked = [
+        dataclasses.replace(one, declared={**one.declared, "nvlink": 18}) for one in what.hosts
+    ]
+
+    def links(check: Check, names: tuple[str, ...]) -> Said | None:
+        if check.name == "nvlink":
+            return ("1" if names == ("c2",) else "0"), 0
+        return fault(check, names)
+
+    course, _works = drive(dataclasses.replace(what, hosts=tuple(linked)), links, programs)
+    found = {(one.host, one.check): one.verdict for one in course.results}
+    assert found["c2", "nvlink"] is Verdict.WARN and found["c1", "nvlink"] is Verdict.PASS
+    assert found["cluster", "nccl_srun.compared"] is Verdict.PASS, found

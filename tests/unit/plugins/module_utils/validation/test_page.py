@@ -269,3 +269,10 @@ def test_hosts_write_no_markup() -> None:
     text = page.html(Document(run, results, found, search))
     assert text.count("<script") == text.count("</script") == 1
     assert "<img src=x" not in text and "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_thousand_nodes_are_a_small_page() -> None:
+    """How fast it opens, tests/integration/test_report_page.py has in a browser."""
+    made = page.html(simulated(1000, "gpu0500"))
+    assert len(made.encode()) < 5_000_000
+    assert "gpu0500" in made and "gpu1000" in made

@@ -11,6 +11,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import Verdict
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation import collect, verdicts
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers import (
     fi_info,
     mdtest,
@@ -19,6 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parse
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers.error import (
     ParseError,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.plan import Host
 
 from . import damage
 from .recorded import RECORDED, Recorded
@@ -55,6 +59,22 @@ def test_there_are_enough_of_them() -> None:
 def test_damage_is_refused_with_a_reason(one: Recorded, name: str, text: str) -> None:
     with pytest.raises(ParseError, match=r"^[^\n]+ -> [^\n]+$"):
         registry.read(one.parser, text, largest=one.largest)
+
+
+@pytest.mark.parametrize(
+    ("one", "name", "text"), DAMAGED, ids=[f"{one.file}-{name}" for one, name, _text in DAMAGED]
+)
+def test_damage_ends_in_incomplete_and_never_in_a_pass(one: Recorded, name: str, text: str) -> None:
+    """As the course reads it: from a step in the log of a job that came to its end."""
+    figures = tuple(registry.read(one.parser, one.text, largest=one.largest).figures)[:1]
+    largest = str(one.largest or "")
+    check = Check("one", "node", "x", parser=one.parser, figures=figures, largest=largest)
+    place = verdicts.Place((Host("c1"),))
+    log = f"@@run begin one\n{text}\n@@run end one 0 1\n"
+    reading = verdicts.read(check, collect.steps(log, "run")["one"])
+    found = verdicts.unread(check, place, reading)
+    assert reading.why and reading.parsed is None and found.verdict is Verdict.INCOMPLETE
+    assert found.detail and found.remedy
 
 
 HARMLESS: dict[str, t.Callable[[str], str]] = {
