@@ -341,6 +341,7 @@ def main() -> None:
     unfinished = bool(have.unfinished) or dpkg_repair.interrupted()
     if unfinished:
         record.begin()
+    before = have.versions
     repaired = unfinished and take_up(module)
     if repaired and not module.check_mode:
         have = installed(module)
@@ -369,7 +370,8 @@ def main() -> None:
     elif killed and not module.check_mode:
         end_policy()
     built = [] if fetch_only else build_modules(module)
-    record.end(left.of_packages(module.params["names"], installed(module) if missing else have))
+    now = installed(module) if missing else have
+    record.end(left.of_packages(module.params["names"], now), left.changed(before, now.versions))
     diff["after"] += "".join(f"kernel module {name}\n" for name in built)
     module.exit_json(
         changed=bool(missing or built or repaired) or killed, missing=missing, diff=diff

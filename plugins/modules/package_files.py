@@ -168,6 +168,7 @@ def main() -> None:
     if not result["changed"] or module.check_mode or (missing and not files):
         module.exit_json(**result, diff=diff)
     record.begin()
+    there = installed(module, [])
     install(module, [*missing_needs, *(os.path.abspath(files[name]) for name in missing)])
     now = installed(module, list(wanted))
     wrong = [
@@ -181,7 +182,8 @@ def main() -> None:
             f" ({', '.join(f'{name} {version}' for name, version in wanted.items())}) -> give the"
             " version that the file has"
         )
-    record.end(left.of_versions(installed(module, [*wanted, *needs])))
+    changed = left.changed(there, installed(module, []))
+    record.end(left.of_versions(installed(module, [*wanted, *needs])), changed)
     module.exit_json(**result, diff=diff)
 
 

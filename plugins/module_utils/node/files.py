@@ -224,7 +224,9 @@ def _leaves(change: Change, spec: dict, wanted: bytes | None) -> list[dict]:
     path, block = change.path, spec.get("block")
     if wanted is not None and not block:
         return [{"kind": "file", "name": path, "data": wanted, **_owned(change)}]
-    items = [{"kind": "attributes", "name": path, **_owned(change)}]
+    items: list[dict] = []
+    if spec["state"] == "present" or _owned(change):
+        items.append({"kind": "attributes", "name": path, **_owned(change)})
     if block:
         text = (wanted or b"").decode("utf-8", errors="surrogateescape")
         lines = block_of(text, block["marker"])

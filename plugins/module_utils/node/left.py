@@ -35,6 +35,11 @@ def of_versions(versions: t.Mapping[str, str]) -> list[Item]:
     ]
 
 
+def changed(before: t.Mapping[str, str], now: t.Mapping[str, str]) -> dict[str, str]:
+    """Return the packages whose version is another one than before, with the one that is there now."""
+    return {name: version for name, version in now.items() if before.get(name, version) != version}
+
+
 def accounts_of(groups: t.Sequence[dict], users: t.Sequence[dict]) -> Accounts:
     """Return the accounts of the specifications of system_users, as they are now."""
     names = [spec["name"] for spec in (*groups, *users)]

@@ -278,8 +278,15 @@ class Record:
                 self._put("open", [], self._next(entries(self.directory)))
             self.began = True
 
-    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
-        """Record what the call has left. Items that do not last are left out. Raises ManifestError."""
+    def end(
+        self,
+        items: t.Sequence[t.Mapping[str, t.Any]],
+        packages: t.Mapping[str, str] | None = None,
+    ) -> None:
+        """Record what the call has left. Items that do not last are left out. Raises ManifestError.
+
+        packages: versions of all packages that the call has changed, also of those that it did not ask for.
+        """
         kept = [item for item in items if not (item["kind"] in PATHS and passes(str(item["name"])))]
         if not (kept or self.began or os.path.exists(self.path)):
             return
@@ -291,6 +298,7 @@ class Record:
             if not self._stands(found, sealed):
                 self._put("closed", sealed, self._next(found))
             self._forget_older(found)
+            self._tell_others(found, packages or {})
         self.began = False
 
     def _stands(self, found: t.Sequence[Entry], sealed: t.Sequence[Item]) -> bool:
@@ -311,10 +319,25 @@ class Record:
             return
         for one in found:
             same = (one.manager, one.module) == (self.manager, self.module)
-            if same and one.version != self.version and one.part != self.part:
+            # A bundle of the collection may not know its version.
+            other = bool(one.version and self.version) and one.version != self.version
+            if same and other and one.part != self.part:
                 path = Record(one.manager, one.part, one.module, "", self.directory).path
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
+
+    def _tell_others(self, found: t.Sequence[Entry], packages: t.Mapping[str, str]) -> None:
+        """Give entries of other calls the versions that this call has changed for a dependency."""
+        for one in found:
+            items = [
+                {**item, "version": packages[item["name"]]}
+                if item["kind"] == "package" and item["name"] in packages and item.get("version")
+                else item
+                for item in one.items
+            ]
+            if items != one.items and not one.fault and one != self._own(found):
+                other = Record(one.manager, one.part, one.module, one.version, self.directory)
+                other._put("closed", items, one.sequence)
 
     @staticmethod
     def _next(found: t.Sequence[Entry]) -> int:
@@ -378,7 +401,11 @@ class NoRecord(Record):
     def begin(self) -> None:
         """Do nothing."""
 
-    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    def end(
+        self,
+        items: t.Sequence[t.Mapping[str, t.Any]],
+        packages: t.Mapping[str, str] | None = None,
+    ) -> None:
         """Do nothing."""
 
 
@@ -393,9 +420,13 @@ class _OfModule(Record):
         except ManifestError as error:
             self.module_itself.fail_json(msg=str(error))
 
-    def end(self, items: t.Sequence[t.Mapping[str, t.Any]]) -> None:
+    def end(
+        self,
+        items: t.Sequence[t.Mapping[str, t.Any]],
+        packages: t.Mapping[str, str] | None = None,
+    ) -> None:
         try:
-            super().end(items)
+            super().end(items, packages)
         except ManifestError as error:
             self.module_itself.fail_json(msg=str(error))
 

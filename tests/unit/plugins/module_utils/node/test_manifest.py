@@ -114,6 +114,15 @@ def test_two_calls_about_a_unit_add_up(tmp_path: Path) -> None:
     assert standing(tmp_path) == [whole]
 
 
+def test_a_package_that_another_call_upgraded_is_not_a_drift(tmp_path: Path) -> None:
+    package = {"kind": "package", "name": "libx", "version": "1"}
+    record(tmp_path, "one").end([package, {**package, "name": "other"}])
+    record(tmp_path, "two").begin()
+    record(tmp_path, "two").end([{**package, "name": "app"}], {"libx": "2", "app": "1"})
+    versions = {item["name"]: item["version"] for item in standing(tmp_path)}
+    assert versions == {"libx": "2", "other": "1", "app": "1"}
+
+
 def test_a_removed_directory_takes_what_was_below_it(tmp_path: Path) -> None:
     record(tmp_path, "one").end([gone("/opt/tree"), link("/opt/tree/a"), link("/opt/trees")])
     assert len(standing(tmp_path)) == 2
