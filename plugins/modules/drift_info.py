@@ -73,7 +73,7 @@ unknown:
   elements: dict
   contains:
     role: {description: The role or playbook., type: str, returned: always, sample: slurmd}
-    part: {description: Its task, or the name of an entry that cannot be read., type: str, returned: always}
+    part: {description: 'Its task, or the name of an entry that cannot be read.', type: str, returned: always}
     why: {description: Why., type: str, returned: always, sample: a run began to change it and did not end}
 items:
   description: Number of things that were compared.

@@ -135,7 +135,7 @@ def plan_all(directories: list[dict], files: list[dict], check: bool) -> Plan:
     for item in plan.leaves:
         if item["kind"] == "directory" and item["name"] in whole:
             below = [path.rstrip("/").rpartition("/") for path in listed]
-            item["only"] = sorted(name for above, _, name in below if above == item["name"])
+            item["only"] = sorted(name for above, _slash, name in below if above == item["name"])
     for spec in directories:
         if spec.get("only_listed") and os.path.isdir(spec["path"]):
             for name in sorted(os.listdir(spec["path"])):
