@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the looks at all hosts found, for the report of drift.yml."""
+"""The findings on all hosts, for the report of drift.yml."""
 
 from __future__ import annotations
 

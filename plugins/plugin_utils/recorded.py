@@ -41,7 +41,7 @@ def managed_by(
 ) -> dict[str, str]:
     """Return the role, or the file of the playbook, and the name of a task, which is the same in every run.
 
-    Of a task in a loop, each item is a call of its own, which the label of the loop names.
+    Each item of a task in a loop is a call of its own, which the label of the loop names.
     """
     role = task._role.get_name() if task._role else ""
     source = str(task.get_path() or "").rpartition(":")[0]

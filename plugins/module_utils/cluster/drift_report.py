@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the looks at all hosts found, as results of checks, lines and one summary. Pure."""
+"""The findings on all hosts as results of checks, lines and one summary. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECK, HOOKS = "as_left", "job_hooks"
 _UNIT = "differences"
 _LOGIN = "see whether it runs and answers SSH"
 _LONGEST = 300
-#: Names of check results have no blanks.
+#: The name of a check result is without blanks.
 _KINDS = {"no user": "user"}
 
 

@@ -3,7 +3,7 @@
 """One look at a node: does it have what the calls of the roles have left there? Changes nothing.
 
 Each kind of item is read once for all items: one `systemctl show`, one list of packages, one child process for all
-paths, which is left behind where a dead server holds it up. What cannot be read is a difference too: a node is as it
+paths, which is left behind where a dead server holds it up. Unreadable things are differences too: a node is as it
 was left only where all of it was seen.
 
 Runs on nodes: Python 3.9.

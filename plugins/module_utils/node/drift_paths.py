@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What is at the paths of a manifest now, and how that differs from what was left there.
+"""Compares the paths of a manifest with what was left there.
 
 Times of files are not believed: the content is read wherever the size is right, and never more of it than was left.
 Nothing that somebody put in the place of a file is followed, waited for or read.

@@ -67,7 +67,7 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     made: set[str] = field(default_factory=set)  # directories that this plan makes
     opened: list[str] = field(default_factory=list)  # directories that others can change after it
-    #: What the plan leaves at each path, also where nothing changes: items of the manifest.
+    #: Items of the manifest: the state in which the plan leaves each path, also where nothing changes.
     leaves: list[dict] = field(default_factory=list)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What calls leave on a node besides files and units: items of the manifest, for packages, accounts and secrets.
+"""Items of the manifest for what calls leave on a node besides files and units: packages, accounts and secrets.
 
 Runs on nodes: Python 3.9.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What each call of a role has left on its node, for a later look to compare the node with.
+"""The manifest of a node: the things that each call of a role has left there, for a later look to compare with.
 
 One file for each call, which the next call of the same task replaces. It is marked as open, on the disk, before the
 first change of a call, and gets its content after the last one: a run that was killed leaves "not known", never a
@@ -41,7 +41,7 @@ ARGUMENT: dict[str, t.Any] = {
 }
 #: A boot or a clean-up removes what is there, and no later run of its role may be needed to have it back.
 PASSING = ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp")
-#: Kinds of items whose name is a path. Of the items about one path the last one counts.
+#: Kinds of items whose name is a path. The last of the items about one path counts.
 PATHS = ("file", "directory", "link", "absent", "attributes", "block")
 #: Modules whose calls a role leaves out where nothing is missing, so that an old entry may still be right.
 _LEFT_OUT = ("deb_packages", "package_files")
@@ -56,7 +56,7 @@ class ManifestError(PrintableError):
 
 
 class Entry(t.NamedTuple):
-    """One call. fault: why it does not tell what the node should look like, "" where it does."""
+    """One call. fault: why it cannot be compared with the node, "" where it can."""
 
     manager: str
     part: str

@@ -102,7 +102,7 @@ def as_csv(_suite: str, results: Results) -> str:
 def prometheus(suite: str, results: Results) -> str:
     """Return a textfile of node_exporter: the verdict of each check as a number, its value and its threshold.
 
-    Of several results of a host with the same check the worst counts: a series may be there only once.
+    The worst of several results of a host with the same check counts: a series may be there only once.
     """
     worst: dict[str, Result] = {}
     for one in results:

@@ -21,7 +21,7 @@ _LESS = re.compile(
 )
 #: The reason with which a run drains a machine that shows less than is declared.
 DECLARED_LESS = "tw:validate:hardware:"
-# What slurmctld writes over it (from 24.11; validate_node_specs in node_mgr.c) where it knows of GPUs before slurmd.
+# Its replacement by slurmctld (from 24.11; validate_node_specs in node_mgr.c), which knows of GPUs before slurmd.
 _NOT_YET = re.compile(
     r"gres/gpu(:\S+)? count (reported lower than configured|too low) \(0 < \d+\)", re.IGNORECASE
 )
