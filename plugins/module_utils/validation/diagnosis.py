@@ -8,9 +8,10 @@ The rules, each for pairs on one switch and for pairs across switches on their o
 - A node is condemned after two failures with different partners that are acquitted, if none of its pairs passed. Of
   failures across switches, only while another node of its switch passes there: else it may be the switch.
 - A switch is condemned when more than three quarters of its tested nodes, at least two, fail across with acquitted
-  partners; or when no pair on it passes, and each of its nodes failed with all others or with three.
+  partners (twice each, if only two were tested); or when no pair on it passes, and each of its nodes failed with all
+  others or with three.
 - A pair that fails twice between acquitted nodes is a bad link.
-- A failure that one of these explains accuses nobody else.
+- A failure that one of these explains accuses nobody else. A node of which nothing else is known is tested again.
 - Of three to five nodes without a reference, only those far slower than the others fail: after two tests of a pair, and
   while others still pass.
 """
@@ -204,7 +205,9 @@ class Diagnosis:
                 for node in group
                 if self.slow_with[node, ACROSS] or (node, ACROSS) in self.acquitted
             ]
-            proved = [node for node in measured if self.proof(node, ACROSS)]
+            # Two nodes with a failure each may be a bad one and one with a bad link.
+            least = _FAILURES if len(measured) == 2 else 1
+            proved = [node for node in measured if len(self.proof(node, ACROSS)) >= least]
             across = len(proved) >= 2 and len(proved) > _SHARE * len(measured)
             within = self._slow_within(group, across)
             if across or within:
@@ -270,6 +273,19 @@ class Diagnosis:
         states = {self.bad_switches.get(self.switch_of(node)) for node in pair}
         return bool(states & ({"all", "within"} if scope == INNER else {"all", "across"}))
 
+    def _is_hidden(self, node: str) -> bool:
+        """Whether all that is known of a node is due to others, so that it may be bad like them.
+
+        It failed with condemned partners alone; or it is on a switch that is slow across, and was not tested within it.
+        """
+        if node in self.condemned or {(node, INNER), (node, ACROSS)} & self.acquitted:
+            return False
+        state = self.bad_switches.get(self.switch_of(node))
+        if state is None:
+            partners = {*self.slow_with[node, INNER], *self.slow_with[node, ACROSS]}
+            return partners <= self.condemned.keys()
+        return state == "across" and not self.slow_with[node, INNER]
+
     # -- what to test next ---------------------------------------------------------------------
     def _plan(self) -> None:
         self._busy: set[str] = set()
@@ -278,6 +294,9 @@ class Diagnosis:
         for scope, pairs in self.slow.items():
             for pair in pairs:
                 if self.explained(pair, scope):
+                    for node in filter(self._is_hidden, pair):
+                        on_bad = self.switch_of(node) in self.bad_switches
+                        wanted.setdefault(node, []).append(INNER if on_bad else scope)
                     continue
                 if more := self._next_of_few(pair, scope):
                     again.append(more)

@@ -418,7 +418,8 @@ def test_what_was_written_on_a_mount_is_removed_also_after_the_deadline(
             "import sys, time\nopen(sys.argv[1] + '/data', 'w').close()\n"
             f"open('{tmp_path}/ran', 'w').close()\ntime.sleep(30)\n"
         )
-    asks = dataclasses.replace(asks, launch="srun", deadline=2)
+    # Long enough for a busy machine to come to the write.
+    asks = dataclasses.replace(asks, launch="srun", deadline=5)
     variables = {"VALIDATION_MOUNT": str(place), "VALIDATION_PLACES": str(place)}
     frame = Frame(
         RUN, str(tmp_path if name == "stream" else PROGRAMS), str(tmp_path),

@@ -10,6 +10,9 @@ import typing as t
 from itertools import combinations
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.diagnosis import (
+    Diagnosis,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.measurement import (
     ACROSS,
     INNER,
@@ -78,6 +81,49 @@ def test_a_fault_that_oversubscription_hides_is_found_on_the_switch() -> None:
     """The node's interface is slow, and still as fast as the links between switches."""
     world = World(on_switches(4, 4, 4), across=0.4, nodes={"c6": 0.5})
     assert named(world.search()[1]) == ({"c6"}, set(), set())
+
+
+def test_a_bad_node_and_a_bad_link_beside_it_are_no_slow_switch() -> None:
+    """Two nodes that failed once each across their switch; the switch is condemned when each failed twice."""
+
+    def slow_switches(*slow: tuple[str, str]) -> dict[str, str]:
+        values = {("c1", "c5"): FULL, ("c2", "c6"): FULL, **dict.fromkeys(slow, FULL / 2)}
+        found = [
+            Measurement(pair, value=value, number=number)
+            for number, (pair, value) in enumerate(values.items(), 1)
+        ]
+        return Diagnosis(list(SIX), SIX, TABLE, found).bad_switches
+
+    assert slow_switches(("c1", "c3"), ("c4", "c5")) == {}
+    assert slow_switches(("c1", "c3"), ("c4", "c5"), ("c2", "c3"), ("c4", "c6")) == {
+        "leaf2": "across"
+    }
+
+
+def test_a_bad_node_whose_only_partner_was_bad_too_is_tested_again() -> None:
+    """Its other test of the first rounds could not be made, so all that is known of it is due to that partner."""
+    world = World(on_switches(9), nodes={"c3": 0.4, "c4": 0.3})
+    search = Search(list(world.switches), world.switches, TABLE)
+    met = False
+    while pairs := search.next_round():
+        found = [world.test(pair) for pair in pairs]
+        if not met:
+            found = [
+                Measurement(one.pair, reason="timed out")
+                if "c4" in one.pair and "c3" not in one.pair and search.rounds < 3
+                else one
+                for one in found
+            ]
+        search.record(found)
+    assert named(search.outcome()) == ({"c3", "c4"}, set(), set())
+
+
+def test_a_bad_node_on_a_switch_that_is_slow_across_is_tested_within_it() -> None:
+    """An odd number of nodes leaves one without a partner on its switch in the first rounds: any of them is it."""
+    switches = on_switches(5, 8, 8)
+    for bad in ("c1", "c2", "c3", "c4", "c5"):
+        world = World(switches, nodes={bad: 0.3}, uplinks={"leaf1": 0.6})
+        assert named(world.search(TABLE)[1]) == ({bad}, set(), {"leaf1"}), bad
 
 
 def test_a_bad_link_accuses_neither_of_its_nodes() -> None:
