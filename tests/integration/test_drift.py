@@ -246,6 +246,7 @@ def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path)
     assert len(faults) >= 60, kinds
     assert len(kinds) >= 12, kinds
     by_host = {host: [one for one in faults if one.host == host] for host in hosts}
+    print(f"{len(faults)} faults: {dict(kinds)}")
     try:
         for host, ours in by_host.items():
             said = site.run(host, shell([one.do for one in ours]))
@@ -282,7 +283,7 @@ def test_a_run_that_is_killed_leaves_its_host_not_known(
 ) -> None:
     """The entry of a call that did not end is open; site.yml closes it."""
     site = quiet_site
-    (name,) = site.run("c2", f"cd {DIRECTORY}; ls | grep -m1 ^node_tools-").split()
+    (name,) = site.run("c2", f"cd {DIRECTORY}; ls | grep -m1 ^slurmd-").split()
     text = json.loads(site.run("c2", f"cat {DIRECTORY}/{name}"))
     opened = json.dumps({**text, "state": "open", "items": []})
     site.run("c2", f"printf %s {shlex.quote(opened)} >{DIRECTORY}/{name}")
