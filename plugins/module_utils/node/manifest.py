@@ -40,7 +40,11 @@ ARGUMENT: dict[str, t.Any] = {
     }
 }
 #: A boot or a clean-up removes what is there, and no later run of its role may be needed to have it back.
-PASSING = ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp")
+PASSING = (
+    *("/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp"),
+    # Roles build packages there once, and remove it.
+    "/var/lib/trainwright/build",
+)
 #: Kinds of items whose name is a path. The last of the items about one path counts.
 PATHS = ("file", "directory", "link", "absent", "attributes", "block")
 #: Modules whose calls a role leaves out where nothing is missing, so that an old entry may still be right.
