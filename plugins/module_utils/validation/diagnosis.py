@@ -11,7 +11,7 @@ The rules, each for pairs on one switch and for pairs across switches on their o
   partners (twice each, if only two were tested); or when no pair on it passes, and each of its nodes failed with all
   others or with three.
 - A pair that fails twice between acquitted nodes is a bad link.
-- A failure that one of these explains accuses nobody else. A node of which nothing else is known is tested again.
+- A failure that one of these explains accuses nobody else, but a node that failed only so is tested again.
 - Of three to five nodes without a reference, only those far slower than the others fail: after two tests of a pair, and
   while others still pass.
 """
