@@ -212,6 +212,8 @@ def standing(found: t.Iterable[Entry]) -> list[tuple[Entry, Item]]:
     filled: dict[str, int] = {}
     for order, entry in enumerate(found):
         for item in entry.items:
+            if item["kind"] in PATHS and passes(item["name"]):
+                continue  # of an earlier release, which took it for lasting
             counts = item
             if item["kind"] == "unit" and place(item) in last:
                 counts = {**last[place(item)][2], **_decides(item)}
