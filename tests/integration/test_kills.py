@@ -83,6 +83,8 @@ VOLATILE = "|".join(
         r"var/lib/trainwright/applied/(proved|before)\.json",
         r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-( |$)",
         r"etc/(passwd|group|shadow|gshadow)\.(lock|org)",
+        # Each entry has the number of its call.
+        r"^[0-9a-f]{64}  var/lib/trainwright/manifest/",
         # Its lines are compared; a group of the user's own stays with the home.
         r"^[0-9a-f]{64}  etc/g(roup|shadow)$",
         r"home/[^/ ]+/(slurm-|\.bash_history|\.ssh/known_hosts)",

@@ -56,7 +56,11 @@ SYSTEMS_WRITABLE = re.compile(
 )
 # What the collection's programs write when they run, beside what roles declare. The first row that fits decides.
 WRITTEN = [
-    ("directory", r"/var/lib/trainwright/(applied|proved|secrets|secrets/\w+|enroot\S*)", "0700"),
+    (
+        "directory",
+        r"/var/lib/trainwright/(applied|proved|manifest|secrets|secrets/\w+|enroot\S*)",
+        "0700",
+    ),
     ("directory", r"/var/lib/trainwright/(stamps|images|build)|/etc/enroot", "0755"),
     ("directory", r"/usr/lib/trainwright/node_tools(/\w+)*", "0755"),
     ("directory", r"/var/lib/enroot(/\w+)?", "0755"),
@@ -64,7 +68,7 @@ WRITTEN = [
     ("file", r"/etc/trainwright/plugstack\.conf", "0644"),
     # Their paths are those of a table in Python.
     ("file", r"/etc/trainwright/training(-mpi)?\.sh", "0644"),
-    ("file", r"/var/lib/trainwright/(stamps|applied|proved|secrets)/.+", "0600"),
+    ("file", r"/var/lib/trainwright/(stamps|applied|proved|manifest|secrets)/.+", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/[\w.]*lock", "0600"),
     ("file", r"/var/lib/trainwright/(results|health)/\w+\.json", "0644"),
     ("file", r"/var/lib/trainwright/reboot\.json", "0600"),
@@ -92,6 +96,7 @@ CLOSED = [
     *("/var/lib/trainwright/secrets", "/var/lib/trainwright/secrets/host_certs"),
     *("/var/lib/trainwright/applied", "/var/lib/trainwright/applied/*"),
     *("/var/lib/trainwright/proved", "/var/lib/trainwright/proved/*"),
+    *(f"/var/lib/trainwright/manifest{name}" for name in ("", "/*", "/.key")),
     "/var/lib/trainwright/reboot.json",
     *("/var/lib/trainwright/stamps/*", "/var/lib/munge", "/var/lib/mysql/slurm_acct_db"),
     *(
