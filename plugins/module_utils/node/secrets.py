@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import tempfile
 import time
@@ -131,6 +132,23 @@ class SecretStore:
         if not self.check:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             os.chmod(self.directory, 0o700)
+
+    def protect(self) -> None:
+        """Give all of the store back to root, and close it to others, where somebody changed that."""
+        for above, _names, files in os.walk(self.directory):
+            for path in (above, *(os.path.join(above, name) for name in sorted(files))):
+                info = os.lstat(path)
+                if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+                    continue
+                mode = 0o644 if path.endswith((".pub", ".krl")) else 0o600
+                mode = 0o700 if path == above else mode
+                rights = (os.geteuid(), os.getegid(), mode)
+                if (info.st_uid, info.st_gid, stat.S_IMODE(info.st_mode)) == rights:
+                    continue
+                self._making(f"rights of {os.path.relpath(path, self.directory)}")
+                if not self.check:
+                    os.chown(path, *rights[:2])
+                    os.chmod(path, mode)
 
     def secret(self, name: str, adopt: str = "") -> bytes:
         """Return the secret `name`; make it, or take it over from the file `adopt`, when absent.
@@ -318,6 +336,7 @@ def ensure(
             values[name] = base64.b64encode(value).decode()
     public = store.ssh_ca_public() if "ssh_ca" in want else ""
     certificates = store.host_certificates(signed, public, days, time.time()) if signed else {}
+    store.protect()
     return {
         "changed": bool(store.made),
         "made": store.made,

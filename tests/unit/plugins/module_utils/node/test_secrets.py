@@ -59,6 +59,19 @@ def test_only_root_can_look(store):
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
 
 
+def test_rights_that_somebody_gave_away_are_taken_back(store):
+    ensure(store)
+    key = store / "jwt_hs256.key"
+    os.chown(key, 4242, 1)
+    key.chmod(0o644)
+    assert ensure(store, check=True)["made"] == ["rights of jwt_hs256.key"]
+    assert key.stat().st_uid == 4242
+    assert ensure(store)["made"] == ["rights of jwt_hs256.key"]
+    info = key.stat()
+    assert (info.st_uid, info.st_gid, info.st_mode & 0o7777) == (os.geteuid(), os.getegid(), 0o600)
+    assert not ensure(store)["changed"]
+
+
 def test_check_mode_writes_nothing_and_says_what_would_be_made(store):
     result = ensure(store, ALL, [host()], check=True)
     assert result["changed"]
