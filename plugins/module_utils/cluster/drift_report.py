@@ -37,15 +37,17 @@ def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
     role = _line(one.get("role", ""))
     kind = "".join(char if char.isalnum() else "_" for char in words["kind"] if char.isascii())
     unknown = words["what"] == "unknown"
+    # A playbook's own call is recorded under the playbook's file.
+    is_playbook = role.endswith((".yml", ".yaml"))
     return Result(
         host,
         _KINDS.get(words["kind"], kind) or "other",
         Verdict.INCOMPLETE if unknown else Verdict.FAIL,
         value=words["found"],
         threshold=words["left"],
-        provenance=f"role {role}: {_line(one.get('part', ''))}",
+        provenance=f"{'' if is_playbook else 'role '}{role}: {_line(one.get('part', ''))}",
         detail=f"{words['name']}: {words['what']}",
-        remedy=f"run site.yml with --limit {host}, or keep the change in the inventory",
+        remedy=f"run {role if is_playbook else 'site.yml'} with --limit {host}, or keep the change in the inventory",
     )
 
 

@@ -37,6 +37,14 @@ def test_a_line_for_each_difference_with_its_role() -> None:
     assert found["drifted"]
 
 
+def test_a_difference_of_a_playbook_of_the_site_names_that_playbook() -> None:
+    own = {**MODE, "role": "storage.yml"}
+    assert drift_report({"c1": answer(state="drifted", differences=[own])})["lines"] == [
+        "c1: file /etc/a: mode: 0600, not 0644 (storage.yml: Write it) -> run storage.yml with --limit c1, or keep the"
+        " change in the inventory"
+    ]
+
+
 @pytest.mark.parametrize(
     "said",
     [
