@@ -13,6 +13,7 @@ import typing as t
 from ansible import constants, context
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import wanted as digests
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.registry import (
     problems,
 )
@@ -37,10 +38,15 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
     RECORD_FORMAT,
     checked,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.schema import Model
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
-from ansible_collections.trainwright.slurm.plugins.plugin_utils import customise, hook_files
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import (
+    customise,
+    hook_files,
+    wanted,
+)
 
 RECORD_PATH = "/var/lib/trainwright/record.json"
 # The facts that the action node_facts judged. ansible_facts are whatever the latest module on that host returned.
@@ -131,6 +137,7 @@ class ActionModule(ActionBase):
                 "settings": {"type": "dict", "default": {}},
                 "remove": {"type": "list", "elements": "str", "default": []},
                 "expected": {"type": "dict"},
+                "wanted": {"type": "bool", "default": False},
             }
         )
         # The playbooks refuse it first, but with --limit their play on localhost does not run.
@@ -151,8 +158,28 @@ class ActionModule(ActionBase):
         result["changed"] = False
         result["news"] = [message for message in model["messages"] if message not in said]
         result["as_expected"] = expected.get("version_string") in (None, model["version_string"])
+        result["wanted"] = self._wanted(inputs, model, task_vars) if options["wanted"] else None
         result.update(model)
         return result
+
+    def _wanted(self, inputs: Inputs, model: Model, task_vars: dict[str, t.Any]) -> dict[str, str]:
+        """Return the digest of what is wanted on each host that may be left out of the run."""
+        if not wanted.whole_run():
+            return {}
+        places = customise.template_places(
+            str(task_vars.get("inventory_dir") or ""), str(task_vars.get("playbook_dir") or "")
+        )
+        variables = {}
+        for host in digests.candidates(inputs, model):
+            try:
+                variables[host] = wanted.host_variables(task_vars["hostvars"][host], places, plain)
+            except wanted.NotKnown:
+                continue  # the run walks over it
+        try:
+            common = wanted.collection_digest()
+        except OSError:
+            return {}
+        return digests.wanted(inputs, model, common, variables)
 
     def _tag_problems(self, inputs: Inputs) -> list[Problem]:
         """Return the --tags that select nothing. A playbook of the site's own may have tags of its own."""
@@ -183,7 +210,13 @@ class ActionModule(ActionBase):
     def _collect(self, options: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Inputs:
         """Read the variables of the hosts of slurm_cluster and the controller's record."""
         groups = {name: list(hosts) for name, hosts in task_vars["groups"].items()}
-        hosts_in_run = list(task_vars["ansible_play_hosts_all"])
+        # The facts of those that were left out after the first look are known, too.
+        left = [
+            host
+            for host in groups.get(digests.GROUP, [])
+            if host not in task_vars["ansible_play_hosts_all"]
+        ]
+        hosts_in_run = [*task_vars["ansible_play_hosts_all"], *left]
         in_run = set(hosts_in_run)
         facts: dict[str, dict[str, t.Any]] = {}
         host_vars: dict[str, dict[str, t.Any]] = {}

@@ -13,7 +13,8 @@ author: The trainwright team (@trainwright)
 description:
   - At the end of a run prints one line for each failed or unreachable host, with the task, the
     reason and, where one is known, the remedy.
-  - The last lines name the drained nodes and the held jobs, as the end of C(site.yml) finds them.
+  - The last lines name the drained nodes and the held jobs, as the end of C(site.yml) finds them, and count the hosts
+    that were as their last run left them, changed and drifted.
   - Counts the results that were not skipped, by host. Action plugins, argument validation and
     includes count; a loop counts once, its items are counted on their own.
   - Writes the counts, the times and the changed tasks to a JSON file when a path is given. Two such
@@ -45,6 +46,8 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import e
 #: The module whose lines end the run: it runs on a controller.
 _ATTENTION = "trainwright.slurm.slurm_proof"
 _ATTENTION_LINES = 30
+#: The module that looks whether a host is as it was left.
+_LOOK = "trainwright.slurm.drift_info"
 
 
 class HostCount(t.TypedDict):
@@ -90,6 +93,7 @@ class CallbackModule(CallbackBase):
         self._changed: list[list[str]] = []
         self._trouble: dict[str, str] = {}
         self._attention: list[str] = []
+        self._looks: dict[str, str] = {}
 
     # --- events from Ansible ------------------------------------------------------------------
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
@@ -136,6 +140,8 @@ class CallbackModule(CallbackBase):
                 self._display.display(printable(self._trouble[host]), color="red")
         for line in self._attention[:_ATTENTION_LINES]:
             self._display.display(printable(line).replace("\n", " "), color="yellow")
+        if self._looks:
+            self._display.display(self._hosts_line(stats))
         path = self.get_option("json_path")
         if path:
             try:
@@ -189,6 +195,8 @@ class CallbackModule(CallbackBase):
         entry = self._tasks[uuid]
         if result.task.action == _ATTENTION:
             self._attention = [str(line) for line in result.result.get("attention") or []]
+        if result.task.action == _LOOK and result.task.args.get("group"):
+            self._looks[host] = str(result.result.get("state"))
         entry["hosts"] += 1
         entry["seconds"] = now - self._task_began[uuid]
         if result.is_changed():
@@ -202,6 +210,19 @@ class CallbackModule(CallbackBase):
         name = _names(result.task)[1]
         line = f'{host}: {verdict} in "{name}": {why}'
         self._trouble[host] = f"{line} -> {remedy}" if remedy else line
+
+    def _hosts_line(self, stats: t.Any) -> str:
+        """Return how many hosts were as left, changed and drifted."""
+        states = list(self._looks.values())
+        hosts = [host for host in self._hosts if host != "localhost"]
+        counts = {
+            "as left": states.count("as left"),
+            "changed": sum(1 for host in hosts if stats.changed.get(host)),
+            "drifted": states.count("drifted"),
+            "failed": sum(1 for host in hosts if stats.failures.get(host) or stats.dark.get(host)),
+        }
+        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        return f"{len(hosts)} hosts: {told}"
 
     def _summary(self) -> dict[str, t.Any]:
         hosts = {

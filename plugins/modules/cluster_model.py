@@ -54,6 +54,11 @@ options:
       host without Slurm depends on what its packages are expected to have; after them it is made again.
     type: dict
     version_added: "1.0.0"
+  wanted:
+    description: Whether to return RV(wanted).
+    type: bool
+    default: false
+    version_added: "1.2.0"
 attributes:
   check_mode:
     support: full
@@ -336,8 +341,7 @@ new_nodes:
   description: Names of nodes that the record did not have.
   type: list
   elements: str
-  sample:
-    - c2
+  sample: [c2]
   returned: success
 removed_nodes:
   description: Names of nodes removed from the record.
@@ -395,15 +399,13 @@ partition_lines:
   description: PartitionName lines.
   type: list
   elements: str
-  sample:
-    - PartitionName=batch Nodes=c[1-2] Default=YES
+  sample: ['PartitionName=batch Nodes=c[1-2] Default=YES']
   returned: success
 gres_lines:
   description: Lines of gres.conf.
   type: list
   elements: str
-  sample:
-    - NodeName=c1 Name=gpu File=/dev/nvidia[0-7]
+  sample: ['NodeName=c1 Name=gpu File=/dev/nvidia[0-7]']
   returned: success
 topology:
   description: >-
@@ -514,22 +516,14 @@ users:
   type: list
   elements: dict
   sample:
-    - name: ada
-      uid: 2001
-      gid: 2001
-      groups: []
-      shell: /bin/bash
-      home: /home/ada
-      ssh_authorized_keys: []
-      state: present
+    - {name: ada, uid: 2001, gid: 2001, groups: [], shell: /bin/bash, home: /home/ada, ssh_authorized_keys: [],
+       state: present}
   returned: success
 groups:
   description: Groups to create.
   type: list
   elements: dict
-  sample:
-    - name: ada
-      gid: 2001
+  sample: [{name: ada, gid: 2001}]
   returned: success
 messages:
   description: Messages for the reader of the run, such as why cgroups are off.
@@ -541,6 +535,14 @@ news:
   description: The messages that O(expected) does not have.
   type: list
   elements: str
+  returned: success
+wanted:
+  description:
+    - By host a digest of all that decides what a run leaves there, for hosts that C(site.yml) may leave out. It lacks a
+      host for which that cannot be told, and is empty in a run with C(--tags).
+    - Null without O(wanted).
+  type: dict
+  sample: {c1: 5f0c...}
   returned: success
 as_expected:
   description: Whether the version is that of O(expected); true without it.

@@ -122,6 +122,11 @@ made:
   type: list
   elements: str
   sample: [munge_key, host certificate of node1]
+digest:
+  description: A digest of all that is kept, with a key of this host; empty if no call has recorded it.
+  returned: success
+  type: str
+  sample: 5f0c...
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -183,6 +188,7 @@ def main() -> None:
             record.begin,
         )
         record.end(left.of_directory(module.params["directory"]))
+        result["digest"] = manifest.content_of("cluster_secrets")
     except (SecretError, OSError) as error:
         module.fail_json(msg=f"cluster_secrets: {error}")
     module.exit_json(**result)

@@ -23,7 +23,21 @@ options:
     description: Seconds after which a path that does not answer, as on a dead server, counts as unknown.
     type: float
     default: 30
+  wanted:
+    description:
+      - A digest of what is wanted on this host. If the last whole run of the roles ended with another one
+        (M(trainwright.slurm.host_wanted)), or something was changed since, the host is not looked at, and RV(state) is
+        V(other).
+    type: str
+    version_added: "1.2.0"
+  group:
+    description: A group of this run, to which the host is added if it is as it was left.
+    type: str
+    version_added: "1.2.0"
 attributes:
+  action:
+    description: The action plugin adds the host to O(group).
+    support: full
   check_mode:
     description: Changes nothing.
     support: full
@@ -44,9 +58,10 @@ state:
   description:
     - V(as left) if all that the manifest has was seen and nothing differs. V(drifted) if something differs.
     - V(not known) if there is no manifest, if a run was interrupted, or if something could not be read.
+    - V(other) if the host was set up for something else than O(wanted), and was not looked at.
   returned: success
   type: str
-  choices: [as left, drifted, not known]
+  choices: [as left, drifted, not known, other]
   sample: drifted
 differences:
   description: What differs, at most 200.
@@ -80,6 +95,13 @@ items:
   returned: success
   type: int
   sample: 214
+secrets:
+  description: >-
+    A digest of the secrets of the cluster that the host keeps; empty if it does not keep any, or if anything about them
+    differs.
+  returned: success
+  type: str
+  sample: ""
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -92,11 +114,15 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "default": manifest.DIRECTORY},
             "timeout": {"type": "float", "default": 30},
+            "wanted": {"type": "str"},
+            "group": {"type": "str"},
         },
         supports_check_mode=True,
     )
     try:
-        found = drift.look(module.params["directory"], module.params["timeout"])
+        found = drift.answer(
+            module.params["wanted"], module.params["timeout"], module.params["directory"]
+        )
     except OSError as error:
         module.fail_json(
             msg=f"{error.filename or module.params['directory']}: {error.strerror or error} -> run this as root, and"

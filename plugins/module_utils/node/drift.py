@@ -28,6 +28,10 @@ from .unit_properties import parse_show
 from .users import Accounts
 
 AS_LEFT, DRIFTED, NOT_KNOWN = "as left", "drifted", "not known"
+#: The state of a node that was not looked at, since something else is wanted there.
+OTHER = "other"
+#: The module that keeps the secrets of the cluster.
+SECRETS = "cluster_secrets"
 #: Differences of one node that are returned; the others are counted.
 MOST = 200
 _LONGEST = 300
@@ -304,3 +308,21 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
         "unknown": unknown,
         "items": len(standing),
     }
+
+
+def answer(
+    wanted: str | None = None, seconds: float = 30.0, directory: str = manifest.DIRECTORY
+) -> dict[str, t.Any]:
+    """Return the result of a look, or, where the node was set up for another digest than wanted, that it was not made.
+
+    Raises OSError where the manifest cannot be read.
+    """
+    nothing: dict[str, t.Any] = {"differences": [], "left_out": 0, "unknown": [], "items": 0}
+    if wanted is not None and (not wanted or manifest.wanted(directory) != wanted):
+        return {"state": OTHER, **nothing, "secrets": ""}
+    found = look(directory, seconds)
+    secrets = "" if found["left_out"] else manifest.content_of(SECRETS, directory)
+    managers = {one.manager for one in manifest.entries(directory) if one.module == SECRETS}
+    if any(one["role"] in managers for one in found["differences"]):
+        secrets = ""
+    return {**found, "secrets": secrets}

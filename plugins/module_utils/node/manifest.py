@@ -28,6 +28,8 @@ from .terminal import PrintableError
 DIRECTORY = "/var/lib/trainwright/manifest"
 FORMAT = 1
 KEY = ".key"
+#: The digest of what was wanted here when the last whole run had ended.
+WANTED = ".wanted"
 #: The option of every module that writes an entry; its action plugin sets it.
 ARGUMENT: dict[str, t.Any] = {
     "managed_by": {
@@ -118,6 +120,29 @@ def _sealed(item: t.Mapping[str, t.Any], key: str) -> Item:
     return kept
 
 
+# -- what was wanted -------------------------------------------------------------------------------------------
+def wanted(directory: str = DIRECTORY) -> str:
+    """Return the digest for which the node was set up last; "" where a call has changed something since."""
+    try:
+        return _text(os.path.join(directory, WANTED)).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def remember(digest_of_wanted: str, directory: str = DIRECTORY) -> None:
+    """Keep the digest for which a whole run has set the node up. Raises ManifestError, and OSError."""
+    Record("", "", "", directory=directory)._prepare()
+    if wanted(directory) != digest_of_wanted:
+        _write(os.path.join(directory, WANTED), digest_of_wanted + "\n")
+
+
+def forget(directory: str = DIRECTORY) -> None:
+    """Remove the digest, before something changes: an interrupted run leaves none. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory, WANTED))
+        _sync(directory)
+
+
 # -- reading ---------------------------------------------------------------------------------------------------
 def _text(path: str) -> str:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -170,6 +195,16 @@ def entries(directory: str = DIRECTORY) -> list[Entry]:
     key = key_of(directory)
     found = [_entry(os.path.join(directory, name), key) for name in names]
     return sorted(found, key=lambda one: one.sequence)
+
+
+def content_of(module: str, directory: str = DIRECTORY) -> str:
+    """Return a digest of what the calls of a module have left; "" without one, or where that is not known."""
+    # The module of an entry that cannot be read is not known either.
+    found = [one for one in entries(directory) if one.module in (module, "")]
+    if not found or any(one.fault for one in found):
+        return ""
+    text = json.dumps([one.items for one in found], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _above(path: str) -> t.Iterator[str]:
@@ -281,6 +316,7 @@ class Record:
         if not self.began:
             with self._reported():
                 self._prepare()
+                forget(self.directory)
                 self._put("open", [], self._next(entries(self.directory)))
             self.began = True
 

@@ -339,3 +339,71 @@ def test_a_plan_says_what_it_leaves_also_where_nothing_changes(tmp_path: Path) -
     assert not second.changes
     assert second.leaves == first.leaves
     assert len(first.leaves) == 6
+
+
+def test_what_a_node_was_set_up_for_is_forgotten_before_the_next_change(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+    assert manifest.wanted(directory) == ""
+    manifest.remember("d1", directory)
+    assert manifest.wanted(directory) == "d1"
+    one = record(tmp_path)
+    one.end([link(str(tmp_path / "a"))])  # nothing had to be changed
+    assert manifest.wanted(directory) == "d1"
+    one.begin()
+    assert manifest.wanted(directory) == "" and found(tmp_path)[0].fault
+    one.end([link(str(tmp_path / "a"))])
+    assert manifest.wanted(directory) == ""
+    manifest.remember("d2", directory)
+    assert [entry.fault for entry in found(tmp_path)] == [""]  # it is no entry
+
+
+def test_what_a_node_was_set_up_for_is_not_read_through_a_link(tmp_path: Path) -> None:
+    directory = tmp_path / "manifest"
+    manifest.remember("d1", str(directory))
+    (tmp_path / "else").write_text("d2\n")
+    (directory / manifest.WANTED).unlink()
+    (directory / manifest.WANTED).symlink_to(tmp_path / "else")
+    assert manifest.wanted(str(directory)) == ""
+    manifest.remember("d3", str(directory))
+    assert (tmp_path / "else").read_text() == "d2\n"
+
+
+def test_a_node_is_looked_at_only_for_what_it_was_set_up_for(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+    (tmp_path / "a").symlink_to("a")
+    record(tmp_path).end([link(str(tmp_path / "a"))])
+    assert drift.answer("d1", directory=directory)["state"] == drift.OTHER
+    manifest.remember("d1", directory)
+    assert drift.answer("d1", directory=directory)["state"] == drift.AS_LEFT
+    for other in ("d2", ""):
+        assert drift.answer(other, directory=directory)["state"] == drift.OTHER
+    (tmp_path / "a").unlink()
+    assert drift.answer("d1", directory=directory)["state"] == drift.DRIFTED
+    assert drift.answer(directory=directory)["state"] == drift.DRIFTED
+
+
+def test_the_digest_of_secrets_is_only_told_where_all_of_them_are_as_left(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+    secret = tmp_path / "munge.key"
+    secret.write_bytes(b"one")
+    secret.chmod(0o600)
+
+    def keep() -> str:
+        one = manifest.Record("slurm_auth", "keys", drift.SECRETS, "", directory)
+        one.begin()
+        info = secret.stat()
+        item = {"kind": "file", "name": str(secret), "data": secret.read_bytes()}
+        one.end([{**item, "uid": info.st_uid, "gid": info.st_gid, "mode": 0o600}])
+        told = drift.answer(directory=directory)["secrets"]
+        assert isinstance(told, str)
+        return told
+
+    first = keep()
+    assert first and keep() == first
+    secret.write_bytes(b"two")
+    assert drift.answer(directory=directory)["secrets"] == ""
+    assert keep() not in ("", first)
+    record(tmp_path).begin()  # another role's interrupted call
+    assert drift.answer(directory=directory)["secrets"]
+    manifest.Record("slurm_auth", "keys", drift.SECRETS, "", directory).begin()
+    assert drift.answer(directory=directory)["secrets"] == ""

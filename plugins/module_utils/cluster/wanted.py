@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""One digest of all that decides what a run would leave on a host. Pure.
+
+A host whose digest is the one of its last whole run, and on which nothing differs from what that run left, takes no
+part in the rest of the run. So the digest is over more than is needed: one that changes without need costs a walk over
+the roles, and one that stays without right would leave a host as it should not be.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .digests import digest
+
+if t.TYPE_CHECKING:
+    from .inputs import Inputs
+    from .schema import Model
+
+#: The group of this run that has the hosts which are left out.
+GROUP = "trainwright_as_left"
+
+#: Groups whose hosts every run walks over: what roles leave there is also in databases and in other hosts.
+WALKED = (
+    "slurm_controller",
+    "slurm_database",
+    "slurm_rest",
+    "slurm_nfs_server",
+    "slurm_build",
+    "slurm_oci",
+)
+LEFT_OUT = ("slurm_compute", "slurm_login")
+
+#: Facts that vary by themselves, or that a run itself makes, so that the look at what it left has them.
+FACTS_APART = frozenset(
+    {
+        *("boot_id", "clock_error_s", "clock_offset_s", "disks", "ports", "reach"),
+        *("memory_mb", "tmp_disk_mb", "services", "service_hosts", "slurmd_running_conf"),
+        *("users", "groups", "uids", "gids", "mounts", "unmounted", "login"),
+    }
+)
+
+#: Parts of the cluster model from which nothing is written on hosts of LEFT_OUT; of nodes, each host has its own.
+MODEL_APART = frozenset(
+    {
+        *("messages", "news", "results", "as_declared", "as_expected", "changed", "failed"),
+        *("drains", "kept_out", "untested", "unlisted", "new_nodes", "removed_nodes"),
+        *("removed_hosts", "gpus_came", "gpus_to_come", "record", "slurmdbd_conf"),
+        *("node_lines", "node_set_lines", "partition_lines", "gres_lines", "topology"),
+        *("nodes", "slurmd_digests", "compute_hosts", "scratches", "tuning", "health_agents_left"),
+    }
+)
+
+
+def candidates(inputs: Inputs, model: Model) -> list[str]:
+    """Return the hosts that may be left out: all that roles leave on them is recorded there."""
+    groups, settings = inputs["groups"], inputs["settings"]
+    walked = {host for group in WALKED for host in groups.get(group, [])}
+    walked.update(entry["host"] for entry in model["kept_out"])
+    walked.update(model["stack"]["hosts"], model["gpus_to_come"])
+    # These come by modules of Ansible, which record nothing.
+    if model["install_method"] != "distribution" or settings.get("node_health_nhc_conf"):
+        return []
+    found = dict.fromkeys(host for group in LEFT_OUT for host in groups.get(group, []))
+    return [
+        host
+        for host in found
+        if host not in walked
+        and (inputs["facts"].get(host) or {}).get("os", {}).get("like") == "debian"
+    ]
+
+
+def wanted(
+    inputs: Inputs, model: Model, common: t.Any, variables: t.Mapping[str, t.Any]
+) -> dict[str, str]:
+    """Return the digest of each host that may be left out.
+
+    common: what counts for all of them, such as the digest of the collection. variables: what the inventory has for
+    each host; a host without them is walked over.
+    """
+    shared = digest(
+        [
+            common,
+            {name: value for name, value in model.items() if name not in MODEL_APART},
+            {name: hosts for name, hosts in inputs["groups"].items() if name.startswith("slurm_")},
+        ]
+    )
+    nodes = {node["host"]: node for node in model["nodes"]}
+    scratch = {one["host"]: one for one in model["scratches"]}
+    found = {}
+    for host in candidates(inputs, model):
+        if host not in variables:
+            continue
+        facts = inputs["facts"][host]
+        own = {name: value for name, value in facts.items() if name not in FACTS_APART}
+        parts = [
+            host,
+            nodes.get(host),
+            model["slurmd_digests"].get(host),
+            scratch.get(host),
+            {**model["tuning"], "hosts": host in model["tuning"]["hosts"]},
+        ]
+        found[host] = digest([shared, parts, own, variables[host]])
+    return found

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Keeps on a host what it was set up for."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_wanted
+short_description: Keep on a host the digest of what it was set up for
+version_added: "1.2.0"
+description:
+  - Keeps a digest beside the manifest of the host, C(/var/lib/trainwright/manifest). The next call of a role that
+    changes something there removes it, so that it is only there after a whole run.
+  - M(trainwright.slurm.drift_info) compares it, and C(site.yml) leaves out a host with the same digest on which nothing
+    differs.
+extends_documentation_fragment: [trainwright.slurm.internal]
+options:
+  digest:
+    description: The digest, as C(slurm_model.wanted) has it, with that of the secrets.
+    type: str
+    required: true
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+author:
+  - The trainwright team (@trainwright)
+"""
+
+EXAMPLES = r"""
+- name: Remember what the host was set up for
+  trainwright.slurm.host_wanted:
+    digest: "{{ slurm_model.wanted[inventory_hostname] }}"
+"""
+
+RETURN = r"""
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
+
+
+def main() -> None:
+    """Keep the digest. It is not a change of what the host is."""
+    module = AnsibleModule(
+        argument_spec={"digest": {"type": "str", "required": True}}, supports_check_mode=True
+    )
+    if not module.check_mode:
+        try:
+            manifest.remember(module.params["digest"])
+        except (manifest.ManifestError, OSError) as error:
+            module.fail_json(
+                msg=f"{manifest.DIRECTORY}: {error} -> check the file system (read-only, full?) and run again"
+            )
+    module.exit_json(changed=False)
+
+
+if __name__ == "__main__":
+    main()

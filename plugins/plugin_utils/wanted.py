@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What decides, on the control node, what a run leaves on a host: the collection, the inventory, a site's own files."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import typing as t
+from pathlib import Path
+
+import jinja2
+from ansible import context
+from ansible.errors import AnsibleError
+from ansible.release import __version__ as core_version
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.digests import digest
+
+from .customise import CustomiseError, site_template
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PARTS = ("roles", "plugins", "playbooks", "galaxy.yml", "MANIFEST.json")
+#: Names that Ansible, or this run, gives to a host; the inventory's are all others.
+_NOT_INVENTORY = re.compile(r"__|ansible_(?!host$)|inventory_|playbook_dir$|role_|omit$|vars$")
+_OF_THE_RUN = {
+    *("slurm_facts", "slurm_model", "groups", "hostvars", "environment", "play_hosts"),
+    # They decide what a run looks at or writes on the control node, and not what it leaves on hosts.
+    *("site_full", "slurm_preflight_report", "role_name", "role_names", "role_path", "group_names"),
+}
+#: A template that can read something else than the variables of its host.
+_READS_MORE = re.compile(r"\b(?:include|import|extends|lookup|query|q|now|random|shuffle)\b")
+
+
+class NotKnown(Exception):
+    """What decides about a host cannot be told beforehand, so a run walks over it."""
+
+
+def whole_run() -> bool:
+    """Whether the command line asks for all tasks of the playbook."""
+    given = context.CLIARGS
+    tags = list(given.get("tags") or ())
+    return not (
+        tags not in ([], ["all"])
+        or given.get("skip_tags")
+        or given.get("start_at_task")
+        or given.get("step")
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def collection_digest() -> str:
+    """Return a digest of all files that decide what is written on a host, and of the releases that render them.
+
+    Raises OSError.
+    """
+    made = hashlib.sha256()
+    for part in _PARTS:
+        path = _ROOT / part
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                made.update(f"{file.relative_to(_ROOT)}\0".encode())
+                made.update(hashlib.sha256(file.read_bytes()).digest())
+    made.update(f"{core_version} {jinja2.__version__}".encode())
+    # The sums of a directory that stands in for the table's.
+    stand_in = os.environ.get("TRAINWRIGHT_ARTIFACTS", "")
+    made.update(stand_in.encode())
+    if stand_in and os.path.isfile(sums := os.path.join(stand_in, "SHA256SUMS")):
+        made.update(Path(sums).read_bytes())
+    return made.hexdigest()
+
+
+def inventory_names(variables: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the names of the variables that a host has from its inventory and from the command line."""
+    facts = variables.get("ansible_facts") or {}
+    return sorted(
+        name
+        for name in variables
+        if name not in _OF_THE_RUN and not _NOT_INVENTORY.match(name) and name not in facts
+    )
+
+
+def host_variables(
+    variables: t.Mapping[str, t.Any],
+    places: t.Sequence[str],
+    plain: t.Callable[[t.Any], t.Any],
+) -> dict[str, t.Any]:
+    """Return the values of a host's variables, and the digests of the files of the site that they name.
+
+    variables: of one host, templated at access. places: directories of a site's files. plain: makes a value plain
+    containers. Raises NotKnown.
+    """
+    found: dict[str, t.Any] = {}
+    for name in inventory_names(variables):
+        try:
+            found[name] = plain(variables[name])
+        except (AnsibleError, KeyError) as error:
+            raise NotKnown(f"{name}: its template cannot be read here") from error
+    found["group_names"] = sorted(
+        name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
+    )
+    found["files of the site"] = [
+        [name, _content(name, file, places)] for name, file in _files(found)
+    ]
+    return found
+
+
+def _files(variables: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+    for name, value in variables.items():
+        if name.endswith("_template") and isinstance(value, str) and value:
+            yield name, value
+    for part in variables.get("job_hooks_parts") or []:
+        file = part.get("file") if isinstance(part, t.Mapping) else None
+        if isinstance(file, str) and file:
+            yield "job_hooks_parts", file
+
+
+def _content(name: str, file: str, places: t.Sequence[str]) -> str:
+    try:
+        text = Path(site_template("", file, places)).read_bytes()
+    except (CustomiseError, OSError) as error:
+        raise NotKnown(f"{name}: {error}") from error
+    if name.endswith("_template") and _READS_MORE.search(text.decode(errors="replace")):
+        raise NotKnown(f"{name}: {file} reads more than the variables of its host")
+    return digest(hashlib.sha256(text).hexdigest())

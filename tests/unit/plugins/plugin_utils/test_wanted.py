@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What decides about a host on the control node: its variables, and the files of the site that they name."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible import context
+from ansible.errors import AnsibleUndefinedVariable
+from ansible.module_utils.common.collections import ImmutableDict
+from ansible_collections.trainwright.slurm.plugins.plugin_utils import wanted
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def of(variables: t.Mapping[str, t.Any], places: t.Sequence[str] = ()) -> dict[str, t.Any]:
+    return wanted.host_variables(variables, places, lambda value: value)
+
+
+@given(st.dictionaries(st.sampled_from(["slurm_conf", "my_own", "ansible_host"]), st.integers()))
+def test_every_variable_of_the_inventory_is_in_it(variables: dict[str, int]) -> None:
+    assert variables.items() <= of(variables).items()
+
+
+def test_what_the_run_itself_adds_is_not_in_it() -> None:
+    added = {
+        "ansible_facts": {"trainwright_node": {"a": 1}},
+        "trainwright_node": {"a": 1},
+        "slurm_facts": {},
+        "slurm_model": {},
+        "__slurmd_run": {},
+        "ansible_forks": 5,
+        "inventory_dir": "/a",
+        "site_full": False,
+    }
+    assert of({"slurm_conf": {}, **added}) == of({"slurm_conf": {}})
+
+
+def test_groups_that_playbooks_know_count_and_those_of_the_run_do_not() -> None:
+    first = of({"group_names": ["slurm_compute", "trainwright_as_left"]})
+    assert first == of({"group_names": ["slurm_compute"]})
+    assert first != of({"group_names": ["slurm_compute", "slurm_pyxis"]})
+
+
+def test_a_variable_that_cannot_be_read_means_a_walk() -> None:
+    class Lazy(dict):  # type: ignore[type-arg]
+        def __getitem__(self, name: str) -> t.Any:
+            raise AnsibleUndefinedVariable("x is undefined")
+
+    with pytest.raises(wanted.NotKnown, match="slurm_conf"):
+        of(Lazy(slurm_conf="{{ x }}"))
+
+
+def test_files_of_the_site_count_by_their_content(tmp_path: Path) -> None:
+    template, hook = tmp_path / "own.j2", tmp_path / "check.sh"
+    template.write_text("a {{ b }}\n")
+    hook.write_text("#!/bin/sh\n")
+    variables = {"slurmd_template": "own.j2", "job_hooks_parts": [{"file": "check.sh"}]}
+    first = of(variables, [str(tmp_path)])
+    assert first == of(variables, [str(tmp_path)])
+    for file in (template, hook):
+        file.write_text(file.read_text() + "more\n")
+        assert of(variables, [str(tmp_path)]) != first
+        first = of(variables, [str(tmp_path)])
+    hook.unlink()
+    with pytest.raises(wanted.NotKnown, match="check.sh"):
+        of(variables, [str(tmp_path)])
+
+
+@pytest.mark.parametrize("text", ["{% include 'b.j2' %}", "{{ lookup('pipe', 'date') }}"])
+def test_a_template_that_reads_other_files_means_a_walk(tmp_path: Path, text: str) -> None:
+    (tmp_path / "own.j2").write_text(text)
+    with pytest.raises(wanted.NotKnown, match=r"own\.j2 reads more"):
+        of({"slurmd_template": "own.j2"}, [str(tmp_path)])
+
+
+def test_the_digest_of_the_collection_is_over_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = tmp_path / "roles" / "a" / "tasks"
+    role.mkdir(parents=True)
+    (tmp_path / "galaxy.yml").write_text("version: 1\n")
+    monkeypatch.setattr(wanted, "_ROOT", tmp_path)
+    seen = set()
+
+    def changed() -> bool:
+        wanted.collection_digest.cache_clear()
+        made = wanted.collection_digest()
+        new = made not in seen
+        seen.add(made)
+        return new
+
+    try:
+        assert changed() and not changed()
+        (role / "main.yml").write_text("a")
+        assert changed()
+        (role / "main.yml").rename(role / "other.yml")
+        assert changed()
+        (role / "__pycache__").mkdir()
+        (role / "__pycache__" / "a.pyc").write_text("a")
+        assert not changed()
+        stand_in = tmp_path / "artifacts"
+        stand_in.mkdir()
+        monkeypatch.setenv("TRAINWRIGHT_ARTIFACTS", str(stand_in))
+        assert changed()
+        (stand_in / "SHA256SUMS").write_text("a  b\n")
+        assert changed()
+    finally:
+        wanted.collection_digest.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("options", "whole"),
+    [
+        ({"tags": ["all"]}, True),
+        ({"tags": ()}, True),
+        ({"tags": ["slurmd"]}, False),
+        ({"tags": ["all"], "skip_tags": ["slurmd"]}, False),
+        ({"tags": ["all"], "start_at_task": "Run slurmd"}, False),
+        ({"tags": ["all"], "step": True}, False),
+    ],
+)
+def test_a_run_of_some_tasks_is_not_a_whole_one(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any], whole: bool
+) -> None:
+    monkeypatch.setattr(context, "CLIARGS", ImmutableDict(options))
+    assert wanted.whole_run() is whole
