@@ -529,7 +529,6 @@ messages:
   description: Messages for the reader of the run, such as why cgroups are off.
   type: list
   elements: str
-  sample: []
   returned: success
 news:
   description: The messages that O(expected) does not have.
@@ -542,7 +541,6 @@ wanted:
       host for which that cannot be told, and is empty in a run with C(--tags).
     - Null without O(wanted).
   type: dict
-  sample: {c1: 5f0c...}
   returned: success
 as_expected:
   description: Whether the version is that of O(expected); true without it.
