@@ -22,7 +22,8 @@ class ActionModule(Normal):
     ) -> dict[str, t.Any]:
         group = self._task.args.get("group")
         result = t.cast("dict[str, t.Any]", super().run(tmp, task_vars))
-        result.pop("add_group", None)
+        for name in ("add_group", "add_host"):  # never by a node's word
+            result.pop(name, None)
         if group and not result.get("failed") and result.get("state") == AS_LEFT:
             result.update(add_group=str(group), parent_groups=["all"])
         elif group and result.get("state") == DRIFTED:
