@@ -27,7 +27,6 @@ WALKED = (
     "slurm_rest",
     "slurm_nfs_server",
     "slurm_build",
-    "slurm_oci",
 )
 LEFT_OUT = ("slurm_compute", "slurm_login")
 
@@ -93,6 +92,9 @@ def wanted(
             continue
         facts = inputs["facts"][host]
         own = {name: value for name, value in facts.items() if name not in FACTS_APART}
+        # What a running slurmd has fetched differs from what there was before its first start.
+        slurm = facts.get("slurm") or {}
+        own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith("plugstack")}
         parts = [
             host,
             nodes.get(host),

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The control node's part of site.yml on a finished cluster of many nodes that are not there.
+
+The real plays, roles and plugins with a connection that answers for each module as a host does on which nothing is to be
+done, with recorded facts. It leaves out what SSH and the nodes themselves take, which is theirs and not the control node's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FACTS = json.loads((ROOT / "tests/fixtures/fleet/facts.json").read_text(encoding="utf-8"))
+SIZES = (100, 1000)
+#: Seconds and MiB that the runs of the largest fleet may take, and how much steeper than linear the time may grow.
+LIMIT_NOTHING, LIMIT_ONE, LIMIT_MEMORY, LIMIT_GROWTH = 90.0, 100.0, 2048.0, 1.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Runs on a finished cluster: with nothing to do, and with one changed node. Seconds, MiB, counted hosts."""
+
+    hosts: int
+    nothing: float
+    one: float
+    memory: float
+    walked: tuple[int, int]
+
+
+class Fleet:
+    """An inventory of simulated hosts, with the answers of each kind."""
+
+    def __init__(self, directory: Path, nodes: int) -> None:
+        self.directory = directory
+        self.nodes = [f"c{number}" for number in range(1, nodes + 1)]
+        self.wanted = directory / "wanted"
+        self.wanted.mkdir()
+        self.inventory = directory / "inventory"
+        (self.inventory / "host_vars").mkdir(parents=True)
+        addresses = {
+            host: f"10.{20 + index // 62500}.{index // 250 % 250}.{index % 250 + 1}"
+            for index, host in enumerate(["ctl1", *self.nodes])
+        }
+        common = {
+            "ansible_connection": "answers",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_user": "root",
+            "fleet_answers": str(directory / "compute.json"),
+            "fleet_wanted": str(self.wanted),
+            "slurm_cluster_name": "local",
+            "cluster_users": [{"name": "alice", "uid": 2001}, {"name": "bob", "uid": 2002}],
+        }
+        hosts: dict[str, Any] = {host: {"ansible_host": addresses[host]} for host in addresses}
+        # Where the recorded daemons say that it is.
+        hosts["ctl1"]["ansible_host"] = "10.89.91.11"
+        hosts["ctl1"]["fleet_answers"] = str(directory / "controller.json")
+        group = {"hosts": {"ctl1": None}}
+        tree = {
+            "slurm_controller": group,
+            "slurm_database": group,
+            "slurm_compute": {"hosts": dict.fromkeys(self.nodes)},
+        }
+        text = {
+            "all": {
+                "vars": common,
+                "hosts": hosts,
+                "children": {"slurm_cluster": {"children": tree}},
+            }
+        }
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump(text), encoding="utf-8")
+        self.record: dict[str, Any] = {}
+        self.write()
+
+    def write(self) -> None:
+        """Write the answers of each kind of host."""
+        record = base64.b64encode(json.dumps(self.record).encode()).decode()
+        secret = base64.b64encode(b"s" * 32).decode()
+        look = {"state": "as left", "differences": [], "left_out": 0, "unknown": [], "items": 200}
+        both = {
+            "drift_info": {**look, "secrets": "5ec2e7"},
+            "system_users": {"homes": []},
+        }
+        controller = {
+            **both,
+            "slurp": {"content": record, "encoding": "base64"}
+            if self.record
+            else {"failed": True, "msg": "file not found"},
+            "node_facts": {"ansible_facts": {"trainwright_node": FACTS["ctl1"]}},
+            "cluster_secrets": {
+                "secrets": dict.fromkeys(("munge_key", "jwt_key", "database_password"), secret),
+                "ssh_ca_public": "ssh-ed25519 AAAA ca",
+                "host_certificates": {},
+                "made": [],
+                "digest": "5ec2e7",
+            },
+            "slurm_nodes_ready": {
+                "message": "",
+                "not_ready": {},
+                "drained": {},
+                "overwritten": [],
+                "waited": 0,
+            },
+            "slurm_proof": {
+                "proved": [],
+                "left_out": {},
+                "failed_nodes": {},
+                "clients": {},
+                "drained": [],
+                "log": "",
+                "attention": [],
+            },
+        }
+        compute = {
+            **both,
+            "node_facts": {"ansible_facts": {"trainwright_node": FACTS["c1"]}},
+            "services": {"loaded": ""},
+        }
+        for name, answers in (("controller", controller), ("compute", compute)):
+            (self.directory / f"{name}.json").write_text(json.dumps(answers), encoding="utf-8")
+
+    def play(self, *arguments: str) -> tuple[str, float, float, dict[str, Any]]:
+        """Run site.yml; return its output, seconds, MiB of its largest process, and its summary."""
+        summary = self.directory / "run.json"
+        environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_CONNECTION_PLUGINS": str(Path(__file__).with_name("connection_plugins")),
+            "ANSIBLE_NOCOLOR": "1",
+            "TRAINWRIGHT_RUN_JSON": str(summary),
+        }
+        command = [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            *("-i", str(self.inventory), str(ROOT / "playbooks/site.yml"), *arguments),
+        ]
+        began = time.monotonic()
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        seconds = time.monotonic() - began
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        output = done.stdout + done.stderr
+        if done.returncode:
+            raise RuntimeError(f"site.yml ended with {done.returncode}:\n{output[-4000:]}")
+        return output, seconds, memory, json.loads(summary.read_text(encoding="utf-8"))
+
+
+def walked(summary: dict[str, Any]) -> int:
+    """Return the number of nodes on which a run did more than look."""
+    hosts = summary["hosts"]
+    return sum(1 for host, one in hosts.items() if host != "ctl1" and one["executions"] > 5)
+
+
+def measure(nodes: int) -> Timing:
+    """Time the runs on a fleet of so many nodes."""
+    with tempfile.TemporaryDirectory() as place:
+        fleet = Fleet(Path(place), nodes)
+        fleet.play()  # the first one learns what is wanted
+        _output, nothing, memory, summary = fleet.play()
+        first = walked(summary)
+        variables = {"slurm_node": {"weight": 7}}
+        (fleet.inventory / "host_vars/c7.yml").write_text(yaml.safe_dump(variables))
+        _output, one, _memory, summary = fleet.play()
+        return Timing(nodes, nothing, one, memory, (first, walked(summary)))
+
+
+if __name__ == "__main__":
+    for size in map(int, sys.argv[1:]):
+        print(measure(size), flush=True)
