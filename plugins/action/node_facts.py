@@ -48,10 +48,12 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
+        arguments = {"connected_as": self._get_remote_user() or "", **self._task.args}
+        arguments.update(arguments.pop("probes", None) or {})
         sent = time.time()
         answer = self._execute_module(
             module_name="trainwright.slurm.node_facts",
-            module_args={"connected_as": self._get_remote_user() or "", **self._task.args},
+            module_args=arguments,
             task_vars=task_vars,
         )
         received = time.time()

@@ -90,6 +90,11 @@ options:
     elements: str
     default: []
     version_added: "1.1.0"
+  probes:
+    description: Other options of this module, as one set.
+    type: dict
+    default: {}
+    version_added: "1.2.0"
 attributes:
   check_mode:
     description: Changes nothing, so it does the same in check mode.
@@ -367,9 +372,12 @@ def main() -> None:
             "scratch_path": {"type": "str", "default": ""},
             "scratch_devices": {"type": "list", "elements": "str", "default": []},
             "scratch_wipe": {"type": "list", "elements": "str", "default": []},
+            # The action plugin puts them in their places.
+            "probes": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
+    module.params.pop("probes")
     node = facts.gather(**module.params)
     # The action plugin turns these two readings of the clock into clock_offset_s.
     module.exit_json(

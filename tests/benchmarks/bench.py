@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """`make bench`: times site.yml against yardstick.sh on fresh local clusters of the same shape, and
 accounts.yml against a loop over sacctmgr on the first of them, container steps against plain ones, the inventory of
-EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, the job hooks, and how
-long a training makes no progress after a fault.
+EC2 against boto3 alone and amazon.aws.aws_ec2, the upload of data sets against aws s3 sync, the job hooks, site.yml on
+a simulated fleet, and how long a training makes no progress after a fault.
 
 Ends with 1 when a figure misses its limit, with 2 when something could not be measured.
 """
@@ -37,7 +37,7 @@ init_plugin_loader([str(ROOT / ".collections")])
 from driver.cluster import Cluster
 from driver.host import podman
 from driver.layout import SYSTEMS, LocalError
-from tests.benchmarks import dataset, health, hooks, inventory, join, resume
+from tests.benchmarks import dataset, fleet, health, hooks, inventory, join, resume
 from tests.benchmarks.accounts import Accounts
 from tests.benchmarks.accounts import measure as measure_accounts
 from tests.benchmarks.containers import Starts
@@ -286,6 +286,16 @@ def parser() -> argparse.ArgumentParser:
         "--resume-only", action="store_true", help="only trainings that fail and go on"
     )
     arguments.add_argument(
+        "--fleet-only", action="store_true", help="only runs on simulated nodes, without clusters"
+    )
+    arguments.add_argument(
+        "--nodes",
+        type=int,
+        nargs="+",
+        default=list(fleet.SIZES),
+        help="sizes of the simulated fleet (%(default)s)",
+    )
+    arguments.add_argument(
         "--instances",
         type=int,
         nargs="+",
@@ -334,6 +344,16 @@ def cycles() -> tuple[dict[str, object], list[str]]:
     return asdict(cycle), health.misses(cycle)
 
 
+def fleets(sizes: list[int]) -> tuple[dict[str, object], list[str]]:
+    """Time runs on simulated nodes, print their table; return what is kept and what was missed."""
+    busy = _busy()
+    timings = [fleet.measure(size) for size in sizes]
+    print(f"\n{fleet.render(timings)}\n")
+    if busy > BUSY:
+        print(f"{busy:.0%} of the CPU time was in use before: the times are rough.")
+    return {"busy": busy, "timings": [asdict(one) for one in timings]}, fleet.misses(timings)
+
+
 def joins(bench: Bench) -> tuple[dict[str, object], list[str]]:
     """Time nodes from an image, print the line; return what is kept and what was missed."""
     busy, timing = _busy(), bench.joining()
@@ -371,6 +391,9 @@ def main() -> int:
         if args.health_only:
             kept, missed = cycles()
             return finish(bench, {"machine": bench.machine(), "health": kept}, missed)
+        if args.fleet_only:
+            kept, missed = fleets(args.nodes)
+            return finish(bench, {"machine": bench.machine(), "fleet": kept}, missed)
         if args.join_only:
             kept, missed = joins(bench)
             return finish(bench, {"machine": bench.machine(), "join": kept}, missed)
@@ -392,6 +415,8 @@ def main() -> int:
             parts["job_hooks"], more = job_hooks()
             missed += more
             parts["health"], more = cycles()
+            missed += more
+            parts["fleet"], more = fleets(args.nodes)
             missed += more
             parts["join"], more = joins(bench)
             missed += more

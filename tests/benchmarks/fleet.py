@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The control node's part of site.yml on a finished cluster of many nodes that are not there.
 
-The real plays, roles and plugins with a connection that answers for each module as a host does on which nothing is to be
-done, with recorded facts. It leaves out what SSH and the nodes themselves take, which is theirs and not the control node's.
+The real plays, roles and plugins with a connection that answers for each module as a host does on which nothing is to
+be done, with recorded facts. The clients of SSH and the nodes themselves take no time here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -32,11 +31,16 @@ LIMIT_NOTHING, LIMIT_ONE, LIMIT_MEMORY, LIMIT_GROWTH = 90.0, 100.0, 2048.0, 1.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Runs on a finished cluster: with nothing to do, and with one changed node. Seconds, MiB, counted hosts."""
+    """Runs on a finished cluster of so many nodes: with nothing to do, and with one changed node.
+
+    nothing, one: seconds. cpu: seconds of the processors, of both. memory: MiB of the largest process. walked: nodes
+    that took part in either.
+    """
 
     hosts: int
     nothing: float
     one: float
+    cpu: tuple[float, float]
     memory: float
     walked: tuple[int, int]
 
@@ -132,8 +136,8 @@ class Fleet:
         for name, answers in (("controller", controller), ("compute", compute)):
             (self.directory / f"{name}.json").write_text(json.dumps(answers), encoding="utf-8")
 
-    def play(self, *arguments: str) -> tuple[str, float, float, dict[str, Any]]:
-        """Run site.yml; return its output, seconds, MiB of its largest process, and its summary."""
+    def play(self, *arguments: str) -> tuple[float, float, dict[str, Any]]:
+        """Run site.yml; return its seconds, those of the processors, and its summary."""
         summary = self.directory / "run.json"
         environment = {
             **os.environ,
@@ -147,16 +151,20 @@ class Fleet:
             str(Path(sys.executable).with_name("ansible-playbook")),
             *("-i", str(self.inventory), str(ROOT / "playbooks/site.yml"), *arguments),
         ]
-        began = time.monotonic()
+        began, busy = time.monotonic(), _cpu()
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
-        seconds = time.monotonic() - began
-        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        seconds, busy = time.monotonic() - began, _cpu() - busy
         output = done.stdout + done.stderr
         if done.returncode:
             raise RuntimeError(f"site.yml ended with {done.returncode}:\n{output[-4000:]}")
-        return output, seconds, memory, json.loads(summary.read_text(encoding="utf-8"))
+        return seconds, busy, json.loads(summary.read_text(encoding="utf-8"))
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def walked(summary: dict[str, Any]) -> int:
@@ -170,14 +178,49 @@ def measure(nodes: int) -> Timing:
     with tempfile.TemporaryDirectory() as place:
         fleet = Fleet(Path(place), nodes)
         fleet.play()  # the first one learns what is wanted
-        _output, nothing, memory, summary = fleet.play()
+        nothing, busy, summary = fleet.play()
         first = walked(summary)
         variables = {"slurm_node": {"weight": 7}}
         (fleet.inventory / "host_vars/c7.yml").write_text(yaml.safe_dump(variables))
-        _output, one, _memory, summary = fleet.play()
-        return Timing(nodes, nothing, one, memory, (first, walked(summary)))
+        one, also, summary = fleet.play()
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        return Timing(nodes, nothing, one, (busy, also), memory, (first, walked(summary)))
+
+
+def misses(timings: list[Timing]) -> list[str]:
+    """Return a line for each limit that is missed."""
+    found = [
+        f"fleet of {one.hosts}: {one.walked[0]} nodes and {one.walked[1]} took part, not none and 1"
+        for one in timings
+        if one.walked != (0, 1)
+    ]
+    least, most = timings[0], timings[-1]
+    limits = {
+        "seconds with nothing to do": (most.nothing, LIMIT_NOTHING),
+        "seconds with one changed node": (most.one, LIMIT_ONE),
+        "MiB": (most.memory, LIMIT_MEMORY),
+    }
+    if most is not least:
+        growth = most.nothing / least.nothing / (most.hosts / least.hosts)
+        limits["times the growth of the fleet"] = (growth, LIMIT_GROWTH)
+    found += [
+        f"fleet of {most.hosts}: {value:.1f} {what}, at most {limit:g} is wanted"
+        for what, (value, limit) in limits.items()
+        if value > limit
+    ]
+    return found
+
+
+def render(timings: list[Timing]) -> str:
+    """Return the table that `make bench` prints."""
+    lines = ["simulated nodes   nothing to do   one changed   CPU seconds of both   MiB"]
+    lines += [
+        f"{one.hosts:15d}   {one.nothing:11.1f} s   {one.one:9.1f} s   {one.cpu[0]:8.1f} {one.cpu[1]:8.1f}"
+        f"   {one.memory:5.0f}"
+        for one in timings
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    for size in map(int, sys.argv[1:]):
-        print(measure(size), flush=True)
+    print(render([measure(size) for size in map(int, sys.argv[1:] or SIZES)]))
