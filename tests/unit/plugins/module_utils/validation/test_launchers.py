@@ -20,7 +20,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation impor
     script,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course, Ran
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers.error import (
     ParseError,
 )
@@ -252,3 +252,104 @@ def test_a_task_counts_its_cpus_and_gpus(tmp_path: Path) -> None:
 def test_what_no_task_printed_is_refused(text: str) -> None:
     with pytest.raises(ParseError):
         own.parse_tasks(text)
+
+
+# -- the script of the stage, with launchers that run here ----------------------------------------------
+#: Runs a command once for each task of each host of --host c1:8,c2:8, as mpirun does by Slurm.
+MPIRUN = """#!/bin/bash
+hosts=
+while [[ $1 = -* ]]; do
+  case $1 in
+    --host) hosts=$2; shift 2 ;;
+    --map-by | --bind-to | -x) shift 2 ;;
+  esac
+done
+for host in ${hosts//,/ }; do
+  SLURMD_NODENAME=${host%:*} "$@" &
+done
+wait
+"""
+#: As in test_script, with a container whose image has programs of its own.
+SRUN = """#!/bin/bash
+image= nodes=
+while [[ $1 = --* ]]; do
+  case $1 in --nodelist=*) nodes=${1#*=} ;; --container-image=*) image=${1#*=} ;; esac
+  shift
+done
+if [[ $image = /* && ! -e $image ]]; then
+  echo "pyxis: failed to import docker image" >&2
+  echo "srun: error: c1: task 0: Exited with exit code 1" >&2
+  exit 1
+fi
+[[ $image ]] && PATH=$(dirname "$0")/inside:$PATH
+for node in ${nodes//,/ }; do SLURMD_NODENAME=$node "$@" & done
+wait
+"""
+
+
+def fake(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("image", ["there", "missing"])
+def test_the_script_of_the_stage_runs_every_row(image: str, tmp_path: Path) -> None:
+    place = tmp_path / "bin"
+    fake(place / "srun", SRUN)
+    fake(place / "mpirun", MPIRUN)
+    fake(place / "nvidia-smi", "#!/bin/sh\necho 'GPU 0: NVIDIA A100 (UUID: GPU-1)'\n")
+    (tmp_path / "fast").write_text(nccl(), encoding="utf-8")
+    (tmp_path / "slow").write_text(nccl(0.5), encoding="utf-8")
+    first = 'case $SLURMD_NODENAME in c1) cat "{}" ;; esac'
+    fake(place / "all_reduce_perf", f"#!/bin/sh\n{first.format(tmp_path / 'fast')}\n")
+    fake(place / f"inside/{NGC}", f"#!/bin/sh\n{first.format(tmp_path / 'slow')}\n")
+    if image == "there":
+        (tmp_path / "i.sqsh").write_text("hsqs")
+    wanted = [one for kind in ("cpu", "gpu", "nccl") for one in KINDS[kind]]
+    checks = [one for one in catalogue.load(stand_in.given()) if one.name in wanted]
+    site = dataclasses.replace(SITE, image=str(tmp_path / "i.sqsh"))
+    what = asked(
+        NAMES,
+        ["mpi"],
+        nodes={name: {"gres": "gpu:1"} for name in NAMES},
+        checks=tuple(dataclasses.replace(one, largest="") for one in checks),
+        site=site,
+    )
+    frame = dataclasses.replace(
+        what.frame,
+        programs=str(stand_in.ROOT / "roles/validate/files"),
+        directory=str(tmp_path),
+        images={"site": site.image, "ngc": site.ngc_image},
+        path=(str(place), "/usr/bin", "/bin"),
+    )
+
+    def ran(work: Work) -> Ran | None:
+        if work.stage != "mpi":
+            return None
+        done = subprocess.run(
+            ["/bin/bash", "-s"],
+            input=script.write(work, frame),
+            env={"PATH": f"{place}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert not done.stderr, done.stderr
+        return Ran(done.stdout, id=7)
+
+    course, _works = drive(dataclasses.replace(what, frame=frame), programs=PROGRAMS, ran=ran)
+    found = {one.check: one for one in course.results}
+    assert found["cpu_ngc.compared"].verdict is Verdict.PASS, found
+    assert found["gpu_mpirun"].verdict is Verdict.PASS and found["gpu_ngc"].value == 1
+    assert found["nccl_srun.compared"].verdict is Verdict.PASS
+    bad = found["nccl_ngc.compared"]
+    assert (bad.verdict, bad.value) == (Verdict.FAIL, 50)
+    if image == "there":
+        assert found["nccl_pyxis.compared"].value == 50
+        assert found["gpu_pyxis"].verdict is Verdict.PASS
+    else:
+        for name in ("cpu_pyxis", "gpu_pyxis", "nccl_pyxis"):
+            one = found[name]
+            assert one.verdict is Verdict.INCOMPLETE and "failed to import" in one.detail, one
