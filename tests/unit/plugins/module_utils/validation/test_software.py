@@ -19,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation impor
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.catalogue import Check
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.course import Course
+from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers import registry
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation.parsers.error import (
     ParseError,
 )
@@ -161,6 +162,15 @@ def test_the_versions_of_an_image(node: Path) -> None:
     found = versions.of_image(said(node, command, **image)[1])
     assert (found.stack["cuda"], found.stack["nccl"]) == ("12.9.1", "2.27.5")
     assert found.stack["ofi_nccl"] == "1.19.0" and "efa" not in found.stack
+
+
+def test_the_host_and_pytorch_have_a_nccl_each() -> None:
+    """Captured on that machine: libnccl2 beside PyTorch 2.11 with CUDA 13."""
+    host = versions.of_node("driver 580.159.04\ncuda 13.0\nnccl 2.28.3\nend\n")
+    text = "driver 580.159.04\ncuda 13.0\nnccl 2.28.9\ncuda_compat 580.95.05\nend\n"
+    image = versions.of_image(text)
+    assert (host.stack["nccl"], image.stack["nccl"]) == ("2.28.3", "2.28.9")
+    assert not host.faults and not image.faults and not image.gaps
 
 
 # -- what fits ----------------------------------------------------------------------------------------
@@ -309,6 +319,23 @@ def test_the_topology_of_a_node_is_one_line_that_differs_where_a_card_is_elsewhe
     program(tmp_path / "bin/nvidia-smi", "NVIDIA-SMI has failed", 9)
     code, line = said(tmp_path, CHECKS["gpu_topology"].command)
     assert code == 1 and "NVIDIA-SMI has failed" in line
+
+
+#: Captured on a machine with one H200, driver 580.159.04.
+ONE_H200 = (
+    "\t\x1b[4mGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+    "GPU0\t X \t0-15\t0\t\tN/A\n\nLegend:\n\n  X    = Self\n"
+)
+
+
+def test_the_topology_of_a_node_with_one_gpu_does_not_have_links(tmp_path: Path) -> None:
+    found = registry.read("nvidia_topo", ONE_H200)
+    assert found.figures == {"gpus": 1.0, "nics": 0.0}
+    program(tmp_path / "bin/nvidia-smi", ONE_H200)
+    code, line = said(tmp_path, CHECKS["gpu_topology"].command)
+    assert code == 0 and line.startswith("sum ") and line.count("\n") == 1
+    one = run(["gpu_links"], lambda check, nodes: (ONE_H200, 0), gpus=1, nvlink=18)
+    assert one["cluster", "gpu_links"].detail == "no node declares several GPUs"
 
 
 def test_files_of_the_efa_installer_that_are_missing_are_named(node: Path) -> None:
