@@ -241,7 +241,7 @@ class ActionModule(WaitsForJob):
         known = self._vars.get("hostvars") or {}
         wanted = (
             *("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path"),
-            *(stacks.WORD, *stacks.COMPARED),
+            *(stacks.WORD, *stacks.COMPARED, validation.SCRATCH),
         )
         at: dict[str, str] = {}
         if self._options["foreign"]:

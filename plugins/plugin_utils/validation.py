@@ -46,6 +46,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.scrip
 Options = Mapping[str, t.Any]
 #: The check that finds the programs of a node; its command gets the names of those that checks need.
 PROBE = "probe"
+#: The variable of a host with the path of its local scratch.
+SCRATCH = "node_scratch_path"
 
 
 def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
@@ -243,6 +245,7 @@ def asked(
             {
                 **plan.declared(node, hosts.get(node.name, {}), rows),
                 "versions": software(hosts.get(node.name, {})),
+                "scratch": str(hosts.get(node.name, {}).get(SCRATCH) or ""),
             },
             above.get(node.name, ()),
         )
@@ -286,6 +289,9 @@ def asked(
                 "VALIDATION_MOUNTS": " ".join(one.path for one in site.mounts),
                 "VALIDATION_BUCKETS": " ".join(site.buckets),
                 "VALIDATION_DCGM_LEVEL": str(site.dcgm_level),
+                "VALIDATION_SCRATCH": ":".join(
+                    sorted({host.declared["scratch"] for host in under_test} - {""})
+                ),
             },
             tuple(options["path"]),
         ),

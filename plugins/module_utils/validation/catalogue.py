@@ -37,10 +37,11 @@ NEEDS = {
     "bucket": "validate_buckets is empty",
     "conda": "no login has an mpirun of conda",
     "dcgm": "validate_dcgm_level is 0",
+    "scratch": "no node has a node_scratch_path",
     "ngc_image": "validate_ngc_image is empty",
 }
 #: Needs that a single node fulfils or not; the others are those of the cluster.
-NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda")
+NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda", "scratch")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 #: The name of a variable of the environment.
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

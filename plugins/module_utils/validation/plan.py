@@ -38,10 +38,10 @@ class PlanError(ValueError):
 class Host:
     """A node under test.
 
-    declared: numbers of gpus, efa, infiniband and nvlink that it should have, its machine_type, and versions: of its
-    software by component, each with who says so. address: of Slurm's traffic. switch: path of the switches above it,
-    the top first, () where nothing is known. programs: path of each program that the probe found there, None before it
-    ran. login_mpirun: path of mpirun in a login shell.
+    declared: numbers of gpus, efa, infiniband and nvlink that it should have, its machine_type, the path of its
+    scratch, and versions: of its software by component, each with who says so. address: of Slurm's traffic. switch: path of the
+    switches above it, the top first, () where nothing is known. programs: path of each program that the probe found
+    there, None before it ran. login_mpirun: path of mpirun in a login shell.
     """
 
     name: str
@@ -326,6 +326,8 @@ def _has(need: str, host: Host) -> bool:
         return host.number("gpus") > 1
     if need == "conda":
         return "conda" in host.login_mpirun
+    if need == "scratch":
+        return bool(host.declared.get("scratch"))
     return host.number(need) > 0
 
 

@@ -748,6 +748,23 @@ def test_versions_are_those_that_the_inventory_names_for_the_node(slurm: Slurm) 
     assert not slurm.submitted
 
 
+def test_the_scratch_is_that_of_the_inventory(slurm: Slurm) -> None:
+    slurm.variables = {
+        "hostvars": {"c1": {"node_scratch_path": "/scratch"}, "c2": {"node_scratch_path": "/nvme"}}
+    }
+    result = slurm(stages=["storage"], only=["scratch"])
+    found = {one["host"] for one in result["document"]["results"] if "scratch" in one["check"]}
+    assert found == {"c1", "c2"}
+    text = next(
+        text for name, text in slurm.files.items() if "-storage-" in name and ".sbatch" in name
+    )
+    assert "export VALIDATION_SCRATCH=/nvme:/scratch" in text
+    slurm.forget()
+    slurm.variables = {}
+    (one,) = slurm(stages=["storage"], only=["scratch"])["document"]["results"]
+    assert (one["verdict"], one["detail"]) == ("NOT_APPLICABLE", "no node has a node_scratch_path")
+
+
 def test_nodes_of_a_foreign_slurm_are_found_in_the_inventory_by_their_address(slurm: Slurm) -> None:
     """The inventory plugin calls them by their private names, and Slurm by names of its own."""
     kinds = {"c1": "p5.48xlarge", "c2": "p5.48xlarge", "c3": "m7i.large"}

@@ -89,6 +89,9 @@ def test_a_site_adds_changes_and_removes() -> None:
         ({"references": {"x": math.inf}}, ".references.x: is inf"),
         ({"expect": {"is": 1, "least": 2}}, ".expect: is"),
         ({"expect": {"least": "2"}}, ".expect.least: is '2'"),
+        ({"expect": {"version": "ncll"}}, ".expect.version: is 'ncll' -> one of kernel, driver, "),
+        ({"expect": {"version": 2}}, ".expect.version: is 2 -> "),
+        ({"image": "torch.sqsh"}, ".image: is 'torch.sqsh' -> one of site, ngc"),
         ({"expect": {"matches": "("}}, "is not a regular expression"),
         (
             {"expect": {"matches": ""}},

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import Result, Verdict
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     catalogue,
+    own,
     plan,
     versions,
 )
@@ -346,6 +347,39 @@ def test_files_of_the_efa_installer_that_are_missing_are_named(node: Path) -> No
     assert f"{node}/opt/amazon/openmpi*/bin/mpirun is missing" in text
     found = run(["efa_files"], lambda check, nodes: (text, 0))
     assert found["c1", "efa_files"].verdict is Verdict.FAIL
+
+
+# -- local disks --------------------------------------------------------------------------------------
+def test_the_local_scratch_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
+    scratch = tmp_path / "nvme"
+    scratch.mkdir()
+    command = CHECKS["scratch"].command.replace("--mebibytes 1024", "--mebibytes 2")
+    (tmp_path / "storage.py").write_bytes((ROOT / "roles/validate/files/storage.py").read_bytes())
+    code, text = said(tmp_path, command, VALIDATION_SCRATCH=f"{tmp_path}/none:{scratch}")
+    assert code == 0 and set(own.parse(text).figures) == {"write", "read"}
+    assert not list(scratch.iterdir())
+    code, text = said(tmp_path, command, VALIDATION_SCRATCH=f"{tmp_path}/none")
+    assert code == 1 and "none" in text
+
+
+def test_a_node_with_a_slow_disk_fails_among_its_peers() -> None:
+    names = [f"c{number}" for number in range(1, 7)]
+    what = asked(names, ["storage"], checks=(CHECKS["scratch"],))
+    hosts = tuple(
+        dataclasses.replace(host, declared={**host.declared, "scratch": "/scratch"})
+        for host in what.hosts
+    )
+
+    def fault(check: Check, nodes: tuple[str, ...]) -> Said | None:
+        speed = 0.4 if nodes == ("c4",) else 2.0
+        figures = {"write": speed, "read": 4.0}
+        made = json.dumps({"trainwright": 1, "figures": figures, "faults": []})
+        return None if check.name == "probe" else (made, 0)
+
+    course = drive(dataclasses.replace(what, hosts=hosts), fault, {})[0]
+    bad = [one for one in course.results if one.verdict is Verdict.FAIL]
+    assert [(one.host, one.check) for one in bad] == [("c4", "scratch.write")]
+    assert "nvme list" in bad[0].remedy
 
 
 # -- DCGM ---------------------------------------------------------------------------------------------
