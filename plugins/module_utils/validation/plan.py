@@ -39,9 +39,9 @@ class Host:
     """A node under test.
 
     declared: numbers of gpus, efa, infiniband and nvlink that it should have, its machine_type, the path of its
-    scratch, and versions: of its software by component, each with who says so. address: of Slurm's traffic. switch: path of the
-    switches above it, the top first, () where nothing is known. programs: path of each program that the probe found
-    there, None before it ran. login_mpirun: path of mpirun in a login shell.
+    scratch, and versions: of its software by component, each with who says so. address: of Slurm's traffic. switch:
+    path of the switches above it, the top first, () where nothing is known. programs: path of each program that the
+    probe found there, None before it ran. login_mpirun: path of mpirun in a login shell.
     """
 
     name: str
