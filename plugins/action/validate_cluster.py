@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result as results
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import stack as stacks
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
@@ -238,7 +239,10 @@ class ActionModule(WaitsForJob):
         Somebody else's Slurm has names of its own, so a node may also be the host with its address.
         """
         known = self._vars.get("hostvars") or {}
-        wanted = ("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path")
+        wanted = (
+            *("slurm_node", "ec2_instance_type", "ec2_efa_interfaces", "slurm_network_path"),
+            *(stacks.WORD, *stacks.COMPARED, validation.SCRATCH),
+        )
         at: dict[str, str] = {}
         if self._options["foreign"]:
             for host in known:

@@ -102,6 +102,14 @@ options:
     description: Image of the checks in containers.
     type: str
     default: ""
+  ngc_image:
+    description: Image of NVIDIA's kind for the checks that compare launchers. Empty leaves them out.
+    type: str
+    default: ""
+  dcgm_level:
+    description: Level of DCGM's diagnosis, V(1) to V(4). V(0) leaves it out.
+    type: int
+    default: 0
   mounts:
     description: The shared mounts, as C(cluster_mounts).
     type: list

@@ -10,6 +10,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import from_json
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import stack as stacks
+from ansible_collections.trainwright.slurm.plugins.module_utils.hardware import stack
 from ansible_collections.trainwright.slurm.plugins.module_utils.hardware.machine_types import (
     MachineTypeError,
     site_types,
@@ -44,6 +46,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.validation.scrip
 Options = Mapping[str, t.Any]
 #: The check that finds the programs of a node; its command gets the names of those that checks need.
 PROBE = "probe"
+#: The variable of a host with the path of its local scratch.
+SCRATCH = "node_scratch_path"
 
 
 def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
@@ -150,6 +154,33 @@ def switches(
     return found
 
 
+def software(variables: Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
+    """Return the versions of the GPU and EFA software that a host should have: by component, with who says so.
+
+    variables: of the host. As in preflight, software that is present is compared with the release that the inventory
+    names, and with none without one. Raises PlanError.
+    """
+    word = variables.get(stacks.WORD) or stacks.PRESENT
+    settings = {name: variables.get(name) for name in stacks.COMPARED}
+    if word == stacks.NONE or (word == stacks.PRESENT and not settings["gpu_stack_release"]):
+        return {}
+    own = settings["gpu_stack_versions"] or {}
+    site = settings["gpu_stack_releases"] or {}
+    for name, value in (("gpu_stack_versions", own), ("gpu_stack_releases", site)):
+        if not isinstance(value, Mapping):
+            raise plan.PlanError(f"{name}: is {value!r} -> a mapping, see docs/gpu_stack.md")
+    try:
+        release, wanted = stacks.versions(settings)
+        source = f"release {release}: {stack.releases(site)[release].source}"
+    except stack.StackError as error:
+        raise plan.PlanError(f"{error} -> see docs/gpu_stack.md") from None
+    found = stack.brought_by_efa(wanted.get("efa", ""))
+    return found | {
+        name: (version, "gpu_stack_versions" if name in own else source)
+        for name, version in wanted.items()
+    }
+
+
 def checks(options: Options) -> tuple[list[catalogue.Check], catalogue.Check]:
     """Return the checks, and the probe with the names of all programs that they need. Raises CheckError, PlanError."""
     parsers = {*PARSERS, *verdicts.OWN}
@@ -211,7 +242,11 @@ def asked(
         plan.Host(
             node.name,
             node.address,
-            plan.declared(node, hosts.get(node.name, {}), rows),
+            {
+                **plan.declared(node, hosts.get(node.name, {}), rows),
+                "versions": software(hosts.get(node.name, {})),
+                "scratch": str(hosts.get(node.name, {}).get(SCRATCH) or ""),
+            },
             above.get(node.name, ()),
         )
         for node in wanted
@@ -222,6 +257,8 @@ def asked(
         options["image"],
         tuple(options["buckets"]),
         options["mpi"],
+        ngc_image=options["ngc_image"],
+        dcgm_level=options["dcgm_level"],
     )
     for check in made:
         # Its description is refused now, not when the other stages have run.
@@ -246,11 +283,15 @@ def asked(
             f"{directory}/{run}",
             exports(options["exports"]),
             srun_options(options["srun_options"]),
-            options["image"],
+            {"site": options["image"], "ngc": options["ngc_image"]},
             (directory,),
             {
                 "VALIDATION_MOUNTS": " ".join(one.path for one in site.mounts),
                 "VALIDATION_BUCKETS": " ".join(site.buckets),
+                "VALIDATION_DCGM_LEVEL": str(site.dcgm_level),
+                "VALIDATION_SCRATCH": ":".join(
+                    sorted({host.declared["scratch"] for host in under_test} - {""})
+                ),
             },
             tuple(options["path"]),
         ),

@@ -103,7 +103,8 @@ def test_a_killed_run_is_continued_and_ends_green(quiet_site: Converged, tmp_pat
     assert "pairwise: pair_mpi" in planned.output and set(submitted(site)) == earlier
 
     # The image does not have Python and MPI. The stand-in for Pyxis takes an image and nothing else.
-    left_out: dict[str, Any] = {"srun_pyxis": None, **({} if REAL else {"container_start": None})}
+    left_out: dict[str, Any] = {"srun_pyxis": None}
+    left_out |= {} if REAL else {"container_start": None, "cpu_pyxis": None}
     # Nodes that share two cores say nothing about launchers.
     left_out["srun_pmix"] = {"compare": ""}
     options = {
@@ -137,7 +138,7 @@ def test_a_killed_run_is_continued_and_ends_green(quiet_site: Converged, tmp_pat
     for host, check in (
         ("c1", "kernel"), ("c3", "mounts"), ("c[1-2]", "mpi_all_reduce.2"),
         ("c[1-3]", "mpi_all_reduce.3"), ("c1", "fio.shared.write"), ("c[1-2]", "mpirun.busbw"),
-        ("c[1-2]", "srun_pmix.busbw"), ("c[1-2]", "training_cpu"),
+        ("c[1-2]", "srun_pmix.busbw"), ("c[1-2]", "training_cpu"), ("cluster", "cpu_srun.compared"),
     ):  # fmt: skip
         assert (host, check) in passed, (host, check)
     assert not REAL or ("c2", "container_start") in passed

@@ -49,6 +49,8 @@ GROUPS = {
 OTHER_NAMES = {"slurm_model", "slurm_acct_db", "slurm_conf_data", "vault_slurm_database_password"}
 # Not the role efa's: AWS' program, and a key of slurm_machine_types.
 OTHER_NAMES |= {"efa_installer.sh", "efa_interfaces"}
+# Checks of the role validate whose names begin with that of another role.
+OTHER_NAMES |= {"nccl_mpirun", "nccl_srun", "nccl_pyxis", "nccl_ngc"}
 # Variables that remove_nodes.yml and accounts.yml need on the command line.
 ASKED = {"nodes", "confirm", "accounting", "accounts_host", "accounts_become"}
 # Checks of preflight that judge variables alone, without the hosts of an inventory.

@@ -181,21 +181,19 @@ def node(stack: Stack, gpu_model: str = "") -> list[Misfit]:
             )
         )
     found += _cuda_on(driver, stack.get("cuda", ""), "on this machine")
-    brings = EFA_BRINGS.get(stack.get("efa", ""))
-    if brings:
-        for component, wanted in zip(("libfabric", "ofi_nccl"), brings):
-            have = stack.get(component, "")
-            if have and not same(have, wanted):
-                found.append(
-                    Misfit(
-                        component,
-                        have,
-                        wanted,
-                        f"EFA installer {stack['efa']} brings it: {EFA_SOURCE}",
-                        "run the installer again, or take out the other copy",
-                    )
-                )
+    for component, (wanted, source) in brought_by_efa(stack.get("efa", "")).items():
+        have = stack.get(component, "")
+        if have and not same(have, wanted):
+            remedy = "run the installer again, or take out the other copy"
+            found.append(Misfit(component, have, wanted, source, remedy))
     return found
+
+
+def brought_by_efa(installer: str) -> dict[str, tuple[str, str]]:
+    """Return what a version of the EFA installer brings: by component, its version and who says so."""
+    source = f"EFA installer {installer} brings it: {EFA_SOURCE}"
+    parts = zip(("libfabric", "ofi_nccl"), EFA_BRINGS.get(installer, ()))
+    return {component: (version, source) for component, version in parts}
 
 
 def _cuda_on(driver: str, cuda: str, where: str) -> list[Misfit]:

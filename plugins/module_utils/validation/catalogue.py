@@ -10,6 +10,7 @@ import math
 import re
 import typing as t
 
+from ..hardware.stack_data import COMPONENTS
 from ..hardware.thresholds import REFERENCE, ThresholdError, is_reference, size_in_bytes
 
 #: The stages in their order; each leaves out the nodes that failed in one before it.
@@ -19,6 +20,8 @@ STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "m
 KINDS = ("slurm", "health", "job", "pairs", "training")
 #: srun: a task on each node; pmix: the same with Slurm's PMIx; mpirun: by Open MPI; container: srun with Pyxis.
 LAUNCHERS = ("srun", "pmix", "mpirun", "container")
+#: Images of a step in a container: site: validate_image; ngc: validate_ngc_image.
+IMAGES = ("site", "ngc")
 #: Needs of a check, and the words where one is not declared.
 NEEDS = {
     "gpus": "no node declares GPUs",
@@ -33,9 +36,12 @@ NEEDS = {
     "network_storage": "no shared mount is on the network",
     "bucket": "validate_buckets is empty",
     "conda": "no login has an mpirun of conda",
+    "dcgm": "validate_dcgm_level is 0",
+    "scratch": "no node has a node_scratch_path",
+    "ngc_image": "validate_ngc_image is empty",
 }
 #: Needs that a single node fulfils or not; the others are those of the cluster.
-NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda")
+NODE_NEEDS = ("gpus", "several_gpus", "efa", "infiniband", "nvlink", "conda", "scratch")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 #: The name of a variable of the environment.
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -55,7 +61,8 @@ class Check:
     `text` (the whole output) or `ours` (programs of role validate). largest: bytes of its largest message, such as 2G.
     figures: those of the parser that are judged, each with a result of its own; of pairs, the bandwidth and perhaps a
     latency and resent_percent. expect: see expectation.py; without it, figures are judged by references (by figure a
-    number, or a test of the table of thresholds), else by their peers. verdict: of a miss. programs: what its command
+    number, or a test of the table of thresholds), else by their peers. verdict: of a miss. image: of a container, one
+    of IMAGES. programs: what its command
     needs on each node; optional: without them on any node it does not apply. unless: checks that make this one
     superfluous where they apply. compare: its first figure is compared with those of the checks of the same word. test:
     of kind slurm, a function of slurm_state.py. deadline: seconds of one step. network: whether NCCL's log in its
@@ -69,6 +76,7 @@ class Check:
     kind: str = "job"
     command: str = ""
     launch: str = "srun"
+    image: str = "site"
     nodes: tuple[str | int, ...] = ("each",)
     tasks: str | int = 1
     mounts: bool = False
@@ -144,13 +152,14 @@ _FIELDS = {field.name: field for field in dataclasses.fields(Check)}
 _LISTS = ("nodes", "figures", "needs", "programs", "unless")
 _MAPPINGS = ("environment", "srun_options", "job", "references")
 _TEXTS = (
-    *("stage", "title", "kind", "command", "launch", "parser", "unit"),
+    *("stage", "title", "kind", "command", "launch", "image", "parser", "unit"),
     *("verdict", "compare", "test", "remedy", "provenance"),
 )
 _CHOICES = {
     "stage": STAGES,
     "kind": KINDS,
     "launch": LAUNCHERS,
+    "image": IMAGES,
     "verdict": _VERDICTS,
 }
 
@@ -294,6 +303,7 @@ def _faults(
 #: Forms of `expect` besides `same`, and the types of their value.
 EXPECTED = {
     "declared": (str,),
+    "version": (str,),
     "is": (str, int, float, bool),
     "least": (int, float),
     "most": (int, float),
@@ -317,6 +327,8 @@ def expectation_faults(expect: t.Any, where: str) -> t.Iterator[str]:
     ((form, value),) = expect.items()
     if not isinstance(value, EXPECTED[form]) or (isinstance(value, bool) and form != "is"):
         yield f"{where}.{form}: is {value!r} -> see docs/validation.md"
+    elif form == "version" and value not in COMPONENTS:
+        yield f"{where}.version: is {value!r} -> one of {', '.join(COMPONENTS)}"
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{where}.{form}: is {value!r}, with which every value or none passes -> a finite number"
     elif form in ("matches", "lacks"):

@@ -3,7 +3,8 @@
 """Judges what a check found against what it expects: a value, the node's declaration, or the other nodes. Pure.
 
 `same`: as on more than half of the nodes; without such a value, nobody is named. {declared: efa}: the number that the
-node declares. {is: x}, {least: n}, {most: n}. {matches: regex}, {lacks: regex}: of the text.
+node declares. {version: nccl}: the version that the inventory names for the node, else `same`. {is: x}, {least: n},
+{most: n}. {matches: regex}, {lacks: regex}: of the text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import typing as t
 
 from ..checks.result import Result, Value, Verdict
+from ..hardware import stack
 from ..node.terminal import printable
 from ..slurm.hostlist import fold
 from .catalogue import Check
@@ -51,6 +53,8 @@ def judge(
     check: Check, hosts: t.Mapping[str, Host], found: t.Mapping[str, Value], name: str = ""
 ) -> list[Result]:
     """Return a result for each host with a value. name: of the result, where it is not the check's."""
+    if isinstance(check.expect, t.Mapping) and "version" in check.expect:
+        return _of_versions(check, hosts, found, name)
     common: Value = None
     if check.expect == "same" and found:
         common = most_common(found.values())
@@ -63,6 +67,40 @@ def judge(
     if check.expect == "same" and len(made) == 1:
         return [dataclasses.replace(made[0], verdict=Verdict.NOT_APPLICABLE, detail=_ALONE)]
     return made
+
+
+def _of_versions(
+    check: Check, hosts: t.Mapping[str, Host], found: t.Mapping[str, Value], name: str
+) -> list[Result]:
+    """Judge versions by those that the inventory names, and the others by each other.
+
+    As in preflight, an older one fails, and another one is a warning: a newer one may be right.
+    """
+    component = t.cast("t.Mapping[str, str]", check.expect)["version"]
+    made, others = [], {}
+    for host, value in found.items():
+        wanted, source = hosts[host].declared.get("versions", {}).get(component, ("", ""))
+        if not wanted:
+            others[host] = value
+            continue
+        version = str(value).strip()
+        good = stack.same(version, wanted)
+        unsure = version == "unknown" or not stack.older(version, wanted)
+        verdict = Verdict.WARN if unsure else Verdict(check.verdict)
+        made.append(
+            Result(
+                host,
+                name or check.name,
+                Verdict.PASS if good else verdict,
+                value=line(version),
+                threshold=wanted,
+                provenance=source,
+                remedy="" if good else check.remedy or f"install {wanted}",
+                unit=check.unit,
+            )
+        )
+    same = dataclasses.replace(check, expect="same")
+    return made + (judge(same, hosts, others, name) if others else [])
 
 
 def most_common(values: t.Iterable[Value]) -> str | None:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import posixpath
 import re
 import typing as t
 
+from ..containers.image_file import NAME
+from ..containers.registry import REFERENCE
 from ..hardware.thresholds import ThresholdError, size_in_bytes, table
 from ..slurm.batch.options import SRUN, Table
 from ..slurm.values import expand
@@ -19,6 +22,8 @@ from .references import in_units_of_figures
 Plain = t.Mapping[str, t.Any]
 #: The least value of a number.
 _LEAST = {"queue_seconds": 1, "parallel": 0}
+#: Levels of DCGM's diagnosis.
+_LEVELS = range(5)
 _BUCKET = re.compile(r"s3://[A-Za-z0-9][A-Za-z0-9.-]*(/[A-Za-z0-9!_.*'()=/-]*)?")
 #: Names of variables with secrets, which would be in scripts and reports; those of files with them are not.
 _SECRET = re.compile(
@@ -40,6 +45,13 @@ def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
             f" is {options['nodes'] or 'empty'} -> -e validate_nodes={max(1, abs(options['sample']))} draws that many,"
             " or leave validate_sample out"
         )
+    if options["dcgm_level"] not in _LEVELS:
+        faults.append(
+            f"validate_dcgm_level: is {options['dcgm_level']} -> 1 to {_LEVELS[-1]}, or 0 to leave DCGM out"
+        )
+    faults += share(options["cap"], "node_health_cap_percent")
+    for name in ("image", "ngc_image"):
+        faults += image(options[name], f"validate_{name}")
     faults += inventory(options["mounts"], options["topology"])
     faults += storage(options["storage"], options["mounts"], checks)
     faults += places(options["buckets"], options["path"])
@@ -50,6 +62,51 @@ def refuse(options: Plain, checks: t.Sequence[Check]) -> None:
         faults += secrets(check.environment, f"{where}.environment")
     if faults:
         raise PlanError("\n".join(faults))
+
+
+def share(percent: float | None, where: str) -> t.Iterator[str]:
+    """Yield what is wrong with a percentage."""
+    if percent is not None and not 0 <= percent <= 100:
+        yield f"{where}: is {percent:g} -> percent of the nodes of a partition, from 0 to 100"
+
+
+def image(given: str, where: str) -> t.Iterator[str]:
+    """Yield what is wrong with an image as Pyxis takes it: a file, a name of the cluster's, or one of a registry."""
+    if not given:
+        return
+    # Some write a password into it, as into an address of the web.
+    shown = repr(re.sub(r"^(\w+://)?[^/@\s]*:[^/@\s]*@(?!sha256:)", r"\1***@", given))
+    if "***@" in shown:
+        yield f"{where}: is {shown}, with a password -> write it into ~/.config/enroot/.credentials of validate_user"
+    elif not given.isprintable() or given != given.strip():
+        yield f"{where}: is {shown}, with blanks at an end, or characters that no name has -> remove them"
+    elif given[0] in "~.$":
+        why = (
+            "which only a shell expands"
+            if given[0] in "~$"
+            else "and the jobs run in another directory"
+        )
+        yield f"{where}: is {shown}, {why} -> the absolute path of the file"
+    elif given.startswith("/"):
+        if not posixpath.basename(given):
+            yield f"{where}: is {shown}, a directory -> the absolute path of a squashfs file"
+    elif not _of_registry(given):
+        yield (
+            f"{where}: is {shown} -> the absolute path of a squashfs file, NAME.sqsh of an image of the cluster, or a"
+            " name in a registry in small letters, such as nvcr.io#nvidia/pytorch:25.06-py3"
+        )
+
+
+def _of_registry(given: str) -> bool:
+    """Whether it is the name of an image: of the cluster, of a registry, or of Docker or Podman on the node."""
+    scheme, mark, name = given.rpartition("://")
+    if mark and scheme not in ("docker", "dockerd", "podman"):
+        return False
+    if given.endswith(".sqsh"):
+        return not mark and NAME.fullmatch(given) is not None
+    match = REFERENCE.fullmatch(f"docker://{name}")
+    parts = match[4].split("/") if match else [""]
+    return name.isascii() and name[:1] != "-" and all(re.match(r"[a-z0-9]", one) for one in parts)
 
 
 def storage(given: Plain, mounts: t.Sequence[Plain], checks: t.Sequence[Check]) -> t.Iterator[str]:

@@ -27,6 +27,8 @@ SPEC: dict[str, t.Any] = {
     "exports": {"type": "raw", "default": ""},
     "srun_options": {"type": "raw", "default": ""},
     "image": {"type": "str", "default": ""},
+    "ngc_image": {"type": "str", "default": ""},
+    "dcgm_level": {"type": "int", "default": 0},
     "mounts": {"type": "list", "elements": "dict", "default": []},
     "storage": {"type": "dict", "default": {}},
     "buckets": {"type": "list", "elements": "str", "default": []},

@@ -3,13 +3,14 @@
 """Reads what the programs of role validate print: one line of JSON. Pure.
 
 `{"trainwright": 1, "points": [[1048576, 1.2]], "figures": {"bandwidth": 1.2}, "faults": [], "facts": {}}`, the numbers
-in the units of parsers/parsed.py.
+in the units of parsers/parsed.py. task.sh prints a line for each task: `task c1 of c1 c2: cpus=8 gpus=0`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from .parsers.parsed import Parsed, Point
 from .parsers.text import lines
 
 _AGAIN = "see the output of the step; run the check again"
+_TASK = re.compile(r"task (\S+) of (\S+(?: \S+)*): ((?:[a-z]+=\d{1,9} ?)+)")
 
 
 @dataclass(frozen=True)
@@ -82,3 +84,33 @@ def _number(value: object, what: str) -> float:
     if not fine or not math.isfinite(t.cast(float, value)) or t.cast(float, value) < 0:
         raise ParseError(f"{what} is {shown(value)}, not a number of at least 0", _AGAIN)
     return float(t.cast(float, value))
+
+
+def parse_tasks(text: str) -> Own:
+    """Read what the tasks of a step print of themselves; each figure is the least of all tasks. Raises ParseError.
+
+    A node on which no task ran is a fault, since the launcher was to start one there.
+    """
+    least: dict[str, float] = {}
+    wanted: list[str] = []
+    seen: list[str] = []
+    for line in lines(text, "task.sh"):
+        match = _TASK.fullmatch(line.strip())
+        if not match:
+            continue
+        seen.append(match[1])
+        wanted = match[2].split()
+        for name, _equals, value in (word.partition("=") for word in match[3].split()):
+            least[name] = min(float(value), least.get(name, math.inf))
+    if not seen:
+        raise ParseError("no task printed what it may use", _AGAIN)
+    faults = [
+        f"no task ran on {node}: the launcher started them on {', '.join(dict.fromkeys(seen))}"
+        for node in wanted
+        if node not in seen
+    ]
+    return Own(named=least, wrong=tuple(faults))
+
+
+#: By the name of a check's `parser`.
+PARSERS: dict[str, t.Callable[[str], Own]] = {"ours": parse, "tasks": parse_tasks}

@@ -38,9 +38,10 @@ class PlanError(ValueError):
 class Host:
     """A node under test.
 
-    declared: numbers of gpus, efa, infiniband and nvlink that it should have, and its machine_type. address: of
-    Slurm's traffic. switch: path of the switches above it, the top first, () where nothing is known. programs: path
-    of each program that the probe found there, None before it ran. login_mpirun: path of mpirun in a login shell.
+    declared: numbers of gpus, efa, infiniband and nvlink that it should have, its machine_type, the path of its
+    scratch, and versions: of its software by component, each with who says so. address: of Slurm's traffic. switch:
+    path of the switches above it, the top first, () where nothing is known. programs: path of each program that the
+    probe found there, None before it ran. login_mpirun: path of mpirun in a login shell.
     """
 
     name: str
@@ -83,7 +84,8 @@ class Mount:
 class Site:
     """The cluster besides its nodes, by the inventory and Slurm.
 
-    pyxis: hosts that should have it. pmix: whether Slurm has it; None where that is not known yet. mpi: whether the
+    pyxis: hosts that should have it. image, ngc_image: of steps in a container. dcgm_level: of its diagnosis, 0 for
+    none. pmix: whether Slurm has it; None where that is not known yet. mpi: whether the
     inventory declares MPI.
     """
 
@@ -93,6 +95,12 @@ class Site:
     buckets: tuple[str, ...] = ()
     mpi: bool = False
     pmix: bool | None = None
+    ngc_image: str = ""
+    dcgm_level: int = 0
+
+    def image_of(self, check: Check) -> str:
+        """Return the image of a check in a container."""
+        return self.ngc_image if check.image == "ngc" else self.image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,8 +302,9 @@ def reach(check: Check, hosts: t.Sequence[Host], site: Site) -> Reach:
         able = [host for host in able if host.name in site.pyxis]
         if not able:
             return Reach(reason=NEEDS["pyxis"])
-        if not site.image:
-            why = "no image is named -> -e validate_image=NAME, an image that the nodes have or can import"
+        if not site.image_of(check):
+            name = "validate_ngc_image" if check.image == "ngc" else "validate_image"
+            why = f"no image is named -> -e {name}=NAME, an image that the nodes have or can import"
             return Reach((), {host.name: why for host in able})
     missing: dict[str, str] = {}
     for host in able:
@@ -317,6 +326,8 @@ def _has(need: str, host: Host) -> bool:
         return host.number("gpus") > 1
     if need == "conda":
         return "conda" in host.login_mpirun
+    if need == "scratch":
+        return bool(host.declared.get("scratch"))
     return host.number(need) > 0
 
 
@@ -331,6 +342,10 @@ def _offers(need: str, hosts: t.Sequence[Host], site: Site) -> bool:
         return any(mount.network for mount in site.mounts)
     if need == "bucket":
         return bool(site.buckets)
+    if need == "dcgm":
+        return site.dcgm_level > 0
+    if need == "ngc_image":
+        return bool(site.ngc_image)
     return bool(site.pyxis)
 
 

@@ -113,9 +113,9 @@ class Frame:
     """The settings that all jobs of a run share.
 
     run: its id. programs, directory: absolute paths on the nodes, of the programs of role validate and of the run.
-    exports: variables of all steps. srun_options: of all steps, by their long names. image: of steps in a container.
-    mounts: paths that a container gets as they are. variables: for commands, by their names. path: directories of
-    programs, in their order, () for those of the system.
+    exports: variables of all steps. srun_options: of all steps, by their long names. images: of steps in a container,
+    by the names of catalogue.IMAGES. mounts: paths that a container gets as they are. variables: for commands, by
+    their names. path: directories of programs, in their order, () for those of the system.
     """
 
     run: str
@@ -123,7 +123,7 @@ class Frame:
     directory: str
     exports: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     srun_options: t.Mapping[str, str | bool] = dataclasses.field(default_factory=dict)
-    image: str = ""
+    images: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: tuple[str, ...] = ()
     variables: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     path: tuple[str, ...] = ()
@@ -177,7 +177,10 @@ def _clean(frame: Frame) -> str:
 def _environment(work: Work, frame: Frame) -> str:
     efa = any(host.number("efa") for host in work.hosts)
     kinds = {str(host.declared.get("machine_type") or "") for host in work.hosts}
-    mpi = any(step.check.launch in ("mpirun", "pmix") for step in work.steps)
+    mpi = any(
+        step.check.launch in ("mpirun", "pmix") or step.check.srun_options.get("mpi") == "pmix"
+        for step in work.steps
+    )
     lines = [
         f"export VALIDATION={shlex.quote(frame.programs)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in frame.variables.items()),
@@ -272,7 +275,7 @@ def _step(step: Step, frame: Frame) -> str:
     else:
         mount = step.variables.get("VALIDATION_MOUNT")
         inside = dataclasses.replace(frame, mounts=(*frame.mounts, *([mount] if mount else [])))
-        options = _options(check.launch, step.hosts, step.tasks, inside)
+        options = _options(check.launch, step.hosts, step.tasks, inside, check.image)
         words = render.srun({**options, **check.srun_options})
     # An image may be without bash.
     shell = "sh" if check.launch == "container" else "bash"
@@ -280,7 +283,7 @@ def _step(step: Step, frame: Frame) -> str:
 
 
 def _options(
-    launch: str, hosts: t.Sequence[Host], tasks: int, frame: Frame
+    launch: str, hosts: t.Sequence[Host], tasks: int, frame: Frame, image: str = "site"
 ) -> dict[str, str | bool]:
     """Return the options of srun for a step over these nodes; those of the site come last."""
     chosen: dict[str, str | bool] = {
@@ -296,7 +299,7 @@ def _options(
     }
     if launch == "container":
         container = Container(
-            image=frame.image, mounts=tuple(f"{one}:{one}" for one in frame.mounts)
+            image=frame.images.get(image, ""), mounts=tuple(f"{one}:{one}" for one in frame.mounts)
         )
         chosen.update(render.container_options(container))
     return chosen | dict(frame.srun_options)

@@ -25,7 +25,7 @@ from .references import References
 #: Options that the report names.
 _ARGUMENTS = (
     *("nodes", "sample", "partition", "account", "reservation", "wake", "parallel", "full"),
-    *("image", "directory"),
+    *("image", "ngc_image", "dcgm_level", "directory"),
 )
 
 

@@ -9,7 +9,7 @@ import typing as t
 
 from ..checks.result import Result, Value, Verdict
 from ..slurm.hostlist import fold
-from . import endings, expectation, judge, own
+from . import endings, expectation, judge, own, versions
 from .catalogue import Check, less_is_better
 from .collect import FULL, MISSING, TIMED_OUT, Output
 from .document import Measurement
@@ -20,7 +20,7 @@ from .parsers.parsed import Parsed
 from .plan import Host
 
 #: Values of a check's `parser` besides the parsers of tools.
-OWN = ("text", "ours")
+OWN = ("text", *own.PARSERS, *versions.PARSERS)
 _SILENT = "printed nothing -> have it print what it found; where nothing is right, expect {is: ''}"
 #: Shares of the best launcher's value below which another is warned about and fails.
 LAUNCHER_WARN, LAUNCHER_FAIL = 0.8, 0.6
@@ -75,8 +75,11 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
         silent = check.needs_words and not text.strip()
         return Reading(text=text.strip(), why=_SILENT if silent else "")
     try:
-        if check.parser == "ours":
-            parsed: Parsed = own.parse(text)
+        if check.parser in versions.PARSERS:
+            found = versions.PARSERS[check.parser](text)
+            return Reading(parsed=found, text=found.line)
+        if check.parser in own.PARSERS:
+            parsed: Parsed = own.PARSERS[check.parser](text)
         else:
             parsed = registry.read(check.parser, text, check.largest_bytes)
     except ParseError as error:
@@ -118,20 +121,15 @@ def broken(check: Check, place: Place, reading: Reading) -> list[Result]:
         return []
     name = place.check(check)
     made = _network(check, place, reading)
-    made += [
-        Result(
-            place.name,
-            f"{name}.fault",
-            Verdict.FAIL,
-            detail=line(one),
-            remedy=check.remedy or f"see {place.log}",
-        )
-        for one in parsed.faults[:5]
-    ]
-    return made + [
-        Result(place.name, f"{name}.gap", Verdict.WARN, detail=line(one), remedy=f"see {place.log}")
-        for one in parsed.gaps[:5]
-    ]
+    for word, verdict, remedy, said in (
+        ("fault", Verdict.FAIL, check.remedy, parsed.faults),
+        ("gap", Verdict.WARN, "", parsed.gaps),
+    ):
+        for one in said[:5]:
+            what, _arrow, own_remedy = told(one).partition(" -> ")
+            better = own_remedy or remedy or f"see {place.log}"
+            made.append(Result(place.name, f"{name}.{word}", verdict, detail=what, remedy=better))
+    return made
 
 
 def _network(check: Check, place: Place, reading: Reading) -> list[Result]:

@@ -34,8 +34,9 @@ class DcgmiDiag(Parsed):
 
     @property
     def figures(self) -> dict[str, float]:
-        """Return how many results are passed, failed, warned and skipped."""
+        """Return how many results are passed, failed, warned and skipped, and how many faults those are."""
         return {
+            "faults": float(len(self.faults)),
             "passed": float(len(self._of("pass"))),
             "failed": float(len(self._of("fail"))),
             "warned": float(len(self._of("warn"))),

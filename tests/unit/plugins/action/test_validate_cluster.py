@@ -653,6 +653,10 @@ def test_check_mode_submits_nothing(slurm: Slurm) -> None:
             "validate_checks.kernel.environment: AWS_ACCESS_KEY_ID looks like a secret",
         ),
         ({"parallel": -1}, "validate_parallel: is -1 -> "),
+        ({"image": "./torch.sqsh"}, "validate_image: is './torch.sqsh', and the jobs run in another directory -> "),
+        ({"ngc_image": "alice:Sesame-77@nvcr.io/x"}, "validate_ngc_image: is '***@nvcr.io/x', with a password -> "),
+        ({"dcgm_level": 9}, "validate_dcgm_level: is 9 -> 1 to 4, or 0 to leave DCGM out"),
+        ({"cap": 101}, "node_health_cap_percent: is 101 -> percent of the nodes of a partition, from 0 to 100"),
         ({"storage": {"/shared": "fast"}}, "validate_storage./shared: is 'fast' -> a mapping such as {write: 1.2"),
         ({"storage": {"/shared": {}}}, "validate_storage./shared: is {} -> "),
         (
@@ -728,6 +732,37 @@ def test_wrong_values_are_refused_before_anything_runs(
     assert result["failed"] and words in result["msg"], result["msg"]
     assert not slurm.submitted and not slurm.files
     assert "Sesame-77" not in json.dumps(result) and "Sesame-77" not in "".join(slurm.lines)
+
+
+def test_versions_are_those_that_the_inventory_names_for_the_node(slurm: Slurm) -> None:
+    release = {"gpu_stack_release": "dlami-2026-10", "slurm_node": {"machine_type": "p5.48xlarge"}}
+    slurm.variables = {"hostvars": {name: release for name in NODES}}
+    result = slurm(stages=["static"], only=["cuda"])
+    (one,) = {one["threshold"] for one in result["document"]["results"] if one["check"] == "cuda"}
+    assert one == "13.2"
+    slurm.forget()
+    slurm.submitted.clear()
+    slurm.variables["hostvars"] = {name: {"gpu_stack_release": "dlami-1999"} for name in NODES}
+    result = slurm(stages=["static"])
+    assert result["failed"] and "gpu_stack_release: dlami-1999 is none of " in result["msg"]
+    assert not slurm.submitted
+
+
+def test_the_scratch_is_that_of_the_inventory(slurm: Slurm) -> None:
+    slurm.variables = {
+        "hostvars": {"c1": {"node_scratch_path": "/scratch"}, "c2": {"node_scratch_path": "/nvme"}}
+    }
+    result = slurm(stages=["storage"], only=["scratch"])
+    found = {one["host"] for one in result["document"]["results"] if "scratch" in one["check"]}
+    assert found == {"c1", "c2"}
+    text = next(
+        text for name, text in slurm.files.items() if "-storage-" in name and ".sbatch" in name
+    )
+    assert "export VALIDATION_SCRATCH=/nvme:/scratch" in text
+    slurm.forget()
+    slurm.variables = {}
+    (one,) = slurm(stages=["storage"], only=["scratch"])["document"]["results"]
+    assert (one["verdict"], one["detail"]) == ("NOT_APPLICABLE", "no node has a node_scratch_path")
 
 
 def test_nodes_of_a_foreign_slurm_are_found_in_the_inventory_by_their_address(slurm: Slurm) -> None:

@@ -28,7 +28,7 @@ def test_the_checks_of_the_role_are_sound() -> None:
     assert {check.stage for check in made} == set(catalogue.STAGES)
     for check in made:
         assert check.kind != "slurm" or check.test in slurm_state.TESTS, check.name
-        assert check.parser == "text" or check.figures, check.name
+        assert check.parser == "text" or check.figures or check.expect == "same", check.name
         assert check.kind != "pairs" or check.figures, check.name
         assert not check.references or set(check.references) <= set(check.figures), check.name
         # A measurement that is not judged by anything needs no remedy; an expectation does.
@@ -89,6 +89,9 @@ def test_a_site_adds_changes_and_removes() -> None:
         ({"references": {"x": math.inf}}, ".references.x: is inf"),
         ({"expect": {"is": 1, "least": 2}}, ".expect: is"),
         ({"expect": {"least": "2"}}, ".expect.least: is '2'"),
+        ({"expect": {"version": "ncll"}}, ".expect.version: is 'ncll' -> one of kernel, driver, "),
+        ({"expect": {"version": 2}}, ".expect.version: is 2 -> "),
+        ({"image": "torch.sqsh"}, ".image: is 'torch.sqsh' -> one of site, ngc"),
         ({"expect": {"matches": "("}}, "is not a regular expression"),
         (
             {"expect": {"matches": ""}},

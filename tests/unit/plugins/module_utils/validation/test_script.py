@@ -395,7 +395,7 @@ def test_a_container_sees_the_mount_that_it_measures(tmp_path: Path) -> None:
     step = Step(
         "ior", check("ior", launch="container"), (C1,), variables={"VALIDATION_MOUNT": "/fsx"}
     )
-    frame = Frame(RUN, "/p", "/d", image="ior.sqsh", mounts=("/d",))
+    frame = Frame(RUN, "/p", "/d", images={"site": "ior.sqsh"}, mounts=("/d",))
     text = script.write(Work("x", "storage", (C1,), steps=(step,)), frame)
     assert "--container-mounts=/d:/d,/fsx:/fsx" in text
 
