@@ -10,9 +10,9 @@ short_description: Load the filters of this collection once for all hosts
 version_added: "1.2.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns its input. Ansible runs each task of each host in a new process, which loads a filter plugin again unless the
-    process of ansible-playbook has loaded it before. There the patterns in C(hosts) of plays are evaluated, so that
-    the first play of a long playbook is the place for it.
+  - Returns its input. Ansible runs each task of each host in a new process, which loads a filter plugin again unless
+    the process of ansible-playbook has loaded it before. There the patterns in C(hosts) of plays are evaluated, so the
+    first play of a long playbook is the place for it.
 options:
   _input:
     description: A pattern of hosts.
