@@ -76,14 +76,14 @@ def hooks(script: Script, start: int, pre: str, after: str, key: str) -> dict[st
     may_end = re.search(r"^\s*set -\w*[eu]|\b(exit|exec|return)\b", pre, re.M)
     piped = not pipefail(script)
     opening, closing, first = [], [], []
-    if piped and _pipes(pre):
+    if piped and _asks_pipes(pre, bool(re.search(r"^set -\w*e", pre, re.M))):
         first, closing = [_LOOSE], [_STRICT]
     if strict and pre:
         closing.append(f"set +{strict}")
     if key == "always" and after and may_end:
         closing.append(_REACHED)
         opening.append(_UNLESS_REACHED)
-    if piped and _pipes(after):
+    if piped and _asks_pipes(after, "e" in strict):
         opening.append(_LOOSE)
     if strict:
         opening.append(f"set -{strict}")
@@ -96,7 +96,8 @@ def hooks(script: Script, start: int, pre: str, after: str, key: str) -> dict[st
 
 def loose(script: Script, body: str) -> str:
     """Return the commands of a whole script, whose pipes end as their last part does unless it says otherwise."""
-    return f"{_LOOSE}\n{body}" if _pipes(body) and not pipefail(script) else body
+    strict = any(is_set(one) and "-e" in strictness(one) for one in script.commands)
+    return f"{_LOOSE}\n{body}" if _asks_pipes(body, strict) and not pipefail(script) else body
 
 
 def own(text: str) -> str:
@@ -110,8 +111,17 @@ def own(text: str) -> str:
     return "\n".join(lines)
 
 
-def _pipes(text: str) -> bool:
-    return bool(re.search(r"(?<![|>])\|(?!\|)", shell.live(text)))
+def _asks_pipes(text: str, strict: bool) -> bool:
+    """Whether it matters to commands how a pipe among them ends. strict: whether a failing command ends them."""
+    if strict and re.search(r"(?<![|>])\|(?!\|)", shell.live(text)):
+        return True
+    inside = False
+    for command in shell.parse(f"{text}\n").commands:
+        inside = inside or command.after in ("|", "|&")
+        if inside and (command.depth or command.function or command.after in ("&&", "||")):
+            return True
+        inside = inside and command.after in ("|", "|&")
+    return False
 
 
 # -- variables -------------------------------------------------------------------------------------

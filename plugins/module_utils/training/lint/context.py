@@ -14,6 +14,7 @@ from ...containers import image_fit, image_stack
 from ...containers.image_errors import ImageError
 from ...node.terminal import printable
 from ...slurm import values
+from ...slurm.client import capabilities, cli
 from ...slurm.errors import SlurmError
 from .rule import Cluster
 
@@ -69,7 +70,16 @@ def cluster(
         file_exists=os.path.exists,
         pyxis=found.get("pyxis"),
         job_known=job_known,
+        release=_release(),
     )
+
+
+def _release() -> tuple[int, int] | None:
+    """Return the release of this host's Slurm; None where it does not have one."""
+    try:
+        return capabilities.release(cli.Cli().version)
+    except SlurmError:
+        return None
 
 
 #: Seconds for the shell to read a script.

@@ -209,10 +209,13 @@ def test_what_follows_the_training_does_not_run_without_it(setup: str, tmp_path:
 def test_pipes_of_a_script_end_as_their_last_part() -> None:
     found = "if nvidia-smi -q | grep -q MIG; then\n  A=1\nfi\n"
     hooks = job_of(f"{found}srun ./a\nls | head -n 1\n")["hooks"]
-    assert hooks == {
-        "pre": f"set +o pipefail\n{found}set -o pipefail",
-        "always": "set +o pipefail\nls | head -n 1",
-    }
+    # No condition or `set -e` asks how the second one ends.
+    assert hooks == {"pre": f"set +o pipefail\n{found}set -o pipefail", "always": "ls | head -n 1"}
+    first = "A=$(scontrol show hostnames x | head -n 1)\n"
+    assert job_of(f"set -e\n{first}srun ./a $A\n")["hooks"]["pre"] == (
+        f"set +o pipefail\nset -e\n{first}set -o pipefail\nset +e"
+    )
+    assert job_of(f"{first}srun ./a $A\n")["hooks"]["pre"] == first.rstrip("\n")
     assert (
         job_of(f"{found}srun ./a\nsrun ./b\n")["command"]
         == f"set +o pipefail\n{found}srun ./a\nsrun ./b"
