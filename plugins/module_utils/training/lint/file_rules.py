@@ -136,11 +136,13 @@ def _wrong(script: Script, cluster: Cluster) -> Found:
     for one in script.unread:
         if placeholder(script.lines[one.line - 1]):
             continue  # has a rule of its own
+        known = one.kind == "unknown" and len(one.what) > 1 and cluster.has_option
+        if known and known(one.what):
+            continue  # of a plugin
         if one.kind == "unknown" and one.what in _ELSEWHERE:
             yield (
                 one.line,
-                f"--{one.what} is an option of {_ELSEWHERE[one.what]}, which this cluster does not have, so sbatch "
-                "refuses the script",
+                f"--{one.what} is an option of {_ELSEWHERE[one.what]}; sbatch refuses the script where that is missing",
                 "leave it out; srun takes an image by --container-image where the cluster has Pyxis",
             )
         elif one.kind == "unknown":

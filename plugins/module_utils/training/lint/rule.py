@@ -31,6 +31,7 @@ class Cluster:
     directory_exists, file_exists: test an absolute path. workdir: where sbatch will be run. planned: seconds
     that the work takes. syntax: finds what the shell refuses in a script, by line. pyxis: whether srun can start
     containers. job_known: tests whether Slurm knows a job's number. release: of Slurm, such as (23, 2).
+    has_option: returns whether sbatch has a long option here, None where that is not known.
     """
 
     interfaces: frozenset[str] | None = None
@@ -46,6 +47,7 @@ class Cluster:
     pyxis: bool | None = None
     job_known: t.Callable[[int], bool] | None = None
     release: tuple[int, int] | None = None
+    has_option: t.Callable[[str], bool | None] | None = None
 
 
 class Rule(t.NamedTuple):
