@@ -562,3 +562,8 @@ def test_processes_of_a_launcher_on_a_part_of_the_nodes() -> None:
     step = "srun -N2 -n2 accelerate launch --num_processes {} --num_machines 2 a.py &\nsrun -N1 -n1 ./b &\n"
     assert "processes-over-gpus" not in found(text + step.format(8) + "wait\n")
     assert "processes-over-gpus" in found(text + step.format(16) + "wait\n")
+
+
+def test_a_look_at_the_topology_is_no_monitor() -> None:
+    assert "monitor-one-node" in body("look() {\n  nvidia-smi\n}\nlook &\nsrun a\n")
+    assert "monitor-one-node" not in body("look() {\n  nvidia-smi topo -m\n}\nlook\nsrun a\n")
