@@ -61,9 +61,7 @@ def translate(
     Raises JobError where the shell reads the script otherwise than it is meant, and where even that would not do.
     """
     script = parse(text)
-    several = next(
-        (one for one in script.unread if re.search(r"\b(het|pack)job\b", one.what)), None
-    )
+    several = next((one for one in script.unread if one.kind == "hetjob"), None)
     if several:
         raise JobError(
             f"line {several.line}: a heterogeneous job asks for several kinds of nodes, and a description for one "

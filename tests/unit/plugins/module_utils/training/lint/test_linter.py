@@ -567,3 +567,18 @@ def test_processes_of_a_launcher_on_a_part_of_the_nodes() -> None:
 def test_a_look_at_the_topology_is_no_monitor() -> None:
     assert "monitor-one-node" in body("look() {\n  nvidia-smi\n}\nlook &\nsrun a\n")
     assert "monitor-one-node" not in body("look() {\n  nvidia-smi topo -m\n}\nlook\nsrun a\n")
+
+
+def test_the_parts_of_a_heterogeneous_job_are_no_mistake() -> None:
+    text = f"{HEAD}#SBATCH --gpus-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1\n#SBATCH --mem-per-gpu=1G\n"
+    server = "srun --het-group=1 torchrun --nproc_per_node=8 serve.py &\n"
+    train = "srun --het-group=0 torchrun --nnodes=2 --nproc_per_node={} a.py\n"
+    assert not found(text + server + train.format(2))
+    assert found(text + server + train.format(8)) == {"processes-over-gpus"}
+
+
+def test_a_launcher_behind_an_old_name_is_found() -> None:
+    step = "srun {}=none torchrun --nproc_per_node=2 a.py\n"
+    assert "launcher-alone" in body(step.format("--cpu_bind")) and "launcher-alone" in body(
+        step.format("--cpu-bind")
+    )
