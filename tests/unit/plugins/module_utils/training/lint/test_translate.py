@@ -496,3 +496,8 @@ def test_a_name_that_no_description_can_have() -> None:
 def test_arguments_of_the_script_are_reported() -> None:
     made = translate.translate(HEAD + "srun ./a $1\n")
     assert [(one.line, one.what) for one in made.corrections] == [(4, "$1")]
+
+
+def test_nodes_for_the_jobs_of_one_user() -> None:
+    assert job_of("#SBATCH --exclusive=user\nsrun ./a\n")["sbatch_options"] == {"exclusive": "user"}
+    assert job_of("#SBATCH --exclusive\nsrun ./a\n")["exclusive"] is True
