@@ -142,3 +142,9 @@ def test_submissions_at_the_same_moment_are_kept_apart() -> None:
     assert after["trainwright.slurm.train_render"] is again
     assert after["when"] == "__train_overtaken | length > 0"
     assert again == {**first, "again": False}
+    # The slower one is refused there, before it writes anything that belongs to the job.
+    (writes,) = [
+        task for task in tasks if "__train.scripts" in str(task.get("ansible.builtin.copy"))
+    ]
+    assert tasks.index(writes) > tasks.index(after)
+    assert "selectattr('1.changed')" in writes["loop"]

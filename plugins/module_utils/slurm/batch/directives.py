@@ -31,7 +31,8 @@ class Directive:
 class Unread(t.NamedTuple):
     """A line that looks like a directive and is not one, or that sbatch refuses.
 
-    kind: late, indented, spelling, unknown, value, quote or words; what: the part that is wrong.
+    kind: late, indented, spelling, unknown, value, quote or words; what: the part that is wrong. hetjob: the line that
+    begins the next part of a heterogeneous job.
     """
 
     line: int
@@ -49,7 +50,8 @@ class Found(t.NamedTuple):
 def read(lines: t.Sequence[str], documents: t.Collection[int] = ()) -> Found:
     """Read the directives in the lines of a script.
 
-    documents: numbers of the lines inside here-documents, in which "#SBATCH" is just text.
+    documents: numbers of the lines inside here-documents, in which "#SBATCH" is just text. Of a heterogeneous job, it
+    reads those of the first part.
     """
     found: list[Directive] = []
     unread: list[Unread] = []
@@ -63,6 +65,10 @@ def read(lines: t.Sequence[str], documents: t.Collection[int] = ()) -> Found:
                 unread.append(Unread(number, "spelling", line.split()[0]))
             continue
         rest = line[len(_BEGIN) :]
+        other = re.match(r"\s+(hetjob|packjob)\b", rest)
+        if other and not in_body:
+            unread.append(Unread(number, "hetjob", other[1]))
+            break
         if not re.match(r"\s+-", rest):
             if rest.strip() and not rest.strip().startswith("#"):
                 unread.append(Unread(number, "spelling", line.strip()))

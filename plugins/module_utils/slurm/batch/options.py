@@ -183,7 +183,7 @@ def read(words: t.Sequence[str], table: Table) -> Given:
 
 
 #: Names that sbatch and srun have always taken as well.
-_OLD = {"tasks-per-node": "ntasks-per-node"}
+_OLD = {"tasks-per-node": "ntasks-per-node", "cpu_bind": "cpu-bind"}
 
 
 def _whole_name(name: str, table: Table) -> str:

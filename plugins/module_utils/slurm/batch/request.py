@@ -55,7 +55,7 @@ def asked(script: Script) -> dict[str, str]:
         elif name in ("mem", "mem-per-cpu", "mem-per-gpu", "tmp"):
             value = str(_measure(values.mebibytes, value))
         found[name] = value
-    if "ntasks" not in found:
+    if not {"ntasks", "ntasks-per-gpu"} & set(found):
         found.setdefault("ntasks-per-node", "1")
     return found
 
@@ -141,14 +141,16 @@ def value_of(script: Script, text: str, depth: int = 3) -> str:
 
     def put(match: re.Match[str]) -> str:
         name = match[1] or match[2]
+        mine = [one for one in script.variables if one.name == name and one.where == "batch"]
+        if mine:
+            return mine[0].value if len(mine) == 1 and mine[0].sure else match[0]
         if name in _GPUS:
             count = gpus_a_node(script)
             return str(count) if count else "gpus"
         if name in _NODES:
             count = nodes_of(script)
             return str(count) if count else match[0]
-        mine = [one for one in script.variables if one.name == name and one.where == "batch"]
-        return mine[0].value if len(mine) == 1 else match[0]
+        return match[0]
 
     for _pass in range(depth):
         replaced = re.sub(r"\$(?:(\w+)|\{(\w+)(?::?-[\w.]+)?\})", put, text)
@@ -172,6 +174,13 @@ def number_of(script: Script, text: str) -> int | None:
     return result
 
 
+def machines_of(script: Script, launch: Launch) -> int:
+    """Return on how many nodes a launch runs: as it tells its launcher, or its srun, or as the job asks."""
+    told = launch.launcher_option("num-machines", "nnodes", "num-nodes")
+    own = count_of(launch.option("nodes")) if launch.starter == "srun" else None
+    return (number_of(script, told) if told else None) or own or nodes_of(script) or 1
+
+
 def processes_of(script: Script, launch: Launch) -> str:
     """Return how many processes a launcher starts on each node: a number, "gpus" for one a GPU, or the words for it."""
     if not launch.launcher:
@@ -191,7 +200,7 @@ def processes_of(script: Script, launch: Launch) -> str:
     if launch.launcher != "accelerate":
         return words if count is None else str(count)
     # Accelerate is given the processes of all nodes.
-    nodes = nodes_of(script) or 1
+    nodes = machines_of(script, launch)
     if count is not None and not count % nodes:
         return str(count // nodes)
     if gpus is None and re.fullmatch(r"\$\(\(\s*(\$?\w+|\d+)\s*\*\s*gpus\s*\)\)|gpus", words):

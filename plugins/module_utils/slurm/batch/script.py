@@ -28,7 +28,8 @@ class Variable(t.NamedTuple):
     """A variable that the script sets. text: the value as it is written; value: without quotes.
 
     live: whether the shell expands something in it. where: batch (the batch step), task (in a
-    script for `bash -c`), prefix (before a command), srun or mpirun (--export, -x).
+    script for `bash -c`), prefix (before a command), srun or mpirun (--export, -x). sure: whether the script sets it
+    in any case; not where a condition, a loop or a function decides.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Variable(t.NamedTuple):
     live: bool
     where: str
     end_line: int
+    sure: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +168,8 @@ def _variables(command: shell.Command, where: str) -> list[Variable]:
     for word in command.assignments:
         prefix = bool(command.words) and where == "batch"
         found += _assigned(word, bool(command.words), "prefix" if prefix else where)
+    if command.depth or command.function or command.before in ("&&", "||"):
+        found = [one._replace(sure=False) for one in found]
     return found
 
 
@@ -196,13 +200,13 @@ def _exports(value: str, line: int) -> list[Variable]:
 
 # -- launches --------------------------------------------------------------------------------------
 def _known(variables: t.Iterable[Variable]) -> dict[str, str]:
-    """Variables that hold options or whole commands, by name; none that is set twice."""
+    """Variables that hold options or whole commands, by name; none that is set twice, or perhaps not at all."""
     found: dict[str, str] = {}
     twice = set()
     for one in variables:
         if one.where != "batch":
             continue
-        twice |= {one.name} & set(found)
+        twice |= {one.name} & (set(found) if one.sure else {one.name})
         if one.text.startswith("("):
             found[one.name] = one.text[1:-1]
         elif "$(" not in one.value and "`" not in one.value:

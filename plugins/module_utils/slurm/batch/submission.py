@@ -249,6 +249,7 @@ def directives(script: str) -> dict[str, t.Any]:
 
 
 _FAULTS = {
+    "hetjob": "{what} begins another part of the job, which slurmrestd is not given here -> submit it with sbatch",
     "quote": "a quote is not closed -> close it in this line of the script",
     "spelling": "this is not an option -> write #SBATCH, a space, and an option with its dashes",
     "unknown": "sbatch does not have the option {what} -> see `man sbatch`",

@@ -70,7 +70,7 @@ def directives(job: Job) -> list[tuple[str, str | bool]]:
     elif (
         job.tasks_per_node is None
         and job.launcher != "batch"
-        and "ntasks" not in job.sbatch_options
+        and not {"ntasks", "ntasks-per-gpu"} & set(job.sbatch_options)
     ):
         found["ntasks-per-node"] = str(job.gpu_count or 1)
     if job.logs and not job.output:
@@ -162,7 +162,7 @@ def _finds_interface(job: Job) -> bool:
 
 def _in_bash(job: Job) -> bool:
     """Whether each task begins with lines of ours."""
-    ranks = "mpi" not in job.srun_options and _is_python(job.command)
+    ranks = "mpi" not in job.srun_options and is_python(job.command)
     return job.launcher in PER_NODE or (job.launcher == "srun" and ranks)
 
 
@@ -503,7 +503,8 @@ def _launcher(job: Job) -> list[str]:
     return [f"bash -c '{script}' {job.launcher if words else 'rank'}"]
 
 
-def _is_python(command: str) -> bool:
+def is_python(command: str) -> bool:
+    """Return whether a command runs Python, so that its tasks are told their ranks."""
     word = command.split()[0] if command.split() else ""
     return bool(re.fullmatch(r"(\S*/)?python[\d.]*|\S+\.py", word))
 

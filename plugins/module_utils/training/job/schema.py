@@ -157,6 +157,7 @@ DIRECTORIES = {
 IDLE = "idle"
 _RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 _SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
+_SHARED = (("exclusive", "user"), ("exclusive", "mcs"))  # the key is for a whole node
 #: The others would end what serves the files of an image too, which get the signals of a step as well.
 _SIGNALS_IN_IMAGE = frozenset(("USR1", "USR2"))
 
@@ -421,7 +422,7 @@ def _options_of_slurm(made: Json, fault: _Fault) -> None:
                     "there is no such option",
                     f"did you mean {near[0]}?" if near else "see its man page",
                 )
-            elif key == "sbatch_options" and option in FIELDS:
+            elif key == "sbatch_options" and option in FIELDS and (option, value) not in _SHARED:
                 fault(at, "has a key of its own", f"write {FIELDS[option]}")
             elif not isinstance(value, (str, int)):
                 fault(at, f"is {value!r}", "give a text, or true for an option without a value")

@@ -17,6 +17,7 @@ from ...slurm.batch.options import PYXIS
 from ...slurm.batch.request import asked, processes_of, run_by
 from ...slurm.batch.script import Launch, Script, parse
 from ..job.schema import FIELDS
+from . import around
 
 #: Options of srun that ask for resources.
 ASKS = frozenset(FIELDS) - {"chdir", "error", "output", "job-name"} | {"gres", "ntasks"}
@@ -105,7 +106,9 @@ def lost(
     corrections have. Commands are compared with quotes and redirections, in their order.
     """
     hooks = job.get("hooks", {})
-    texts = [hooks.get("pre", ""), hooks.get("always", "")] if launch else [job["command"]]
+    last = hooks.get("post") or hooks.get("always", "")
+    texts = [hooks.get("pre", ""), last] if launch else [job["command"]]
+    texts = [around.own(text) for text in texts]
     got = [shell.parse(f"{text}\n") for text in texts]
     want: list[list[t.Any]] = [[]]
     for command in script.commands:
@@ -150,6 +153,8 @@ def _told(command: shell.Command, gone: t.Collection[tuple[int, str]]) -> list[t
         match = shell.ASSIGNMENT.match(word.text)
         return match is None or (word.line, match[1]) not in gone
 
+    if around.is_set(command):
+        return []  # comes back as the lines around a hook say
     assigned = tuple(_MARK.sub("$?", word.text) for word in command.assignments if stays(word))
     words = tuple(_MARK.sub("$?", word.text) for word in command.words if stays(word))
     flags = all(text.startswith("-") for text in words[1:])

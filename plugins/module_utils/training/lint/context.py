@@ -14,6 +14,7 @@ from ...containers import image_fit, image_stack
 from ...containers.image_errors import ImageError
 from ...node.terminal import printable
 from ...slurm import values
+from ...slurm.client import capabilities, cli
 from ...slurm.errors import SlurmError
 from .rule import Cluster
 
@@ -69,7 +70,30 @@ def cluster(
         file_exists=os.path.exists,
         pyxis=found.get("pyxis"),
         job_known=job_known,
+        release=_release(),
+        has_option=_has_option,
     )
+
+
+#: Seconds for Slurm's commands to print their version and options, for which they may ask for their configuration.
+_SHORT = 5.0
+
+
+def _release() -> tuple[int, int] | None:
+    """Return the release of this host's Slurm; None where it does not have one."""
+    try:
+        return capabilities.release(cli.Cli(timeout=_SHORT).version)
+    except SlurmError:
+        return None
+
+
+def _has_option(name: str) -> bool | None:
+    """Return whether this host's sbatch has an option, as one of a plugin (SPANK); None where it does not say."""
+    try:
+        shown = cli.Cli(timeout=_SHORT).command("sbatch", "--help")
+    except SlurmError:
+        return None
+    return bool(re.search(rf"(?<![\w-])--{re.escape(name)}(?![\w-])", shown))
 
 
 #: Seconds for the shell to read a script.

@@ -51,6 +51,10 @@ def _left(script: Script, cluster: Cluster) -> Found:
             return
 
 
+#: What nvidia-smi is asked for once, and not to watch the work.
+_ASKS_ONCE = frozenset("topo nvlink mig -L --list-gpus".split())
+
+
 @rule("monitor-one-node", "warning", "a monitor that sees the first node alone")
 def _monitor(script: Script, cluster: Cluster) -> Found:
     nodes = nodes_of(script) or 1
@@ -59,6 +63,8 @@ def _monitor(script: Script, cluster: Cluster) -> Found:
         if nodes < 2 or command.name not in ("nvidia-smi", "dcgmi") or id(command) in starters:
             continue
         words = [shell.plain(word.text) for word in command.words]
+        if _ASKS_ONCE & set(words):
+            continue
         repeats = command.depth or command.function or command.after == "&"
         loops = any(re.match(r"-l\b|--loop|-lms|dmon", word) for word in words)
         if repeats or loops:

@@ -98,12 +98,19 @@ def _placeholder(script: Script, cluster: Cluster) -> Found:
         found = placeholder(one.value)
         if found:
             yield one.line, f"--{one.name}: {found} is a placeholder", "write your own"
+    read = {one.line for one in script.directives if placeholder(one.value)}
+    for number in sorted({one.line for one in script.unread} - read):
+        found = placeholder(script.lines[number - 1])
+        if found:
+            yield number, f"{found} is a placeholder", "write your own"
 
 
 # -- directives ------------------------------------------------------------------------------------
 @rule("directive-ignored", "error", "an #SBATCH line that sbatch does not read")
 def _ignored(script: Script, cluster: Cluster) -> Found:
     for one in script.unread:
+        if placeholder(script.lines[one.line - 1]):
+            continue  # has a rule of its own
         if one.kind == "late":
             yield (
                 one.line,
@@ -127,7 +134,18 @@ def _ignored(script: Script, cluster: Cluster) -> Found:
 @rule("directive-wrong", "error", "an #SBATCH line that sbatch refuses")
 def _wrong(script: Script, cluster: Cluster) -> Found:
     for one in script.unread:
-        if one.kind == "unknown":
+        if placeholder(script.lines[one.line - 1]):
+            continue  # has a rule of its own
+        known = one.kind == "unknown" and len(one.what) > 1 and cluster.has_option
+        if known and known(one.what):
+            continue  # of a plugin
+        if one.kind == "unknown" and one.what in _ELSEWHERE:
+            yield (
+                one.line,
+                f"--{one.what} is an option of {_ELSEWHERE[one.what]}; sbatch refuses the script where that is missing",
+                "leave it out; srun takes an image by --container-image where the cluster has Pyxis",
+            )
+        elif one.kind == "unknown":
             near = difflib.get_close_matches(one.what, SBATCH.known, 1, 0.6)
             remedy = f"--{near[0]} is the nearest" if near else "see man sbatch"
             if one.what in SRUN.known or one.what in SRUN.short:
@@ -153,6 +171,14 @@ def _wrong(script: Script, cluster: Cluster) -> Found:
                 _FORMS[directive.name],
             )
 
+
+#: Options of plugins of other sites.
+_ELSEWHERE = {
+    "image": "the plugin Shifter",
+    "module": "the plugin Shifter",
+    "volume": "the plugin Shifter",
+    "environment": "the container engine of CSCS",
+}
 
 _FORMS = {
     "time": "write minutes, H:MM:SS, D-HH or D-HH:MM:SS",
@@ -204,8 +230,14 @@ def _variable(script: Script, cluster: Cluster) -> Found:
             )
 
 
+#: Since this release, Slurm makes the directories of a job's output itself (CHANGELOG of 23.02).
+_MAKES_DIRECTORIES = (23, 2)
+
+
 @rule("output-directory", "error", "the directory of the job's output is not there")
 def _output(script: Script, cluster: Cluster) -> Found:
+    if cluster.release is None or cluster.release >= _MAKES_DIRECTORIES:
+        return
     chdir = os.path.join(cluster.workdir, script.value("chdir") or "")
     for one in script.directives:
         if one.name not in ("output", "error") or "$" in (one.value or ""):

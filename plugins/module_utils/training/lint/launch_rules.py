@@ -8,7 +8,7 @@ import re
 
 from ...slurm.batch import shell
 from ...slurm.batch.request import count_of, gpus_a_node, nodes_of, processes_of, value_of
-from ...slurm.batch.script import Script, Variable
+from ...slurm.batch.script import Launch, Script, Variable
 from .rule import OWN_RANK, Cluster, Found, rule, working_launches
 
 
@@ -45,6 +45,11 @@ def _no_pyxis(script: Script, cluster: Cluster) -> Found:
             "--container-image is an option of Pyxis, which this cluster does not have, so srun refuses it",
             "have an administrator install Pyxis (the group slurm_pyxis), or run without a container",
         )
+
+
+def _launches(script: Script) -> list[Launch]:
+    """Return what runs on the first part of a heterogeneous job, whose request the directives are, or on the job."""
+    return [one for one in script.launches if one.option("het-group") in (None, "0")]
 
 
 # -- ranks and launchers ---------------------------------------------------------------------------
@@ -95,7 +100,7 @@ def _rank(script: Script, cluster: Cluster) -> Found:
 
 @rule("launcher-per-task", "error", "a launcher of processes is started by several tasks of a node")
 def _per_task(script: Script, cluster: Cluster) -> Found:
-    for launch in script.launches:
+    for launch in _launches(script):
         if launch.starter != "srun" or not launch.launcher:
             continue
         each = count_of(launch.option("ntasks-per-node"))
@@ -114,7 +119,7 @@ def _per_task(script: Script, cluster: Cluster) -> Found:
 @rule("launcher-alone", "error", "a launcher that does not know of the job's other nodes")
 def _alone(script: Script, cluster: Cluster) -> Found:
     nodes = nodes_of(script) or 1
-    for launch in script.launches:
+    for launch in _launches(script):
         if nodes < 2 or launch.launcher not in ("torchrun", "accelerate"):
             continue
         single = launch.option("nodes") == "1"
@@ -182,7 +187,7 @@ def _local(script: Script, cluster: Cluster) -> Found:
         return
     why = f"each of the {nodes} nodes waits for the others at itself"
     remedy = 'give the first node: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
-    for launch in script.launches:
+    for launch in _launches(script):
         spans = launch.starter and launch.option("nodes") != "1" and launch.option("ntasks") != "1"
         alone = launch.launcher_option("standalone") is not None or launch.launcher_option(
             "nnodes"
@@ -213,7 +218,7 @@ def _over(script: Script, cluster: Cluster) -> Found:
     gpus = gpus_a_node(script)
     if gpus is None or script.value("exclusive") is not None:
         return
-    for launch in script.launches:
+    for launch in _launches(script):
         own = any(
             launch.option(name) is not None
             for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")

@@ -178,7 +178,8 @@ def _partition(script: Script, cluster: Cluster) -> Found:
     if directive is None or cluster.partitions is None:
         return
     for name in (directive.value or "").split(","):
-        if name not in cluster.partitions and not placeholder(name):
+        left = placeholder(name) or placeholder(script.lines[directive.line - 1])
+        if name not in cluster.partitions and not left:
             have = ", ".join(sorted(cluster.partitions))
             yield directive.line, f"the cluster has no partition {name}", f"write one of {have}"
 

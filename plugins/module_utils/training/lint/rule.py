@@ -30,7 +30,8 @@ class Cluster:
     the list of nodes; returns the fault, the remedy, and whether the job cannot work.
     directory_exists, file_exists: test an absolute path. workdir: where sbatch will be run. planned: seconds
     that the work takes. syntax: finds what the shell refuses in a script, by line. pyxis: whether srun can start
-    containers. job_known: tests whether Slurm knows a job's number.
+    containers. job_known: tests whether Slurm knows a job's number. release: of Slurm, such as (23, 2).
+    has_option: returns whether sbatch has a long option here, None where that is not known.
     """
 
     interfaces: frozenset[str] | None = None
@@ -45,6 +46,8 @@ class Cluster:
     file_exists: t.Callable[[str], bool] | None = None
     pyxis: bool | None = None
     job_known: t.Callable[[int], bool] | None = None
+    release: tuple[int, int] | None = None
+    has_option: t.Callable[[str], bool | None] | None = None
 
 
 class Rule(t.NamedTuple):
@@ -73,9 +76,10 @@ def rule(
 
 #: The first line of a script that bash can run.
 SHELL = re.compile(r"#!\s*\S*/(?:env\s+(?:-S\s+)?)?(?:ba)?sh(?:\s|$)")
-#: Texts of a template that its user is to replace: <your_account>, {{ account }}, xxx, CHANGE_ME, /path/to.
+#: Texts of a template that its user is to replace: <your_account>, {{ account }}, { account }, xxx, /path/to.
 _PLACEHOLDER = re.compile(
-    r"<[\w .:/-]+>|\{\{.*?\}\}|\bx{3,}\b|\b(change|fill|replace|insert)[ _-]?(me|this|in|here)\b"
+    r"<[\w .:/-]+>|\{\{.*?\}\}|(?<![$\w}])\{ *[A-Za-z_]\w* *\}|\bx{3,}\b"
+    r"|\b(change|fill|replace|insert)[ _-]?(me|this|in|here)\b"
     r"|\byour[_-]\w+|\bmy[_-](account|project|partition|token)\b|/path/to\b|/your/|^\.\.\.$|\btodo\b",
     re.I,
 )

@@ -25,7 +25,7 @@ from ...slurm.batch.request import (
 from ...slurm.batch.script import Launch, Script, Variable, parse
 from ..job import environment, render, schema, yaml_text
 from ..job.schema import PER_NODE, JobError
-from . import comparison
+from . import around, comparison, expressible
 from .environment_rules import is_secret
 from .excerpt import Cut, excerpt, monitors, without
 from .fields import Correction, Fields
@@ -61,6 +61,12 @@ def translate(
     Raises JobError where the shell reads the script otherwise than it is meant, and where even that would not do.
     """
     script = parse(text)
+    several = next((one for one in script.unread if one.kind == "hetjob"), None)
+    if several:
+        raise JobError(
+            f"line {several.line}: a heterogeneous job asks for several kinds of nodes, and a description for one "
+            "-> keep the script, and submit it by sbatch"
+        )
     if script.faults:
         what = {"comment": "a comment", "space": "a space after a backslash", "quote": "a quote"}
         raise JobError(
@@ -122,8 +128,15 @@ class _Translator(Fields):
 
     def run(self) -> Translation:
         self._shell()
+        for one in self.script.unread:
+            self.correct(
+                one.line, one.what, "sbatch does not read it as an option here, so it is left out"
+            )
         self.directives()
         self.launch = None if self.why else self._only_launch()
+        if self.launch:
+            self.why = expressible.why_not(self.script, self.launch)
+            self.launch = None if self.why else self.launch
         if self.launch is None:
             if self.why:
                 self.correct(
@@ -218,7 +231,11 @@ class _Translator(Fields):
         if launch.starter != "mpirun":
             return False
         mapped = any(launch.option(name) is not None for name in _MAPPING)
-        return mapped or "ntasks" in self.job.get("sbatch_options", {})
+        return mapped or self._numbered()
+
+    def _numbered(self) -> bool:
+        """Whether the number of tasks is asked for otherwise than for a node."""
+        return bool({"ntasks", "ntasks-per-gpu"} & set(self.job.get("sbatch_options", {})))
 
     def _holds(self) -> bool:
         """Whether the script does something around its training that hooks cannot: traps, steps beside it."""
@@ -240,7 +257,7 @@ class _Translator(Fields):
         self.gone = self._drop(lambda one: False)
         body = excerpt(self.script, 0, len(self.script.text), self.gone, ())
         self.job["launcher"] = "batch"
-        self.job["command"] = body or "true"
+        self.job["command"] = around.loose(self.script, body) or "true"
         if self.container:
             # The steps inside keep their own; what the whole script had is for each of them.
             options = self.job.setdefault("sbatch_options", {})
@@ -249,7 +266,7 @@ class _Translator(Fields):
                     options[one.name] = True if one.value is None else one.value
             self.corrections = [c for c in self.corrections if not c.what.startswith("--container")]
             self.job.pop("srun_options", None)
-        if "tasks_per_node" not in self.job and "ntasks" not in self.job.get("sbatch_options", {}):
+        if "tasks_per_node" not in self.job and not self._numbered():
             self.job["tasks_per_node"] = 1
 
     def _drop(self, moved: t.Callable[[Variable], bool]) -> set[tuple[int, str]]:
@@ -308,15 +325,18 @@ class _Translator(Fields):
         if self.container:
             self.job["container"] = self.container
         per_node = self.job["launcher"] in PER_NODE
-        numbered = "ntasks" in self.job.get("sbatch_options", {})
+        numbered = self._numbered()
         if per_node and (numbered or self.job.get("tasks_per_node") not in (None, "1", 1)):
             # More than one launcher a node was requested: its own options define it.
             self.job.update(launcher="srun", launcher_options=[])
             command = self._raw(launch)
             per_node = False
+        if not launch.starter and not per_node:
+            # The batch step has all CPUs of its node, and a step's task one of them.
+            self.job.setdefault("srun_options", {}).setdefault("cpu-bind", "none")
         if per_node:
             self.job.pop("tasks_per_node", None)
-        elif "ntasks" not in self.job.get("sbatch_options", {}):
+        elif not numbered:
             self.job.setdefault("tasks_per_node", 1)
         self.job["command"] = command
         self._around(launch)
@@ -350,7 +370,7 @@ class _Translator(Fields):
                 if not (one.name == "x" and "=" in (one.value or ""))
             )
             return " ".join(launch.program)
-        if not launch.launcher or not self._sayable(launch):
+        if not launch.launcher or not expressible.is_sayable(self.script, launch):
             return self._raw(launch)
         self.job["launcher"] = launch.launcher
         kept = []
@@ -371,27 +391,6 @@ class _Translator(Fields):
             )
         return " ".join(launch.program)
 
-    def _sayable(self, launch: Launch) -> bool:
-        """Whether launcher and program can be told apart from what each task works out for itself."""
-        each = processes_of(self.script, launch)
-        if not each.isdigit() and each != "gpus":
-            return False
-        for one in launch.launcher_options:
-            meets = one.name in RENDEZVOUS or one.name in PROCESSES
-            if not meets and re.search(r"[$`]", one.value or ""):
-                return False
-        if launch.inner is None:
-            return True
-        if len(launch.inner.commands) > 1:
-            return False
-        single = launch.word.startswith("'")
-        kept = [o.text for o in launch.launcher_options if o.name not in RENDEZVOUS]
-        for text in (*kept, *launch.program):
-            for match in re.finditer(r"\$\{?\w+\}?", text):
-                if single or f"\\{match[0]}" in launch.word:
-                    return False
-        return True
-
     def _raw(self, launch: Launch) -> str:
         return self.script.text[launch.at or launch.start : launch.command.end]
 
@@ -402,7 +401,6 @@ class _Translator(Fields):
         counts: dict[str, int] = {}
         for one in script.variables:
             counts[one.name] = counts.get(one.name, 0) + 1
-        top = {c.line for c in script.commands if not c.function and not c.depth and not c.before}
         variables: dict[str, str] = {}
         rendered = self.job["launcher"] not in ("mpirun", "batch")
 
@@ -411,7 +409,7 @@ class _Translator(Fields):
                 if one.where == "mpirun" or not one.live:
                     variables[one.name] = one.value
                 return False
-            if one.where != "batch" or one.line not in top or one.line > launch.line:
+            if one.where != "batch" or not one.sure or one.line > launch.line:
                 return False
             if rendered and one.name in ("MASTER_ADDR", "MASTER_PORT"):
                 if one.value.isdigit():
@@ -421,7 +419,8 @@ class _Translator(Fields):
                         "a port by the job's number takes its place",
                     )
                 return True
-            if one.exported and not one.live and counts[one.name] == 1:
+            single = one.exported and not one.live and counts[one.name] == 1
+            if single and around.is_early(script, one):
                 variables[one.name] = one.value
                 return True
             return False
@@ -430,7 +429,11 @@ class _Translator(Fields):
         before = [c for c in script.commands if c.start < at]
         after = [c for c in script.commands if c.start > at]
         self._cut_monitors()
-        self.cuts += [without(c) for c in script.commands if self._is_set(c)]
+        self.cuts += [
+            without(c) if not around.strictness(c) else Cut(c.start, c.end, around.strictness(c))
+            for c in script.commands
+            if around.is_set(c)
+        ]
         keeper = ""
         start = launch.command.end
         if launch.command.after == "||":
@@ -447,7 +450,8 @@ class _Translator(Fields):
         pre = excerpt(script, 0, at, self.gone, self.cuts)
         self.job["environment"] = variables
         marks = []
-        if after and not keeper:
+        key = around.key_of(script, at, bool(keeper))
+        if after and not keeper and key == "always":
             # The first command after the training asks for its exit code.
             marks = [
                 Cut(after[0].start + m.start(), after[0].start + m.end(), "$TRAIN_EXIT_CODE")
@@ -462,7 +466,7 @@ class _Translator(Fields):
             self.cuts.append(without(kept))
         self.cuts += self._unused(before, pre, self.job["command"] + always)
         pre = excerpt(script, 0, at, self.gone, self.cuts)
-        self.job["hooks"] = {key: text for key, text in (("pre", pre), ("always", always)) if text}
+        self.job["hooks"] = around.hooks(script, at, pre, always, key)
 
     def _unused(self, before: t.Iterable[shell.Command], pre: str, others: str) -> list[Cut]:
         """Return the cuts of arrays that held options and that nothing names any more."""
@@ -487,21 +491,9 @@ class _Translator(Fields):
                 line, "the GPU monitor", "is left out: the job samples the GPUs of each node"
             )
 
-    def _is_set(self, command: shell.Command) -> bool:
-        if command.name != "set" or command.depth or command.function:
-            return False
-        if not all(_TRACING.fullmatch(word.text) for word in command.words[1:]):
-            return False
-        text = _source(self.script, command)
-        if re.search(r"\s-\w*[eu]|-o (errexit|nounset)", text):
-            self.correct(command.line, text, "the exit code would be lost")
-        return True
-
 
 #: Options of mpirun with which it places processes.
 _MAPPING = ("map-by", "npernode", "ppr", "pernode", "bynode", "byslot", "rankfile", "rf")
-#: Options of `set` that a script of ours may be without.
-_TRACING = re.compile(r"[-+][eEuxvh]+|[-+]o|errexit|nounset|xtrace|verbose|pipefail|[-+][eEuxvh]*o")
 #: The option of each launcher for its processes: on a node, and of all nodes for Accelerate.
 _PROCESSES = {
     "torchrun": "nproc_per_node",

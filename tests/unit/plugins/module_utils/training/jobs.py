@@ -18,6 +18,7 @@ CLUSTER = Cluster(
     partitions=frozenset(("gpu-queue", "compute-gpu", "c-nlp")),
     directory_exists=lambda path: path in ("/shared", "/shared/logs"),
     workdir="/shared/alice",
+    release=(22, 5),
 )
 
 

@@ -513,3 +513,72 @@ def test_obsolete_places() -> None:
         assert "obsolete-path" not in body(line + "\nsrun a\n"), line
     # The variable on the line says more.
     assert body("export NCCL_TOPO_FILE=/opt/aws-ofi-nccl/a.xml\nsrun a\n") == {"obsolete-variable"}
+
+
+def test_slurm_makes_the_directory_of_the_output_itself_since_23_02() -> None:
+    text = HEAD + "#SBATCH --output=/shared/none/%j.out\nsrun a\n"
+    assert found(text) == {"output-directory"}
+    for release in ((23, 2), (24, 11), None):
+        assert not found(text, dataclasses.replace(CLUSTER, release=release))
+
+
+def test_the_release_is_that_of_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(context.cli, "_found", lambda name, prefix: None)
+    assert context.cluster(config=str(tmp_path / "none")).release is None
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\necho slurm 24.11.5\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(context.cli, "_found", lambda name, prefix: str(program))
+    assert context.cluster(config=str(tmp_path / "none")).release == (24, 11)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-A <your account id>",
+        "-p { partition }",
+        "--time={LIMIT}",
+        "--job-name={{ NAME }}-job",
+        "<OPTIONS> --exclusive",
+    ],
+)
+def test_what_a_template_left_to_fill_in_is_no_error(line: str) -> None:
+    text = f"{HEAD}#SBATCH {line}\nsrun a\n"
+    assert {(one.rule, one.severity) for one in lint(text, CLUSTER)} == {("placeholder", "warning")}
+
+
+def test_options_of_plugins_of_other_sites_are_named() -> None:
+    (one,) = lint(HEAD + "#SBATCH --image=alice/train:1\nsrun a\n", CLUSTER)
+    assert (
+        one.rule == "directive-wrong"
+        and "Shifter" in one.what
+        and "--container-image" in one.remedy
+    )
+
+
+def test_processes_of_a_launcher_on_a_part_of_the_nodes() -> None:
+    text = HEAD.replace("--nodes=2", "--nodes=3") + "#SBATCH --gpus-per-node=4\n"
+    step = "srun -N2 -n2 accelerate launch --num_processes {} --num_machines 2 a.py &\nsrun -N1 -n1 ./b &\n"
+    assert "processes-over-gpus" not in found(text + step.format(8) + "wait\n")
+    assert "processes-over-gpus" in found(text + step.format(16) + "wait\n")
+
+
+def test_a_look_at_the_topology_is_no_monitor() -> None:
+    assert "monitor-one-node" in body("look() {\n  nvidia-smi\n}\nlook &\nsrun a\n")
+    assert "monitor-one-node" not in body("look() {\n  nvidia-smi topo -m\n}\nlook\nsrun a\n")
+
+
+def test_the_parts_of_a_heterogeneous_job_are_no_mistake() -> None:
+    text = f"{HEAD}#SBATCH --gpus-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1\n#SBATCH --mem-per-gpu=1G\n"
+    server = "srun --het-group=1 torchrun --nproc_per_node=8 serve.py &\n"
+    train = "srun --het-group=0 torchrun --nnodes=2 --nproc_per_node={} a.py\n"
+    assert not found(text + server + train.format(2))
+    assert found(text + server + train.format(8)) == {"processes-over-gpus"}
+
+
+def test_a_launcher_behind_an_old_name_is_found() -> None:
+    step = "srun {}=none torchrun --nproc_per_node=2 a.py\n"
+    assert "launcher-alone" in body(step.format("--cpu_bind")) and "launcher-alone" in body(
+        step.format("--cpu-bind")
+    )

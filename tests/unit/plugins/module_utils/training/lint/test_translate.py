@@ -145,16 +145,163 @@ def test_what_a_task_works_out_stays_in_the_task() -> None:
 
 def test_before_and_after_become_hooks() -> None:
     text = (
-        "#!/bin/bash\n#SBATCH -N1\nset -e\nmodule load a\nexport A=1 B=$A\n# comment\ncode=0\n"
+        "#!/bin/bash\n#SBATCH -N1\nexport A=1 B=$A\nmodule load a\n# comment\ncode=0\n"
         "srun ./a || code=$?\nif [ $code = 0 ]; then\n  cp a b\nfi\nexit $code\n"
     )
     made = translate.translate(text)
     assert made.job["environment"] == {"A": "1"}
     assert made.job["hooks"] == {
-        "pre": "module load a\nexport B=$A\ncode=0",
+        "pre": "export B=$A\nmodule load a\ncode=0",
         "always": "code=$TRAIN_EXIT_CODE\nif [ $code = 0 ]; then\n  cp a b\nfi\nexit $code",
     }
-    assert [one.what for one in made.corrections] == ["set -e"]
+    assert not made.corrections
+
+
+def test_a_step_that_fails_ends_the_set_up_as_in_the_script() -> None:
+    hooks = job_of("set -exu\nmodule load a\nsrun ./a\ncp a b\ncp c d\n")["hooks"]
+    # After a training that failed, `set -e` runs nothing more.
+    assert hooks == {
+        "pre": "set -eu\nmodule load a\nset +eu",
+        "post": "set -eu\ncp a b\ncp c d",
+    }
+    kept = job_of("set -e\nmodule load a\nset +e\nsrun ./a\ncode=$?\nset -e\ncp a b\nexit $code\n")[
+        "hooks"
+    ]
+    assert kept["pre"].startswith("set -e\nmodule load a\nset +e\n")
+    assert "code=$TRAIN_EXIT_CODE\nset -e\ncp a b" in kept["always"]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "if [ ! -e image ]; then\n  exit 3\nfi\n",
+        "set -e\ncd missing 2> /dev/null\nset +e\n",
+    ],
+)
+def test_what_follows_the_training_does_not_run_without_it(setup: str, tmp_path: Path) -> None:
+    """Whether with variables that the set-up has not reached: rm -rf "$WORK"/old is then something else."""
+    text = f"{HEAD}{setup}WORK=work\nsrun ./a\necho remove $WORK/old\n"
+    script = render.render(schema.check(translate.translate(text, "x").job))
+    (tmp_path / "srun").write_text("#!/bin/sh\necho trained\n", encoding="utf-8")
+    (tmp_path / "srun").chmod(0o755)
+    tools = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1"}
+    for directory, code, said in (
+        (tmp_path / "empty", True, ""),
+        (tmp_path / "full", False, "remove work/old"),
+    ):
+        directory.mkdir()
+        for name in ("image", "missing"):
+            (directory / name).mkdir() if "full" in directory.name else None
+        for name, run in (("written", text), ("translated", script)):
+            done = subprocess.run(
+                ["bash", "-c", run],
+                cwd=directory,
+                env=tools,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert bool(done.returncode) == code, (name, done.stderr)
+            assert ("trained" in done.stdout) == ("remove" in done.stdout) == bool(said)
+            assert said in done.stdout
+
+
+def test_pipes_of_a_script_end_as_their_last_part() -> None:
+    found = "if nvidia-smi -q | grep -q MIG; then\n  A=1\nfi\n"
+    hooks = job_of(f"{found}srun ./a\nls | head -n 1\n")["hooks"]
+    # No condition or `set -e` asks how the second one ends.
+    assert hooks == {"pre": f"set +o pipefail\n{found}set -o pipefail", "always": "ls | head -n 1"}
+    first = "A=$(scontrol show hostnames x | head -n 1)\n"
+    assert job_of(f"set -e\n{first}srun ./a $A\n")["hooks"]["pre"] == (
+        f"set +o pipefail\nset -e\n{first}set -o pipefail\nset +e"
+    )
+    assert job_of(f"{first}srun ./a $A\n")["hooks"]["pre"] == first.rstrip("\n")
+    assert (
+        job_of(f"{found}srun ./a\nsrun ./b\n")["command"]
+        == f"set +o pipefail\n{found}srun ./a\nsrun ./b"
+    )
+    own = job_of(f"set -o pipefail\n{found}srun ./a\nsrun ./b\n")["command"]
+    assert own.startswith("set -o pipefail\nif")
+
+
+@pytest.mark.parametrize(
+    "before", ["source settings", "module load a", "conda activate a", "./prepare", "N=$(./count)"]
+)
+def test_a_variable_stays_behind_what_may_set_it_or_see_it(before: str) -> None:
+    made = job_of(f"export A=1\n{before}\nexport B=2\nsrun ./a\n")
+    assert made["environment"] == {"A": "1"}
+    assert made["hooks"]["pre"] == f"{before}\nexport B=2"
+    calm = "echo start\nmkdir -p logs\nADDR=$(scontrol show hostnames x | head -n 1)\nD=`date`\nexport B=2\nsrun ./a\n"
+    assert job_of(calm)["environment"] == {"B": "2"}
+
+
+def test_options_that_a_condition_sets_stay_variables() -> None:
+    set_up = 'if [ -e last ]; then\n  RESUME="--resume last"\nfi\n'
+    made = job_of(f"{set_up}srun torchrun --nnodes=2 --nproc_per_node=8 a.py $RESUME\n")
+    assert made["command"] == "a.py $RESUME" and made["hooks"]["pre"] == set_up.rstrip("\n")
+    made = job_of("[ -e small ] && N=4\nsrun torchrun --nnodes=2 --nproc_per_node=$N a.py\n")
+    assert made["launcher"] == "srun" and "--nproc_per_node=$N" in made["command"]
+
+
+def test_a_variable_of_slurm_that_the_script_sets_has_its_value() -> None:
+    text = HEAD.replace("#SBATCH --gpus-per-node=8\n", "#SBATCH --exclusive\n")
+    step = "srun torchrun --nnodes=2 --nproc_per_node=$SLURM_GPUS_PER_NODE a.py\n"
+    made = translate.translate(f"{text}SLURM_GPUS_PER_NODE=4\n{step}").job
+    assert made["launcher_options"] == ["--nproc_per_node=4"]
+    # Without a request, Slurm does not say how many GPUs a launcher would find.
+    auto = translate.translate(f"{text}{step.replace('$SLURM_GPUS_PER_NODE', 'auto')}").job
+    assert auto["launcher"] == "srun" and "--nproc_per_node=auto" in auto["command"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--standalone", "--nnodes=1", "--nnodes=1:2"],
+)
+def test_launchers_that_do_not_join_all_nodes_stay_commands(options: str) -> None:
+    made = job_of(f"srun torchrun {options} --nproc_per_node=8 a.py\n")
+    assert made["launcher"] == "srun" and options in made["command"]
+    part = translate.translate(
+        HEAD.replace("=2", "=3") + "srun -N2 torchrun --nnodes=2 --nproc_per_node=8 a.py\n"
+    )
+    assert part.job["launcher"] == "srun" and part.job["srun_options"] == {"nodes": "2"}
+
+
+@pytest.mark.parametrize("tasks", ["--ntasks-per-node=8", "--ntasks=8", "--ntasks-per-gpu=1"])
+def test_a_launcher_of_the_batch_step_is_not_started_by_every_task(tasks: str) -> None:
+    text = HEAD.replace("=2", "=1") + f"#SBATCH {tasks}\ntorchrun --nproc_per_node=8 a.py\n"
+    made = translate.translate(text)
+    assert (
+        made.job["launcher"] == "batch"
+        and "runs once, in the batch step" in made.corrections[0].why
+    )
+    assert ("tasks_per_node" in made.job) == (tasks == "--ntasks-per-node=8")
+    script = parse(render.render(schema.check(made.job)))
+    assert [one.name for one in script.directives if "ntasks" in one.name] == [
+        tasks[2:].partition("=")[0]
+    ]
+
+
+def test_one_process_with_several_gpus_is_not_told_a_rank() -> None:
+    text = HEAD.replace("=2", "=1") + "srun python a.py\n"
+    assert translate.translate(text).job["launcher"] == "batch"
+    assert translate.translate(text.replace("=8", "=1")).job["launcher"] == "srun"
+
+
+def test_a_heterogeneous_job_is_refused() -> None:
+    with pytest.raises(schema.JobError, match=r"line 4: a heterogeneous job .* -> keep the script"):
+        translate.translate(HEAD + "#SBATCH hetjob\n#SBATCH --nodes=1\nsrun ./a\n")
+    assert job_of("srun -n1 ./a : -n2 ./b\n")["launcher"] == "batch"
+
+
+def test_options_that_sbatch_does_not_read_are_reported() -> None:
+    made = translate.translate(
+        HEAD + "#SBATCH --image=a/b:1\n#sbatch --time=1\nsrun ./a\n#SBATCH --mem=1G\n"
+    )
+    assert [(one.line, one.what) for one in made.corrections] == [
+        (4, "image"),
+        (5, "#sbatch"),
+        (7, "--mem=1G"),
+    ]
 
 
 def test_the_yaml_is_the_description() -> None:
@@ -349,3 +496,8 @@ def test_a_name_that_no_description_can_have() -> None:
 def test_arguments_of_the_script_are_reported() -> None:
     made = translate.translate(HEAD + "srun ./a $1\n")
     assert [(one.line, one.what) for one in made.corrections] == [(4, "$1")]
+
+
+def test_nodes_for_the_jobs_of_one_user() -> None:
+    assert job_of("#SBATCH --exclusive=user\nsrun ./a\n")["sbatch_options"] == {"exclusive": "user"}
+    assert job_of("#SBATCH --exclusive\nsrun ./a\n")["exclusive"] is True
