@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 import typing as t
@@ -17,6 +18,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers impor
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     alone,
+    cli,
     jobs,
     session,
 )
@@ -323,6 +325,40 @@ def test_the_playbook_and_the_command_share_a_lock(
     monkeypatch.setenv("HOME", "/proc/none")
     with alone.alone(["train"]), alone.alone(["train"], patience=0.0):
         pass
+
+
+def test_a_killed_submission_leaves_its_lock_to_its_sbatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sbatch of a killed `train submit` submits all the same: the next one would have started the job twice."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    for name, text in (("scontrol", "echo slurm 24.11.5"), ("sbatch", "echo $$ > $HOME/sbatch; exec sleep 60")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException), alone.alone(["train"]):
+            cli.Cli.from_params({"slurm_prefix": str(tmp_path)}).submit_job("#!/bin/sh\n", {})
+        os._exit(0)
+    until = time.monotonic() + 30
+    while not (said := _read(tmp_path / "sbatch")) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with (
+        pytest.raises(SlurmError, match="another submission of it has been under way"),
+        alone.alone(["train"], patience=0.0),
+    ):
+        pass
+    os.kill(int(said), signal.SIGKILL)
+    with alone.alone(["train"], patience=10.0):
+        pass
+    assert not alone.handles()
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
