@@ -60,7 +60,7 @@ def last_step(lines: t.Sequence[str], policy: Json) -> tuple[int | None, int]:
 
 
 def classify(lines: t.Sequence[str], policy: Json) -> End:
-    """Return the class of failure that a log shows; "unknown", with srun's first report, without words that are known."""
+    """Return the class of failure that a log shows: "unknown", with srun's first report, where no words are known."""
     step, at = last_step(lines, policy)
     classes = [
         (one["name"], [re.compile(form) for form in one["patterns"]]) for one in policy["classes"]

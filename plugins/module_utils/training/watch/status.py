@@ -224,10 +224,13 @@ def _no_log(job: View, paths: t.Sequence[str]) -> str:
     """Return why the log of a job that has ended is not known; "" where it is, or may be elsewhere."""
     if paths or not job["forgotten"] or not job["start_time"]:
         return ""
-    return (
-        f"job {job['id']}: its log is not known any more: slurmctld has forgotten the job, and {job['user']} has no"
-        " record of the run -> give the path of its log"
+    own = acting.user_name(os.geteuid())
+    why = (
+        f"{job['user']} has no record of the run -> give the path of its log"
+        if own in (job["user"], "root")
+        else f"the record of the run is {job['user']}'s -> give the path of its log, or ask as {job['user']}"
     )
+    return f"job {job['id']}: its log is not known any more: slurmctld has forgotten the job, and {why}"
 
 
 def _progress(logs: list[_Log], patterns: t.Any) -> progress.Progress:
@@ -392,7 +395,8 @@ def _lines(result: View) -> list[str]:
     if job["time_left"] is not None:
         line += f", {job_messages.duration(job['time_left'])} left of its limit"
     if job["restarts"]:
-        line += f", started again {job['restarts']} times"
+        often = "once" if job["restarts"] == 1 else f"{job['restarts']} times"
+        line += f", started again {often}"
     lines = [line]
     if shown:
         lines.append(_step(shown))
@@ -433,7 +437,9 @@ def _of_checkpoint(one: View) -> str:
     state = "complete" if one["complete"] else f"not complete: {one['why']}"
     mark = ", the newest complete one" if one["newest"] else ""
     age = job_messages.duration(one["age"])
-    return f"checkpoint {one['name']}: {training_page.size(one['size'])}, {age} old, {state}{mark}"
+    # A name may have line ends, and would look like lines of ours.
+    name = repr(one["name"])[1:-1] if "\n" in one["name"] else one["name"]
+    return f"checkpoint {name}: {training_page.size(one['size'])}, {age} old, {state}{mark}"
 
 
 def _of_gpus(use: View) -> str:

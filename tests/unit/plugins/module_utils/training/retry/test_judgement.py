@@ -241,7 +241,11 @@ def test_a_node_that_the_job_asks_for_by_name_is_not_excluded(
 
 
 def test_srun_reports_a_task_that_ended_without_a_word() -> None:
-    lines = ["0: step 6/9 loss 1", "srun: error: c2: task 1: Killed", "srun: error: c1: task 0: Terminated"]
+    lines = [
+        "0: step 6/9 loss 1",
+        "srun: error: c2: task 1: Killed",
+        "srun: error: c1: task 0: Terminated",
+    ]
     end = judgement.classify(lines, policy())
     assert end == End("unknown", "c2: task 1: Killed", 6)
 

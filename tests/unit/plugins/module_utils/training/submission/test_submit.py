@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -327,13 +328,32 @@ def test_the_playbook_and_the_command_share_a_lock(
         pass
 
 
+def test_a_full_disk_is_named(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, mode: int) -> t.Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(submit.safe_path, "replacing", full)
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path)))
+    assert (
+        str(raised.value)
+        == f"{tmp_path}/run/logs/train.sbatch: No space left on device -> make room there"
+    )
+    assert not cluster.submitted
+
+
 def test_a_killed_submission_leaves_its_lock_to_its_sbatch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sbatch of a killed `train submit` submits all the same: the next one would have started the job twice."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "bin").mkdir()
-    for name, text in (("scontrol", "echo slurm 24.11.5"), ("sbatch", "echo $$ > $HOME/sbatch; exec sleep 60")):
+    for name, text in (
+        ("scontrol", "echo slurm 24.11.5"),
+        ("sbatch", "echo $$ > $HOME/sbatch; exec sleep 60"),
+    ):
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     child = os.fork()
