@@ -56,6 +56,11 @@ def refusal(path: str) -> str:
         return ""
     if not os.path.isdir(above):
         return f"{user()} cannot make {path}: {above} is not a directory -> choose another path"
+    if _own(above):
+        return (
+            f"{user()} cannot make {path}: {above} is {_whose(above)} -> chmod u+rwx {above}, or use another"
+            " directory"
+        )
     return (
         f"{user()} cannot make {path}: {above} is {_whose(above)}"
         f" -> use a directory of yours such as {_instead(above, path)}, or have an administrator make it (directories"
@@ -72,9 +77,12 @@ def closed(path: str, writes: bool) -> str:
         return ""
     if may_write(path) if writes else os.access(path, os.X_OK, effective_ids=True):
         return ""
+    said = f"{user()} cannot {'write into' if writes else 'enter'} {path}, which is {_whose(path)}"
+    if _own(path):
+        return f"{said} -> chmod u+rwx {path}, or use another directory"
     above = os.path.dirname(path.rstrip("/"))
     return (
-        f"{user()} cannot {'write into' if writes else 'enter'} {path}, which is {_whose(path)}"
+        f"{said}"
         f" -> use a directory of yours such as {_instead(above, path)}, or ask its owner or an administrator for the"
         " right (chmod, setfacl)"
     )
@@ -89,6 +97,14 @@ def _whose(path: str) -> str:
         fixed = False
     where = ", on a file system that is read-only here" if fixed else ""
     return f"{user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o}){where}"
+
+
+def _own(path: str) -> bool:
+    """Return whether this user can open a directory with chmod."""
+    status = os.stat(path)
+    closed = status.st_mode & 0o300 != 0o300
+    writable = not os.statvfs(path).f_flag & os.ST_RDONLY
+    return user(status.st_uid) == user() and closed and writable
 
 
 def _instead(above: str, path: str) -> str:

@@ -41,6 +41,11 @@ OPTIONS = {
 }
 #: Images that this host does not have may be on the nodes, as in trainwright.slurm.train.
 _FATAL = ("damaged",)
+_REMEDIES = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there",
+    errno.EISDIR: "remove it, or choose another name",
+}
 
 
 class Plan(t.NamedTuple):
@@ -301,13 +306,11 @@ def _write(path: str, step: t.Callable[[], None]) -> None:
     except safe_path.UnsafePathError as error:
         raise SlurmError("invalid", str(error)) from None
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = (
-            "make room there" if full else f"use a directory that {prepare.user()} can write to"
-        )
-        raise SlurmError(
-            "invalid", f"{error.filename or path}: {error.strerror} -> {remedy}"
-        ) from None
+        # Files are written under a passing name first.
+        where = error.filename if os.path.isabs(str(error.filename)) else path
+        other = f"use a directory that {prepare.user()} can write to"
+        remedy = _REMEDIES.get(error.errno or 0, other)
+        raise SlurmError("invalid", f"{where}: {error.strerror} -> {remedy}") from None
 
 
 def _copy(files: t.Iterable[str], directory: str) -> None:

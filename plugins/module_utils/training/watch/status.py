@@ -355,7 +355,8 @@ def _summary(result: View) -> str:
     if shown:
         parts.append(_step(shown))
     if result["attempts"]:
-        parts.append(f"after {len(result['attempts'])} failed tries")
+        tries = len(result["attempts"])
+        parts.append("after 1 failed try" if tries == 1 else f"after {tries} failed tries")
     if result["stalled"]:
         parts.append(f"stalled: no new step for {job_messages.duration(result['idle'])}")
     newest = next((one for one in result["checkpoints"] if one["newest"]), None)

@@ -169,6 +169,15 @@ def test_directories_that_are_there_and_the_owner_cannot_write(
         refused = run(jobs=[{**job, **given}])
         assert refused["msg"].startswith(f"job train.{key}: alice cannot write into "), refused
         assert len(refused["msg"].splitlines()) == 1
+    # One of the job's owner is opened by a word.
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "alice")
+    (tmp_path / "logs").chmod(0o555)
+    refused = run(jobs=[{**job, "logs": f"{place}/logs"}])
+    assert refused["msg"] == (
+        f"job train.logs: alice cannot write into {place}/logs, which is alice's (0555) -> chmod u+rwx {place}/logs,"
+        " or use another directory"
+    )
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "alice" if uid is None else "bob")
     monkeypatch.setattr(prepare.os, "access", lambda path, mode, **more: not path.endswith("/data"))
     refused = run(jobs=[{**job, "logs": f"{place}/l"}])
     assert f"job train.data: alice cannot enter {place}/data, which is bob's" in refused["msg"]

@@ -344,6 +344,15 @@ def test_a_full_disk_is_named(
     assert not cluster.submitted
 
 
+def test_a_directory_in_the_place_of_the_script_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    place = tmp_path / "run" / "logs" / "train.sbatch"
+    place.mkdir(parents=True)
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path)))
+    assert str(raised.value) == f"{place}: Is a directory -> remove it, or choose another name"
+    assert not cluster.submitted and not list((tmp_path / "run" / "logs").glob(".*"))
+
+
 def test_a_killed_submission_leaves_its_lock_to_its_sbatch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,7 +405,7 @@ def test_several_files_fit_together_or_not(cluster: Cluster, tmp_path: Path) -> 
         (tmp_path / name).mkdir()
         paths.append(job_file(tmp_path / name, name=name, exclusive=True))
         assert submit.fits([paths[-1]])["jobs"][0]["name"] == name
-    with pytest.raises(SlurmError, match="wants 1 nodes beside the 1 others"):
+    with pytest.raises(SlurmError, match="wants 1 node beside the other;"):
         submit.fits(paths)
     with pytest.raises(SlurmError, match="2 jobs have this name"):
         submit.fits([paths[0], paths[0]])
