@@ -30,7 +30,7 @@ _MOST = 1 << 20
 
 
 def directories(job: jobs.Job) -> dict[str, str]:
-    """Return the directories that must be there before a job is submitted, by the key that asks for each."""
+    """Return the directories that a job uses, by the key that asks for each."""
     found = {name: getattr(job, name) for name in ("workdir", *jobs.DIRECTORIES)}
     for name in ("output", "error"):
         path = getattr(job, name)
@@ -66,6 +66,14 @@ def refusal(path: str) -> str:
         f" -> use a directory of yours such as {_instead(above, path)}, or have an administrator make it (directories"
         " in cluster_mounts)"
     )
+
+
+def missing(path: str) -> str:
+    """Return why a directory of data, which nobody makes, cannot be read; "" where it is there."""
+    if os.path.isdir(path):
+        return ""
+    what = "is not a directory" if os.path.lexists(path) else "does not exist"
+    return f"{path} {what} here -> correct the path, or put the data there first"
 
 
 def closed(path: str, writes: bool) -> str:
@@ -124,7 +132,7 @@ def refusals(planned: t.Iterable[jobs.Job], files: t.Collection[str] | None = No
         for key, path in directories(job).items():
             inside = (one[key] for one in _elements(job) if one.get(key))
             why = (
-                refusal(path)
+                (missing(path) if key == "data" and not job.pre else refusal(path))
                 or closed(path, _writes(job, key, files))
                 or next((why for one in inside if (why := closed(one, True))), "")
             )
@@ -272,9 +280,10 @@ def _elements(job: jobs.Job) -> list[dict[str, str]]:
 
 
 def _needed(job: jobs.Job) -> set[str]:
-    """Return all directories of a job that must be there before it is submitted."""
+    """Return all directories of a job that are made before it is submitted: an empty one of data would hide a typo."""
     inside = (path for one in _elements(job) for path in one.values() if path)
-    return {*directories(job).values(), *inside}
+    own = (path for key, path in directories(job).items() if key != "data" or job.pre)
+    return {*own, *inside}
 
 
 def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:
