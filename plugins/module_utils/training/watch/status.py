@@ -210,8 +210,8 @@ def _number(session: Session) -> tuple[int, int | None]:
 
 
 def _logs(job: View) -> list[str]:
-    """The job's own outputs; none before it has started."""
-    if job["state"] == "PENDING" and not job["restarts"]:
+    """The job's own outputs; none before it has started, or where it never has."""
+    if (job["state"] == "PENDING" or job_messages.never_ran(job)) and not job["restarts"]:
         return []
     return list(
         dict.fromkeys(
@@ -413,7 +413,7 @@ def _lines(result: View) -> list[str]:
         lines.append(_finished(result))
     elif result["log_problem"]:
         lines.append(result["log_problem"])
-    elif job["state"] == "RUNNING" or job["ended"]:
+    elif job["state"] == "RUNNING" or (job["ended"] and not job_messages.never_ran(job)):
         yet = " yet" if job["state"] == "RUNNING" else ""
         lines.append(
             f"no step in {result['log'] or 'its log'}{yet} -> if it writes some, give a pattern for them "
