@@ -101,7 +101,7 @@ def _leading(jobs: t.Sequence[Job]) -> Job:
         lambda job: not job.ended and job.state != "PENDING",
         lambda job: not job.ended,
         lambda job: job.state not in ("COMPLETED", "CANCELLED"),
-        # One that never started has no log.
+        # One that never started does not have a log.
         lambda job: job.state != "COMPLETED" and job.nodes,
         lambda job: job.state != "COMPLETED",
     ):
