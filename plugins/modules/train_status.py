@@ -200,7 +200,7 @@ checkpoints:
     path: {description: Its path., type: str, returned: always}
     kind:
       description:
-        - C(distributed) (torch), C(deepspeed), C(trainer) (Hugging Face), C(torch) (one file), C(safetensors),
+        - C(distributed) (torch), C(deepspeed), C(trainer) (Hugging Face), C(torch) (one file), C(safetensors), C(json),
           C(directory) of such files, or C(temporary).
       type: str
       returned: always

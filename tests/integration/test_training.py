@@ -249,7 +249,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_what_is_missing(site: Converge
     }
     jobs = [{"name": f"model{number}"} for number in (1, 2, 3)]
     run = site.play("train.yml", rc=2, **{**variables, "train_jobs": jobs, "train_user": "alice"})
-    assert "wants 1 nodes beside the 2 others; 0 of the 2 that could take it are left" in run.output
+    assert "wants 1 node beside the 2 others; 0 of the 2 that could take it are left" in run.output
     assert not site.as_user("alice", "squeue -h -n model1,model2,model3")
     bad = site.play("train.yml", rc=2, train_user="alice",
                     train_job={"name": "a b", "command": "x", "nodse": 2, "partition": "nowhere"})  # fmt: skip

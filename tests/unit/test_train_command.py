@@ -127,6 +127,58 @@ def test_impossible_input_is_refused_before_slurm_is_asked(command: Path) -> Non
         assert " -> " in done.stderr and "Traceback" not in done.stderr
 
 
+#: Runs the command with other answers of the code behind it.
+LOADED = """
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("cli", sys.argv.pop(1))
+cli = importlib.util.module_from_spec(importlib.util.spec_from_loader("cli", loader))
+loader.exec_module(cli)
+Error, seen = cli.errors.SlurmError, []
+def refuse(kind):
+    raise Error(kind, "fault -> remedy")
+%s
+sys.exit(cli.main())
+"""
+
+
+def loaded(command: Path, answers: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LOADED % answers, str(command), *words],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_a_check_finds_what_a_submission_finds(command: Path) -> None:
+    """A description that differs from that of a job of its name, and accounts that sbatch refuses, too."""
+    Path("job.yml").write_text("train_job: {name: a, command: b}")
+    answer = "cli.submit.submit = lambda asked, **given: [dict(name='a', state='PENDING', id=%s, **given)]"
+    done = loaded(command, answer % "given.pop('again', None)", "check", "job.yml")
+    assert (done.returncode, done.stdout) == (0, "job.yml: job a can be submitted\n"), done.stderr
+    done = loaded(command, answer % "7", "check", "job.yml")
+    assert (done.returncode, done.stdout) == (0, "job.yml: job a is there already: 7, PENDING\n")
+    refuse = "cli.submit.submit = lambda asked, **given: refuse(%r)"
+    for kind, code in (("invalid", 1), ("denied", 1), ("unknown", 1), ("down", 3), ("missing", 3)):
+        done = loaded(command, refuse % kind, "check", "job.yml")
+        assert done.returncode == code and "fault -> " in done.stdout + done.stderr, done
+        assert bool(done.stdout) == (code == 1)
+
+
+def test_a_watch_says_each_line_once(command: Path) -> None:
+    answer = """
+def wait(job, say, **options):
+    say("job 7 (a): COMPLETED on c1, 0:00:16 | step 9/9 (100 %)")
+    lines = ["job 7 (a): COMPLETED on c1, 0:00:16", "step 9/9 (100 %)", "checkpoint step-9: complete"]
+    return {"lines": lines, "failed": False}
+cli.client.wait = wait
+"""
+    done = loaded(command, answer, "watch", "7")
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        "job 7 (a): COMPLETED on c1, 0:00:16 | step 9/9 (100 %)", "checkpoint step-9: complete",
+    ]  # fmt: skip
+    done = loaded(command, answer, "watch", "--json", "7")
+    assert len(json.loads(done.stdout)["lines"]) == 3 and "COMPLETED" in done.stderr
+
+
 def test_records_are_compared(
     command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

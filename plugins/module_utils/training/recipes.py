@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import typing as t
@@ -84,15 +86,24 @@ def write(
     there = [path for path in paths if os.path.lexists(path)]
     if there:
         raise RecipeError(f"{there[0]}: is there already -> change to an empty directory")
-    try:
-        for path in paths:
+    written: list[str] = []
+    for path in paths:
+        try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            written.append(path)
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(texts[os.path.basename(path)])
-    except OSError as error:
-        raise RecipeError(
-            f"{error.filename}: {error.strerror} -> change to a directory that you can write to"
-        ) from None
+        except OSError as error:
+            # A part of a recipe would keep the next `train new` out.
+            for one in written:
+                with contextlib.suppress(OSError):
+                    os.unlink(one)
+            remedy = (
+                "make room there"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                else "change to a directory that you can write to"
+            )
+            raise RecipeError(f"{path}: {error.strerror} -> {remedy}") from None
     return paths
 
 

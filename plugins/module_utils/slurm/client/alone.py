@@ -17,6 +17,7 @@ _LONGEST = 100  # characters of a job's name in that of its lock
 #: Seconds for which a module waits for another submission, which may import an image.
 PATIENCE = 900.0
 _PAUSE = 0.2
+_HELD: set[int] = set()
 
 
 @contextlib.contextmanager
@@ -28,7 +29,7 @@ def alone(
     """Keep out other submissions of this user of jobs of these names, where the home can hold locks.
 
     Where it cannot, nothing is kept out. say: called with a line before a wait. patience: seconds to wait; the lock of
-    a process that is gone is free. Raises SlurmError: timeout.
+    a process that is gone is free, once its sbatch has ended (see handles()). Raises SlurmError: timeout.
     """
     with contextlib.ExitStack() as held:
         for name in sorted({name[:_LONGEST].replace("/", "_") for name in names}):
@@ -40,7 +41,14 @@ def alone(
                 _lock(file.fileno(), name, say, patience)
             except OSError:
                 continue
+            held.callback(_HELD.discard, file.fileno())
+            _HELD.add(file.fileno())
         yield
+
+
+def handles() -> tuple[int, ...]:
+    """Return the locks that this process holds, for sbatch to inherit: it submits even if this process is killed."""
+    return tuple(_HELD)
 
 
 def _lock(handle: int, name: str, say: t.Callable[[str], None], patience: float) -> None:

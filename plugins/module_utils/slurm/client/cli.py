@@ -19,7 +19,7 @@ from ...node.slurm_places import command_directories
 from .. import records, values
 from ..batch import submission
 from ..errors import SlurmError
-from . import capabilities, cli_accounting, data, messages, text
+from . import alone, capabilities, cli_accounting, data, messages, text
 from .transport import Operation
 
 #: Directories that are searched after PATH; root's PATH over SSH has not all of them.
@@ -162,6 +162,7 @@ class Cli:
                 timeout=self._timeout,
                 env={**self._environment_of(name), **(environment or {})},
                 cwd=directory,
+                pass_fds=alone.handles() if name == "sbatch" else (),
             )
         except subprocess.TimeoutExpired:
             whom = "slurmdbd" if name in _DATABASE else "slurm controller"

@@ -120,16 +120,23 @@ def progress(seen: View) -> tuple[str, str]:
     return line, news
 
 
+def never_ran(seen: View) -> bool:
+    """Return whether a job was cancelled before it started, so that it has neither nodes nor a log."""
+    return seen["state"] == "CANCELLED" and not seen.get("nodes")
+
+
 def failure(seen: View) -> str:
     """Why a job that ended otherwise than COMPLETED did so, and what to do."""
     state, code, signal = seen["state"], seen.get("exit_code"), seen.get("exit_signal")
     happened, remedy = _ENDS.get(state, ("", ""))
+    never = never_ran(seen)
     if state == "FAILED" and signal:
         happened = f"was killed by signal {signal}"
     elif state == "FAILED":
         happened = f"failed with exit code {code}" if code is not None else "failed"
     elif state == "CANCELLED":
-        happened, remedy = "was cancelled", "submit it again, if it was not you"
+        happened = "was cancelled before it started" if never else "was cancelled"
+        remedy = "submit it again, if it was not you"
     elif not happened:
         happened = f"ended as {state}"
     where = f" on {seen['nodes']}" if seen.get("nodes") else ""
@@ -138,12 +145,12 @@ def failure(seen: View) -> str:
     why = f" ({reason})" if reason and state in ("FAILED", "CANCELLED") and code is None else ""
     said = _last(seen.get("stderr_tail") or "")
     said = f"; the last it wrote: {said}" if said else ""
-    log = seen.get("stderr") or seen.get("stdout")
+    log = "" if never else seen.get("stderr") or seen.get("stdout")
     look = f"see {log}" if log else f"see `sacct -j {seen['id']}`"
     task = f" task {seen['failed_task']}" if seen.get("failed_task") else ""
-    return (
-        f"{called(seen)}{task} {happened}{why}{where} after {duration(seen['elapsed'])}{said} -> "
-        + "; ".join(filter(None, (look, remedy)))
+    after = "" if never else f" after {duration(seen['elapsed'])}"
+    return f"{called(seen)}{task} {happened}{why}{where}{after}{said} -> " + "; ".join(
+        filter(None, (look, remedy))
     )
 
 

@@ -96,10 +96,13 @@ def _whole_array(session: Session, found: list[Job], job_id: int) -> list[Job]:
 
 
 def _leading(jobs: t.Sequence[Job]) -> Job:
-    """The task that the result describes: the first that runs, waits, failed, or the last one."""
+    """The task that the result describes: the first that runs, waits, failed, was cancelled, or the last one."""
     for fits in (
         lambda job: not job.ended and job.state != "PENDING",
         lambda job: not job.ended,
+        lambda job: job.state not in ("COMPLETED", "CANCELLED"),
+        # One that never started does not have a log.
+        lambda job: job.state != "COMPLETED" and job.nodes,
         lambda job: job.state != "COMPLETED",
     ):
         for job in jobs:

@@ -17,6 +17,7 @@ from . import schema as jobs
 from .schema import IDLE, PER_NODE, Job, JobError
 
 # Flags of a node that does not accept jobs, in any state.
+_MOST_SUMMED = 20  # jobs
 _CLOSED = frozenset(
     "DRAIN DRAINED DRAINING FAIL FAILING INVALID_REG MAINT NOT_RESPONDING POWERING_DOWN"
     " REBOOT_ISSUED REBOOT_REQUESTED".split()
@@ -118,22 +119,32 @@ def faults(
         if not together:
             left = dict(whole)
         if not _take(job, candidates, left, whole):
-            others = f" beside the {len(planned) - 1} others" if len(planned) > 1 else ""
+            others = _beside(len(planned) - 1)
             rest = sum(left[name] == whole[name] for name in candidates)
             found.append(
-                f"job {job.name}: wants {least_nodes(job)} nodes{others}; {rest} of the {len(candidates)} that could"
+                f"job {job.name}: wants {_nodes(job)}{others}; {rest} of the {len(candidates)} that could"
                 f" take it are left{_sum(planned)}{_down(job, nodes, partitions)} -> plan fewer nodes, or let the jobs"
                 " wait for each other (train_together=false)"
             )
     return found
 
 
+def _beside(others: int) -> str:
+    return f" beside the {others} others" if others > 1 else " beside the other" if others else ""
+
+
+def _nodes(job: Job) -> str:
+    count = least_nodes(job)
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
 def _sum(planned: t.Sequence[Job]) -> str:
     """Return how many nodes the jobs want together, as `11 + 11 + 14 = 36 nodes in all`."""
     counts = [least_nodes(job) for job in planned]
-    return (
-        f" ({' + '.join(map(str, counts))} = {sum(counts)} nodes in all)" if len(counts) > 1 else ""
-    )
+    if len(counts) < 2:
+        return ""
+    shown = [*map(str, counts[:_MOST_SUMMED]), *(["..."] if counts[_MOST_SUMMED:] else [])]
+    return f" ({' + '.join(shown)} = {sum(counts)} nodes in all)"
 
 
 def _down(job: Job, nodes: t.Sequence[Node], partitions: t.Iterable[Partition]) -> str:
@@ -230,7 +241,8 @@ def _why(closed: t.Sequence[Node], lacks: t.Mapping[str, str]) -> str:
 
 
 def _closed(node: Node) -> bool:
-    return node.state in ("DOWN", "ERROR", "FUTURE", "UNKNOWN") or bool(_CLOSED & set(node.flags))
+    # UNKNOWN passes: so is each node while slurmctld starts, and jobs wait for it.
+    return node.state in ("DOWN", "ERROR", "FUTURE") or bool(_CLOSED & set(node.flags))
 
 
 def _is(node: Node, machine_type: str) -> bool:

@@ -17,6 +17,9 @@ from ...node.terminal import CONTROL
 #: What is wrong, and the remedy.
 Fault = tuple[str, str]
 
+_LONGEST_NAME = 200  # bytes; the file system's 255 without numbers and endings
+_LONGEST_PATH = 4000  # bytes; PATH_MAX without the names of files
+_DEEPEST = 200  # directories; Python makes them by recursion
 _CONTROL = re.compile(f"[{CONTROL}]")
 _EXPANSION = re.compile(r"\$[A-Za-z_{(\[]|`")
 _NAMES = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
@@ -25,7 +28,7 @@ _NAMES = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
 def faults(made: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str, str]]:
     """Yield (key, what, remedy) for each text of a description that the script cannot carry."""
     for key, text in leaves(made):
-        carries = _CARRIES.get(key) or _CARRIES.get(re.split(r"[.\[]", key)[0], _plain)
+        carries = _CARRIES.get(key) or _CARRIES.get(re.split(r"[.\[]", key)[0], _path_or_plain)
         for what, remedy in carries(text):
             yield key, what, remedy
 
@@ -47,6 +50,36 @@ def _plain(text: str) -> t.Iterator[Fault]:
     yield from _characters(text)
     if _EXPANSION.search(text):
         yield "no shell expands variables there", "write the value in full"
+
+
+def _path_or_plain(text: str) -> t.Iterator[Fault]:
+    """Yield the same, and why a text that is a path cannot be one."""
+    yield from _plain(text)
+    if not text.startswith("/"):
+        return
+    if _bytes(text) > _LONGEST_PATH or max(map(_bytes, text.split("/"))) > 255:
+        yield (
+            f"is a path of {_bytes(text)} bytes, which no file system takes",
+            f"at most {_LONGEST_PATH} in all, and 255 for a name in it",
+        )
+    elif text.count("/") > _DEEPEST:
+        yield f"is a path of {text.count('/')} directories", f"at most {_DEEPEST}"
+
+
+def _name(text: str) -> t.Iterator[Fault]:
+    """Yield why a text cannot be the name of a job, and of files that begin with it."""
+    yield from _plain(text)
+    if text.startswith(("-", ".")):
+        yield f"is {text!r}, which looks like an option or a hidden file", "begin it with a letter"
+    if _bytes(text) > _LONGEST_NAME:
+        yield (
+            f"has {_bytes(text)} bytes, and its files could not have that name",
+            f"at most {_LONGEST_NAME}",
+        )
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _option(text: str) -> t.Iterator[Fault]:
@@ -98,4 +131,5 @@ _CARRIES: dict[str, t.Callable[[str], t.Iterator[Fault]]] = {
     **dict.fromkeys(("launcher_options", "environment", "script", "secrets", "sweep"), _quoted),
     **dict.fromkeys(("srun_options", "container"), _option),
     "container.source": _plain,
+    "name": _name,
 }

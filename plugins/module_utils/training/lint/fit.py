@@ -43,11 +43,11 @@ def faults(
         for _line, what, remedy in RULES[name].find(read, cluster)
     ]
     found += environment_fit.faults(job, cluster.mounts or ())
-    return found + missing_program(job, files)
+    return found + unusable_program(job, files)
 
 
-def missing_program(job: Job, files: t.Collection[str] | None = None) -> list[str]:
-    """Return a line for the script that a job runs where it does not exist on this host.
+def unusable_program(job: Job, files: t.Collection[str] | None = None) -> list[str]:
+    """Return a line for the script that a job runs where it does not exist on this host, or cannot be run.
 
     One in a container, or in a place that the job makes first, is not looked for.
     """
@@ -61,10 +61,31 @@ def missing_program(job: Job, files: t.Collection[str] | None = None) -> list[st
     if not path or (not os.path.isabs(path) and (files is None or not job.workdir)):
         return []
     whole = os.path.normpath(os.path.join(job.workdir, path))
-    copied = {os.path.join(job.workdir, os.path.basename(one.rstrip("/"))) for one in files or ()}
-    if os.path.exists(whole) or any(whole == one or whole.startswith(f"{one}/") for one in copied):
+    copied = {
+        os.path.join(job.workdir, os.path.basename(one.rstrip("/"))): one for one in files or ()
+    }
+    # The file that is copied keeps its mode; one on the control node is not here.
+    source = copied.get(whole, whole)
+    if os.path.exists(source):
+        executed = job.launcher in ("srun", "mpirun") and path == words[0]
+        why = _unusable(source, executed)
+        return [f"job {job.name}: {why}"] if why else []
+    if any(whole == one or whole.startswith(f"{one}/") for one in copied):
         return []
     return [
         f"job {job.name}: {whole} does not exist here, and no file of train_files becomes it"
         " -> correct the path, or copy it with train_files"
     ]
+
+
+def _unusable(path: str, executed: bool) -> str:
+    """Return why this user cannot run a program that is there. executed: as a command, and not by Python."""
+    if os.path.isdir(path) and not executed and os.path.isfile(os.path.join(path, "__main__.py")):
+        return ""
+    if not os.path.isfile(path):
+        return f"{path} is not a file -> give the path of a program"
+    if not os.access(path, os.R_OK, effective_ids=True):
+        return f"{path} cannot be read by you -> ask its owner for the right (chmod, setfacl)"
+    if executed and not os.access(path, os.X_OK, effective_ids=True):
+        return f"{path} is not executable -> chmod +x {path}, or name the program that runs it: bash {path}"
+    return ""

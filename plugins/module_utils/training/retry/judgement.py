@@ -18,6 +18,8 @@ _NEAR = 50  # lines before that of the last step
 _LABEL = re.compile(r"\s*(?:(\d+): ?)?(?:\[(?:rank|default)\d+\]:? ?)?")
 # A program that goes on says so: such a mention of too little memory is not the cause of a later traceback.
 _SURVIVED = re.compile(r"warning|handled|caught|ignor|recover|skip|retrying", re.IGNORECASE)
+# src/srun/libsrun/launch.c: what it knows of a task that ended without a word.
+_TASK = re.compile(r"srun: error: (\S+: tasks? [\d,-]+: .+)")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -58,7 +60,7 @@ def last_step(lines: t.Sequence[str], policy: Json) -> tuple[int | None, int]:
 
 
 def classify(lines: t.Sequence[str], policy: Json) -> End:
-    """Return the class of failure that a log shows; "unknown" without words that are known."""
+    """Return the class of failure that a log shows: "unknown", with srun's first report, where no words are known."""
     step, at = last_step(lines, policy)
     classes = [
         (one["name"], [re.compile(form) for form in one["patterns"]]) for one in policy["classes"]
@@ -87,7 +89,8 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
                     )
                 if found:
                     return End(name, text.strip()[:300], step, task)
-    return End("unknown", "", step)
+    report = next((m for one in lines for m in [_TASK.search(labelled(one)[1])] if m), None)
+    return End("unknown", report[1].strip()[:300] if report else "", step)
 
 
 def _mention(text: str, classes: _Classes) -> bool:
@@ -155,18 +158,22 @@ class Plan(t.NamedTuple):
 
 
 def place(nodes: t.Sequence[str], wanted: int, dead: t.Collection[str], odd: t.Collection[str],
-          others: int) -> Plan:  # fmt: skip
+          others: int, named: t.Collection[str] = ()) -> Plan:  # fmt: skip
     """Return where the next try runs.
 
     nodes: of the allocation. dead: those of them that cannot be used. odd: those that are suspects and could be
-    used. others: nodes outside of the allocation that could take the job. A node is left out only where
-    another one takes its place; one that is dead is never used.
+    used. others: nodes outside of the allocation that could take the job. named: nodes that the job asks for by name.
+    A node is left out only where another one takes its place; one that is dead is never used.
     """
-    good = [node for node in nodes if node not in dead and node not in odd]
+    bad = [node for node in nodes if node in dead or node in odd]
+    good = [node for node in nodes if node not in bad]
     if len(good) >= wanted:
-        return Plan("retry", good[:wanted], [one for one in nodes if one in dead or one in odd])
-    if len(good) + others >= wanted:
-        return Plan("requeue", [], [one for one in nodes if one in dead or one in odd])
+        return Plan("retry", good[:wanted], bad)
+    # A job that asks for a node and must not have it would wait forever.
+    out = [node for node in bad if node not in named]
+    kept = [node for node in bad if node in named and node not in dead]
+    if out and len(good) + len(kept) + others >= wanted:
+        return Plan("requeue", [], out)
     usable = [node for node in nodes if node not in dead]
     if len(usable) >= wanted:
         return Plan("retry", usable[:wanted], [one for one in nodes if one in dead])
@@ -211,8 +218,9 @@ def line(event: Json) -> str:
     text = f"try {event['try']} ended{at}: {event['class']}" + (
         f": {event['said']}" if event["said"] else ""
     )
-    if event["suspects"]:
-        text += f"; {', '.join(event['suspects'])}"
+    # "c2: started again" may be the failure itself.
+    new = [one for one in event["suspects"] if one.replace(": ", " ", 1) not in event["said"]]
+    text += f"; {', '.join(new)}" if new else ""
     if event["action"] == "end":
         return f"{text} -> not retried: {event['why']}"
     again = "tried again" if event["action"] == "retry" else "returned to the queue"

@@ -254,9 +254,9 @@ class Job:
         return found
 
     @staticmethod
-    def excluded(state: t.Mapping[str, str]) -> list[str]:
-        """Return the nodes that the job must not have."""
-        names = state.get("ExcNodeList", "")
+    def asked(state: t.Mapping[str, str], key: str) -> list[str]:
+        """Return the nodes that the job must have (ReqNodeList), or must not have (ExcNodeList)."""
+        names = state.get(key, "")
         return (
             [] if names in ("", "(null)") else ask("scontrol", "show", "hostnames", names).split()
         )
@@ -266,7 +266,7 @@ class Job:
         asked = ("--noheader", "--Node", f"--partition={state.get('Partition', '')}")
         rows = [row.split() for row in ask("sinfo", *asked, "--format=%N %T %c %G").splitlines()]
         kinds = {tuple(row[2:]) for row in rows if row and row[0] in nodes}
-        leaving = {*nodes, *self.excluded(state)}
+        leaving = {*nodes, *self.asked(state, "ExcNodeList")}
         return len(
             {
                 name
@@ -415,7 +415,7 @@ def end(job: Job, code: int) -> int:
     found = classify(job.lines(), policy)
     if found.step is None:
         found = found._replace(step=_earlier_step(job))
-    if code in (137, 9) and found.kind == "unknown":
+    if code in (137, 9) and found.kind == "unknown" and not found.said:
         found = found._replace(said=f"exit code {code}, killed by a signal")
     for mark in record.marks:
         if found.kind not in ("hardware", "memory", "program"):
@@ -436,13 +436,16 @@ def end(job: Job, code: int) -> int:
             found = found._replace(kind="node", said=", ".join(gone))
     decision = decide(record.failures, found, policy)
     wanted = policy["nodes"] or len(nodes)
-    plan = place(nodes, wanted, dead, odd, job.others(state, nodes) if dead or odd else 0)
+    others, named = (
+        (job.others(state, nodes), job.asked(state, "ReqNodeList")) if dead or odd else (0, [])
+    )
+    plan = place(nodes, wanted, dead, odd, others, named)
     how = plan.how if decision.again else "end"
     record.add("end", **_fields(job, found), code=code, action=how, why=decision.why, pause=decision.pause,
                suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()],
                out=plan.out if how != "end" else [], next=plan.nodes)  # fmt: skip
     say(line(record.events[-1]))
-    out = sorted({*plan.out, *job.excluded(state)})
+    out = sorted({*plan.out, *job.asked(state, "ExcNodeList")})
     reply(f"{how} {decision.pause} {','.join(out) if how == 'requeue' else ''}")
     return 0
 

@@ -30,7 +30,7 @@ _MOST = 1 << 20
 
 
 def directories(job: jobs.Job) -> dict[str, str]:
-    """Return the directories that must be there before a job is submitted, by the key that asks for each."""
+    """Return the directories that a job uses, by the key that asks for each."""
     found = {name: getattr(job, name) for name in ("workdir", *jobs.DIRECTORIES)}
     for name in ("output", "error"):
         path = getattr(job, name)
@@ -56,11 +56,24 @@ def refusal(path: str) -> str:
         return ""
     if not os.path.isdir(above):
         return f"{user()} cannot make {path}: {above} is not a directory -> choose another path"
+    if _own(above):
+        return (
+            f"{user()} cannot make {path}: {above} is {_whose(above)} -> chmod u+rwx {above}, or use another"
+            " directory"
+        )
     return (
         f"{user()} cannot make {path}: {above} is {_whose(above)}"
         f" -> use a directory of yours such as {_instead(above, path)}, or have an administrator make it (directories"
         " in cluster_mounts)"
     )
+
+
+def missing(path: str) -> str:
+    """Return why a directory of data, which nobody makes, cannot be read; "" where it is there."""
+    if os.path.isdir(path):
+        return ""
+    what = "is not a directory" if os.path.lexists(path) else "does not exist"
+    return f"{path} {what} here -> correct the path, or put the data there first"
 
 
 def closed(path: str, writes: bool) -> str:
@@ -72,9 +85,12 @@ def closed(path: str, writes: bool) -> str:
         return ""
     if may_write(path) if writes else os.access(path, os.X_OK, effective_ids=True):
         return ""
+    said = f"{user()} cannot {'write into' if writes else 'enter'} {path}, which is {_whose(path)}"
+    if _own(path):
+        return f"{said} -> chmod u+rwx {path}, or use another directory"
     above = os.path.dirname(path.rstrip("/"))
     return (
-        f"{user()} cannot {'write into' if writes else 'enter'} {path}, which is {_whose(path)}"
+        f"{said}"
         f" -> use a directory of yours such as {_instead(above, path)}, or ask its owner or an administrator for the"
         " right (chmod, setfacl)"
     )
@@ -89,6 +105,14 @@ def _whose(path: str) -> str:
         fixed = False
     where = ", on a file system that is read-only here" if fixed else ""
     return f"{user(status.st_uid)}'s ({stat.S_IMODE(status.st_mode):04o}){where}"
+
+
+def _own(path: str) -> bool:
+    """Return whether this user can open a directory with chmod."""
+    status = os.stat(path)
+    closed = status.st_mode & 0o300 != 0o300
+    writable = not os.statvfs(path).f_flag & os.ST_RDONLY
+    return user(status.st_uid) == user() and closed and writable
 
 
 def _instead(above: str, path: str) -> str:
@@ -108,7 +132,7 @@ def refusals(planned: t.Iterable[jobs.Job], files: t.Collection[str] | None = No
         for key, path in directories(job).items():
             inside = (one[key] for one in _elements(job) if one.get(key))
             why = (
-                refusal(path)
+                (missing(path) if key == "data" and not job.pre else refusal(path))
                 or closed(path, _writes(job, key, files))
                 or next((why for one in inside if (why := closed(one, True))), "")
             )
@@ -256,9 +280,10 @@ def _elements(job: jobs.Job) -> list[dict[str, str]]:
 
 
 def _needed(job: jobs.Job) -> set[str]:
-    """Return all directories of a job that must be there before it is submitted."""
+    """Return all directories of a job that are made before it is submitted: an empty one of data would hide a typo."""
     inside = (path for one in _elements(job) for path in one.values() if path)
-    return {*directories(job).values(), *inside}
+    own = (path for key, path in directories(job).items() if key != "data" or job.pre)
+    return {*own, *inside}
 
 
 def images(planned: t.Iterable[jobs.Job]) -> list[dict[str, str]]:

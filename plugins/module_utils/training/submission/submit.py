@@ -8,6 +8,7 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -40,6 +41,11 @@ OPTIONS = {
 }
 #: Images that this host does not have may be on the nodes, as in trainwright.slurm.train.
 _FATAL = ("damaged",)
+_REMEDIES = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there",
+    errno.EISDIR: "remove it, or choose another name",
+}
 
 
 class Plan(t.NamedTuple):
@@ -148,11 +154,12 @@ def _submitted(asked: Plan, made: View, again: bool, check: bool, say: Say) -> l
         _import(made["images"], say)
         for job in made["jobs"]:
             _check_image(job, False)
-        _write(lambda: _directories(made["directories"]))
+        for path in made["directories"]:
+            _write(path, lambda path=path: os.makedirs(path, exist_ok=True))  # type: ignore[misc]
         # A job that is there already uses its files.
         new = [job for job in made["jobs"] if not job["there"]]
         for place in sorted({place for job in new for place in job["workdirs"]}):
-            _write(lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
+            _write(place, lambda place=place: _copy(asked.files or [], place))  # type: ignore[misc]
     found: list[View] = []
     for job in made["jobs"]:
         try:
@@ -171,7 +178,7 @@ def _one(job: View, text: str, code: str, again: bool, check: bool, say: Say) ->
     """Submit a job unless it is there. text: its batch script. code, again, check, say: as above."""
     path = os.path.expanduser(job["script"])
     if not check and not job["there"]:
-        _write(lambda: _script(path, text))
+        _write(path, lambda: _script(path, text))
     params = {
         **job_options.DEFAULTS,
         "name": job["name"],
@@ -182,7 +189,7 @@ def _one(job: View, text: str, code: str, again: bool, check: bool, say: Say) ->
     }
     seen = jobs.work(session("slurm_job", check, **params))
     if job["there"] and seen["changed"] and not check:  # it has ended meanwhile
-        _write(lambda: _script(path, text))
+        _write(path, lambda: _script(path, text))
     if job["secrets"] and seen["id"] is not None:
         _keep_secrets(job, seen["id"])
     noted = ""
@@ -292,23 +299,18 @@ def _store() -> str:
         ) from None
 
 
-def _write(step: t.Callable[[], None]) -> None:
-    """Take a step that writes. Raises SlurmError."""
+def _write(path: str, step: t.Callable[[], None]) -> None:
+    """Take a step that writes a path, or below it. Raises SlurmError."""
     try:
         step()
     except safe_path.UnsafePathError as error:
         raise SlurmError("invalid", str(error)) from None
     except OSError as error:
-        where = error.filename or "a file of the job"
-        raise SlurmError(
-            "invalid",
-            f"{where}: {error.strerror} -> use a directory that {prepare.user()} can write to",
-        ) from None
-
-
-def _directories(paths: t.Iterable[str]) -> None:
-    for path in paths:
-        os.makedirs(path, exist_ok=True)
+        # Files are written under a passing name first.
+        where = error.filename if os.path.isabs(str(error.filename)) else path
+        other = f"use a directory that {prepare.user()} can write to"
+        remedy = _REMEDIES.get(error.errno or 0, other)
+        raise SlurmError("invalid", f"{where}: {error.strerror} -> {remedy}") from None
 
 
 def _copy(files: t.Iterable[str], directory: str) -> None:

@@ -33,6 +33,9 @@ _STEPS = tuple(
 )
 _TORCH = (".pt", ".pth", ".bin", ".ckpt")
 _FILES = (*_TORCH, ".safetensors")
+# Of programs without torch, such as the recipe cpu; other files of JSON are settings, metrics and records.
+_JSON = re.compile(r"(?:(?:global_?)?step|checkpoint|ckpt|iter)[-_]?\d+\.json\Z")
+_LARGEST_JSON = 64 * 2**20  # bytes
 _SHARD = re.compile(r"-\d+-of-\d+\.(?:safetensors|bin)\Z")
 _INDEX = (".safetensors.index.json", ".bin.index.json")
 _PART = re.compile(rb"__\d+_\d+\.distcp")
@@ -49,7 +52,7 @@ _LARGEST_PICKLE = 256 * 2**20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint. kind: distributed, torch, safetensors, trainer, deepspeed, directory or temporary."""
+    """A checkpoint. kind: distributed, torch, safetensors, json, trainer, deepspeed, directory or temporary."""
 
     name: str
     path: str
@@ -113,7 +116,9 @@ def _judged(name: str, path: str, is_directory: bool, latest: str) -> Checkpoint
     if temporary:
         problem = "its name is that of one that is still being written"
         return Checkpoint(name, path, "temporary", step, size, modified, problem)
-    if not is_directory:
+    if not is_directory and _JSON.match(name):
+        kind, problem = "json", _json(path)
+    elif not is_directory:
         if _SHARD.search(name) or not name.endswith((*_FILES, *_INDEX)):
             return None
         kind, problem = "torch" if name.endswith(_TORCH) else "safetensors", _file(path)
@@ -263,6 +268,22 @@ def _file(path: str) -> str:
         if file.read(4) != b"PK\x03\x04":
             return "is not an archive: damaged, or of torch before 1.6, which shows no end"
     return "" if _ends(path) else "is cut off"
+
+
+def _json(path: str) -> str:
+    """A document of JSON ends with its last bracket; a large one is judged by that alone."""
+    size = os.path.getsize(path)
+    if not size:
+        return "is empty"
+    with open(path, "rb", opener=regular) as file:
+        try:
+            if size <= _LARGEST_JSON:
+                json.loads(file.read(_LARGEST_JSON))
+                return ""
+            file.seek(-64, os.SEEK_END)
+            return "" if file.read().rstrip().endswith((b"]", b"}")) else "is cut off"
+        except (ValueError, RecursionError):
+            return "is cut off"
 
 
 def _ends(path: str) -> bool:

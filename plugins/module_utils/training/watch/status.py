@@ -210,8 +210,8 @@ def _number(session: Session) -> tuple[int, int | None]:
 
 
 def _logs(job: View) -> list[str]:
-    """The job's own outputs; none before it has started."""
-    if job["state"] == "PENDING" and not job["restarts"]:
+    """The job's own outputs; none before it has started, or where it never has."""
+    if (job["state"] == "PENDING" or job_messages.never_ran(job)) and not job["restarts"]:
         return []
     return list(
         dict.fromkeys(
@@ -224,10 +224,13 @@ def _no_log(job: View, paths: t.Sequence[str]) -> str:
     """Return why the log of a job that has ended is not known; "" where it is, or may be elsewhere."""
     if paths or not job["forgotten"] or not job["start_time"]:
         return ""
-    return (
-        f"job {job['id']}: its log is not known any more: slurmctld has forgotten the job, and {job['user']} has no"
-        " record of the run -> give the path of its log"
+    own = acting.user_name(os.geteuid())
+    why = (
+        f"{job['user']} has no record of the run -> give the path of its log"
+        if own in (job["user"], "root")
+        else f"the record of the run is {job['user']}'s -> give the path of its log, or ask as {job['user']}"
     )
+    return f"job {job['id']}: its log is not known any more: slurmctld has forgotten the job, and {why}"
 
 
 def _progress(logs: list[_Log], patterns: t.Any) -> progress.Progress:
@@ -352,7 +355,8 @@ def _summary(result: View) -> str:
     if shown:
         parts.append(_step(shown))
     if result["attempts"]:
-        parts.append(f"after {len(result['attempts'])} failed tries")
+        tries = len(result["attempts"])
+        parts.append("after 1 failed try" if tries == 1 else f"after {tries} failed tries")
     if result["stalled"]:
         parts.append(f"stalled: no new step for {job_messages.duration(result['idle'])}")
     newest = next((one for one in result["checkpoints"] if one["newest"]), None)
@@ -392,7 +396,8 @@ def _lines(result: View) -> list[str]:
     if job["time_left"] is not None:
         line += f", {job_messages.duration(job['time_left'])} left of its limit"
     if job["restarts"]:
-        line += f", started again {job['restarts']} times"
+        often = "once" if job["restarts"] == 1 else f"{job['restarts']} times"
+        line += f", started again {often}"
     lines = [line]
     if shown:
         lines.append(_step(shown))
@@ -408,7 +413,7 @@ def _lines(result: View) -> list[str]:
         lines.append(_finished(result))
     elif result["log_problem"]:
         lines.append(result["log_problem"])
-    elif job["state"] == "RUNNING" or job["ended"]:
+    elif job["state"] == "RUNNING" or (job["ended"] and not job_messages.never_ran(job)):
         yet = " yet" if job["state"] == "RUNNING" else ""
         lines.append(
             f"no step in {result['log'] or 'its log'}{yet} -> if it writes some, give a pattern for them "
@@ -433,7 +438,9 @@ def _of_checkpoint(one: View) -> str:
     state = "complete" if one["complete"] else f"not complete: {one['why']}"
     mark = ", the newest complete one" if one["newest"] else ""
     age = job_messages.duration(one["age"])
-    return f"checkpoint {one['name']}: {training_page.size(one['size'])}, {age} old, {state}{mark}"
+    # A name may have line ends, and would look like lines of ours.
+    name = repr(one["name"])[1:-1] if "\n" in one["name"] else one["name"]
+    return f"checkpoint {name}: {training_page.size(one['size'])}, {age} old, {state}{mark}"
 
 
 def _of_gpus(use: View) -> str:

@@ -52,7 +52,11 @@ def test_documentation() -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
-def test_recipes_fit_and_have_no_mistakes(run: t.Callable[..., t.Any], path: Path) -> None:
+def test_recipes_fit_and_have_no_mistakes(
+    run: t.Callable[..., t.Any], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The datasets are a site's.
+    monkeypatch.setattr(prepare, "missing", lambda path: "")
     given = yaml.safe_load(path.read_text())
     jobs = given.get("train_jobs") or [given["train_job"]]
     made = run(jobs=jobs, defaults=given.get("train_defaults") or {})
@@ -139,6 +143,29 @@ def test_directories_that_the_owner_cannot_make(
     assert not run(jobs=[job], fit=False).get("failed")
 
 
+def test_data_that_is_not_there_is_not_made(run: t.Callable[..., t.Any], tmp_path: Path) -> None:
+    """A mistyped path became an empty directory, and the job trained on nothing or failed."""
+    job = {
+        **JOB,
+        "command": "true",
+        "launcher": "batch",
+        "data": f"{tmp_path}/datta",
+        "logs": f"{tmp_path}/l",
+    }
+    refused = run(jobs=[job])
+    assert refused["failed"] and refused["msg"] == (
+        f"job train.data: {tmp_path}/datta does not exist here -> correct the path, or put the data there first"
+    )
+    # The job may bring it.
+    made = run(jobs=[{**job, "hooks": {"pre": "./fetch"}}])
+    assert f"{tmp_path}/datta" in made["directories"]
+    (tmp_path / "datta").touch()
+    assert "datta is not a directory here -> " in run(jobs=[job])["msg"]
+    (tmp_path / "datta").unlink()
+    (tmp_path / "datta").mkdir()
+    assert run(jobs=[job])["directories"] == [f"{tmp_path}/l"]
+
+
 def test_directories_that_are_there_and_the_owner_cannot_write(
     run: t.Callable[..., t.Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +196,15 @@ def test_directories_that_are_there_and_the_owner_cannot_write(
         refused = run(jobs=[{**job, **given}])
         assert refused["msg"].startswith(f"job train.{key}: alice cannot write into "), refused
         assert len(refused["msg"].splitlines()) == 1
+    # One of the job's owner is opened by a word.
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "alice")
+    (tmp_path / "logs").chmod(0o555)
+    refused = run(jobs=[{**job, "logs": f"{place}/logs"}])
+    assert refused["msg"] == (
+        f"job train.logs: alice cannot write into {place}/logs, which is alice's (0555) -> chmod u+rwx {place}/logs,"
+        " or use another directory"
+    )
+    monkeypatch.setattr(prepare, "user", lambda uid=None: "alice" if uid is None else "bob")
     monkeypatch.setattr(prepare.os, "access", lambda path, mode, **more: not path.endswith("/data"))
     refused = run(jobs=[{**job, "logs": f"{place}/l"}])
     assert f"job train.data: alice cannot enter {place}/data, which is bob's" in refused["msg"]

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,25 @@ def test_nothing_that_is_there_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(recipes.RecipeError, match=r"train\.py: is there already"):
         recipes.write(LIBRARY, "cpu", str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The empty job.yml kept the next `train new` out."""
+    wrap = os.fdopen
+
+    def full(handle: int, *given: t.Any, **more: t.Any) -> t.Any:
+        if os.readlink(f"/proc/self/fd/{handle}").endswith("train.py"):
+            os.close(handle)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return wrap(handle, *given, **more)
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(recipes.RecipeError) as raised:
+        recipes.write(str(LIBRARY), "cpu", str(tmp_path))
+    assert str(raised.value) == f"{tmp_path}/train.py: No space left on device -> make room there"
+    assert not list(tmp_path.iterdir())
 
 
 def test_gpus_of_the_default_partition() -> None:

@@ -463,6 +463,19 @@ def test_an_array_ends_as_its_worst_task_even_if_that_is_forgotten(cluster: Fake
     assert run(cluster, state="completed", id=200)["state"] == "COMPLETED"
 
 
+def test_a_cancelled_array_is_described_by_a_task_that_ran(cluster: FakeCluster) -> None:
+    """Not by those that never started, whose log has no number yet; and by one that failed before."""
+    waited = task(4, "CANCELLED", stdout="/logs/%a.out")
+    cluster.known[200] = [waited, task(1, "CANCELLED", nodes="c1", stdout="/logs/1.out")]
+    done = run(cluster, state="completed", id=200)
+    assert done["failed_task"] == "1" and "see /logs/1.out" in done["msg"]
+    cluster.known[200] = [waited, task(1, "CANCELLED", nodes="c1"), task(2, "FAILED", exit_code=3)]
+    assert run(cluster, state="completed", id=200)["failed_task"] == "2"
+    cluster.known[200] = [waited]
+    said = run(cluster, state="completed", id=200)["msg"]
+    assert "task 4 was cancelled before it started -> see `sacct -j 200`" in said
+
+
 # -- the queue -------------------------------------------------------------------------------------
 def test_the_place_in_the_queue() -> None:
     job = Job(10, partition="gpu,long", state="PENDING", priority=50)

@@ -89,6 +89,22 @@ def test_what_cannot_run_is_said(changes: dict[str, t.Any], said: str) -> None:
     assert len(found) == 1 and said in found[0] and found[0].startswith("job train.")
 
 
+def test_nodes_of_a_controller_that_has_just_started_take_jobs() -> None:
+    """They are UNKNOWN until they answer, and Slurm lets jobs wait for them."""
+    nodes = [cpu(number, state="UNKNOWN") for number in (1, 2)]
+    assert not plan.faults([one(nodes=2, partition="cpu", time="30")], nodes, PARTITIONS)
+
+
+def test_the_sum_of_many_jobs_is_short() -> None:
+    planned = [
+        one(name=f"j{number}", nodes=1, partition="cpu", time="30", exclusive=True)
+        for number in range(30)
+    ]
+    said = plan.faults(planned, cluster(), PARTITIONS)[0]
+    assert "wants 1 node beside the 29 others" in said
+    assert "(" + "1 + " * 20 + "... = 30 nodes in all)" in said
+
+
 def test_nodes_that_are_down_are_named() -> None:
     nodes = [cpu(1), cpu(2, state="DOWN"), cpu(3, flags=("DRAIN",))]
     (said,) = plan.faults([one(nodes=2)], nodes, PARTITIONS)

@@ -93,11 +93,28 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"retries": -1}, "write a whole number"),
         ({"exclusive": "maybe"}, "write true or false"),
         ({"partition": ""}, "job.partition: is empty"),
+        ({"name": "-x"}, "job.name: is '-x', which looks like an option"),
+        ({"name": ".."}, "or a hidden file -> begin it with a letter"),
+        (
+            {"name": "x" * 201},
+            "job.name: has 201 bytes, and its files could not have that name -> ",
+        ),
+        (
+            {"logs": f"/d/{'x' * 256}"},
+            "job.logs: is a path of 259 bytes, which no file system takes",
+        ),
+        ({"workdir": "/x" * 201}, "job.workdir: is a path of 201 directories -> at most 200"),
+        ({"workdir": "/x" * 2001}, "job.workdir: is a path of 4002 bytes, which no"),
     ],
 )
 def test_wrong_descriptions(changes: dict[str, t.Any], said: str) -> None:
     found = faults(**changes)
     assert any(said in line for line in found), found
+
+
+def test_the_longest_name_and_path() -> None:
+    given = {"name": "x" * 200, "logs": f"/{'x' * 255}", "workdir": "/x" * 200}
+    assert schema.check({**given, "command": "a", "launcher": "srun"}).workdir == given["workdir"]
 
 
 def test_all_faults_are_said_at_once() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import types
 import typing as t
@@ -71,6 +72,39 @@ def test_a_script_that_does_not_exist(tmp_path: Path, given: dict[str, str]) -> 
     assert not found(tmp_path, files=[], container={"image": "a.sqsh"}, **job)
     (tmp_path / "train.py").touch()
     assert not found(tmp_path, files=[], **job)
+
+
+def test_a_script_that_cannot_be_run(tmp_path: Path) -> None:
+    """Each was submitted, and failed on the nodes."""
+    run, pipe, package = (tmp_path / name for name in ("run.sh", "pipe.py", "package.py"))
+    run.write_text("echo\n")
+    os.mkfifo(pipe)
+    package.mkdir()
+
+    def of(script: str, launcher: str = "srun", files: t.Any = ()) -> list[str]:
+        job: dict[str, t.Any] = {"command": None, "script": script, "launcher": launcher}
+        return found(tmp_path, files=list(files), workdir=str(tmp_path), **job)
+
+    assert of("run.sh") == [
+        f"job train: {run} is not executable -> chmod +x {run}, or name the program that runs it: bash {run}"
+    ]
+    # Python reads these, and does not execute them.
+    (tmp_path / "train.py").touch()
+    for launcher in ("srun", "torchrun", "deepspeed", "accelerate"):
+        assert not of("train.py", launcher)
+        assert of("pipe.py", launcher) == [
+            f"job train: {pipe} is not a file -> give the path of a program"
+        ]
+        assert len(of("package.py", launcher)) == 1
+    (package / "__main__.py").touch()
+    assert not of("package.py", "torchrun")
+    run.chmod(0o755)
+    assert not of("run.sh")
+    # The file that is copied has its mode; one that is not here is the control node's.
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "go.sh").touch(mode=0o644)
+    assert "src/go.sh is not executable" in of("go.sh", files=[f"{tmp_path}/src/go.sh"])[0]
+    assert not of("go.sh", files=["/control/node/go.sh"])
 
 
 def test_an_absolute_path_is_looked_up_always(tmp_path: Path) -> None:

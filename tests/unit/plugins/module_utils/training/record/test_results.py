@@ -352,6 +352,18 @@ def test_a_good_report_is_kept_where_the_log_is_lost(cluster: Cluster, tmp_path:
     assert "its log is not known any more" in "\n".join(client.status(100)["lines"])
 
 
+def test_the_record_of_another_user_is_not_called_missing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.submit(described(tmp_path))
+    ends(cluster, 100)
+    forget(cluster, 100)
+    monkeypatch.setenv("HOME", str(tmp_path / "bob"))
+    monkeypatch.setattr(acting, "user_name", lambda _uid: "bob")
+    said = "\n".join(client.status(100)["lines"])
+    assert "the record of the run is alice's -> give the path of its log, or ask as alice" in said
+
+
 @pytest.mark.parametrize("place", ["checkpoints", "logs"])
 def test_a_sweep_does_not_continue_tasks_with_other_values(
     cluster: Cluster, tmp_path: Path, place: str

@@ -222,6 +222,42 @@ def test_places(dead: list[str], odd: list[str], wanted: int, others: int, plan:
     assert judgement.place(["a", "b", "c"], wanted, dead, odd, others) == plan
 
 
+@pytest.mark.parametrize(
+    ("dead", "odd", "wanted", "named", "plan"),
+    [
+        # Slurm never starts a job that must have a node and must not have it.
+        ([], ["c"], 3, ["c"], Plan("retry", ["a", "b", "c"], [])),
+        (["c"], [], 3, ["c"], Plan("requeue", [], [])),
+        (["c"], ["a"], 3, ["c"], Plan("requeue", [], ["a"])),
+        ([], ["a", "c"], 3, ["c"], Plan("requeue", [], ["a"])),
+        # A spare node takes its place inside of the allocation.
+        ([], ["c"], 2, ["c"], Plan("retry", ["a", "b"], ["c"])),
+    ],
+)
+def test_a_node_that_the_job_asks_for_by_name_is_not_excluded(
+    dead: list[str], odd: list[str], wanted: int, named: list[str], plan: Plan
+) -> None:
+    assert judgement.place(["a", "b", "c"], wanted, dead, odd, 9, named) == plan
+
+
+def test_srun_reports_a_task_that_ended_without_a_word() -> None:
+    lines = [
+        "0: step 6/9 loss 1",
+        "srun: error: c2: task 1: Killed",
+        "srun: error: c1: task 0: Terminated",
+    ]
+    end = judgement.classify(lines, policy())
+    assert end == End("unknown", "c2: task 1: Killed", 6)
+
+
+def test_what_a_suspect_is_known_for_is_said_once() -> None:
+    event = {"try": 1, "step": 9, "class": "node", "said": "c3 started again", "action": "retry", "pause": 3,
+             "suspects": ["c3: started again", "c2: is DRAIN"], "out": []}  # fmt: skip
+    assert judgement.line(event) == (
+        "try 1 ended at step 9: node: c3 started again; c2: is DRAIN -> tried again after 3 s"
+    )
+
+
 # -- the table -------------------------------------------------------------------------------------
 def test_every_class_has_its_source_and_a_name_of_its_own() -> None:
     names = [one.name for one in classes.TABLE]

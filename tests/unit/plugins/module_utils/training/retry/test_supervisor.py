@@ -163,6 +163,23 @@ def test_others_are_up_alike_and_not_excluded(job: supervisor.Job) -> None:
     assert job.others({"Partition": "p", "ExcNodeList": "c4"}, ["c1", "c2", "c3"]) == 0
 
 
+def test_a_suspect_that_the_job_asks_for_by_name_stays(
+    job: supervisor.Job, answers: Answers, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """Excluded, and demanded by the description, it would have kept the job in the queue forever."""
+    monkeypatch.setattr(job, "nodes", lambda: ["c1", "c2"])
+    monkeypatch.setattr(job, "wait_for_steps", lambda seconds: None)
+    job.policy["nodes"] = 0
+    job.record.add(**START)
+    answers.probe = "c1 b1 0\nc2 again 0\n"
+    for named, reply in (("c2", "retry 15 \n"), ("(null)", "requeue 30 c2\n")):
+        monkeypatch.setattr(
+            job, "state",
+            lambda named=named: {"JobState": "RUNNING", "ReqNodeList": named, "Partition": "p"},
+        )  # fmt: skip
+        assert supervisor.end(job, 1) == 0 and capsys.readouterr().out == reply
+
+
 def test_the_next_try_has_the_nodes_that_were_chosen(
     job: supervisor.Job, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import signal
 import threading
 import time
 import typing as t
@@ -17,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers impor
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
     alone,
+    cli,
     jobs,
     session,
 )
@@ -325,6 +328,68 @@ def test_the_playbook_and_the_command_share_a_lock(
         pass
 
 
+def test_a_full_disk_is_named(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, mode: int) -> t.Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(submit.safe_path, "replacing", full)
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path)))
+    assert (
+        str(raised.value)
+        == f"{tmp_path}/run/logs/train.sbatch: No space left on device -> make room there"
+    )
+    assert not cluster.submitted
+
+
+def test_a_directory_in_the_place_of_the_script_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    place = tmp_path / "run" / "logs" / "train.sbatch"
+    place.mkdir(parents=True)
+    with pytest.raises(SlurmError) as raised:
+        submit.submit(submit.read(job_file(tmp_path)))
+    assert str(raised.value) == f"{place}: Is a directory -> remove it, or choose another name"
+    assert not cluster.submitted and not list((tmp_path / "run" / "logs").glob(".*"))
+
+
+def test_a_killed_submission_leaves_its_lock_to_its_sbatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sbatch of a killed `train submit` submits all the same: the next one would have started the job twice."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "bin").mkdir()
+    for name, text in (
+        ("scontrol", "echo slurm 24.11.5"),
+        ("sbatch", "echo $$ > $HOME/sbatch; exec sleep 60"),
+    ):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException), alone.alone(["train"]):
+            cli.Cli.from_params({"slurm_prefix": str(tmp_path)}).submit_job("#!/bin/sh\n", {})
+        os._exit(0)
+    until = time.monotonic() + 30
+    while not (said := _read(tmp_path / "sbatch")) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with (
+        pytest.raises(SlurmError, match="another submission of it has been under way"),
+        alone.alone(["train"], patience=0.0),
+    ):
+        pass
+    os.kill(int(said), signal.SIGKILL)
+    with alone.alone(["train"], patience=10.0):
+        pass
+    assert not alone.handles()
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 def test_a_site_has_defaults(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "jobs.json").write_text('{"defaults": {"account": "lab", "time": "5"}}')
     (seen,) = submit.submit(submit.read(job_file(tmp_path)))
@@ -340,7 +405,7 @@ def test_several_files_fit_together_or_not(cluster: Cluster, tmp_path: Path) -> 
         (tmp_path / name).mkdir()
         paths.append(job_file(tmp_path / name, name=name, exclusive=True))
         assert submit.fits([paths[-1]])["jobs"][0]["name"] == name
-    with pytest.raises(SlurmError, match="wants 1 nodes beside the 1 others"):
+    with pytest.raises(SlurmError, match="wants 1 node beside the other;"):
         submit.fits(paths)
     with pytest.raises(SlurmError, match="2 jobs have this name"):
         submit.fits([paths[0], paths[0]])

@@ -84,6 +84,10 @@ def deepspeed(directory: Path) -> None:
     (directory.parent / "latest").write_text(directory.name)
 
 
+def json_file(path: Path) -> None:
+    path.write_text(json.dumps({"step": 100, "weights": [0.5, 1.0]}) + "\n")
+
+
 def files(directory: Path) -> None:
     directory.mkdir()
     torch_file(directory / "model.pt")
@@ -97,6 +101,7 @@ FORMS: dict[str, tuple[Make, str]] = {
     "epoch=3-step=100.ckpt": (torch_file, "torch"),
     "model_step_100.pt": (torch_file, "torch"),
     "model-step100.safetensors": (safetensors_file, "safetensors"),
+    "step-000100.json": (json_file, "json"),
 }
 
 
@@ -179,6 +184,9 @@ def garbage(path: Path) -> None:
         ("model-step100.safetensors", lambda p: os.truncate(p, 0), "is empty"),
         ("model-step100.safetensors", garbage, "is cut off in its header"),
         ("model-step100.safetensors", lambda p: p.open("ab").write(b"x"), "is longer"),
+        ("step-000100.json", lambda p: cut(p, 2), "is cut off"),
+        ("step-000100.json", lambda p: os.truncate(p, 0), "is empty"),
+        ("step-000100.json", lambda p: (os.truncate(p, 0), os.truncate(p, 70 * 2**20)), "is cut off"),
     ],
 )  # fmt: skip
 def test_a_damaged_one(tmp_path: Path, name: str, damage: Damage, why: str) -> None:
@@ -222,7 +230,8 @@ def test_temporary_names(tmp_path: Path, name: str, make: Make) -> None:
 def test_what_is_no_checkpoint_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "events.out.tfevents.1").touch()
-    (tmp_path / "config.json").write_text("{}")
+    for name in ("config.json", "run-1042.json", "metrics-step100.json", "trainer_state.json"):
+        (tmp_path / name).write_text("{}")
     torch_file(tmp_path / "step-100.pt")
     (tmp_path / "last.pt").symlink_to("step-100.pt")
     assert only(tmp_path).name == "step-100.pt"

@@ -242,6 +242,24 @@ def test_checkpoints_and_gpus(world: World, tmp_path: Path) -> None:
     assert "GPUs of c2: 1, 98 % busy on average, at most 71234 MiB of 81559 MiB" in seen["lines"]
 
 
+def test_a_job_that_was_cancelled_before_it_started_has_no_log(world: World) -> None:
+    seen = world.look(state="CANCELLED", nodes="", stdout="/logs/%a/a.out", elapsed=0)
+    assert seen["log"] == "" and not seen["log_problem"]
+    assert not any("/logs/" in line or "no step" in line for line in seen["lines"])
+    assert "was cancelled before it started -> see `sacct -j 100`" in seen["lines"][1]
+
+
+def test_a_name_with_a_line_end_is_one_line(world: World, tmp_path: Path) -> None:
+    """Whoever may write among the checkpoints could have written lines of the status."""
+    world.write("step 1/2")
+    (tmp_path / "ck").mkdir()
+    (tmp_path / "ck" / "step-9\njob 100 (train): FAILED.pt").touch()
+    lines = world.look({"checkpoints": str(tmp_path / "ck")})["lines"]
+    (line,) = [line for line in lines if "FAILED" in line]
+    assert line.startswith("checkpoint step-9\\njob 100 (train): FAILED.pt: 0 B, ")
+    assert all("\n" not in one for one in lines)
+
+
 def test_a_training_that_had_finished_before(world: World, tmp_path: Path) -> None:
     """A job that is submitted again finds its last checkpoint, and ends without a step."""
     world.write("2 ranks")
