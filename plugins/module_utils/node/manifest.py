@@ -60,7 +60,10 @@ class ManifestError(PrintableError):
 
 
 class Entry(t.NamedTuple):
-    """One call. fault: why it cannot be compared with the node, "" where it can."""
+    """One call. fault: why it cannot be compared with the node, "" where it can.
+
+    kept: the items of the last call that has succeeded, also where they cannot be compared.
+    """
 
     manager: str
     part: str
@@ -69,6 +72,7 @@ class Entry(t.NamedTuple):
     sequence: int
     items: list[Item]
     fault: str = ""
+    kept: t.Sequence[Item] = ()
 
 
 def passes(path: str) -> bool:
@@ -158,7 +162,7 @@ def _entry(path: str, key: str) -> Entry:
         fault = "a run began to change it and did not end"
     elif named != name_of(key):
         fault = "the key of its digests was lost or replaced"
-    return Entry(manager, part, module, version, sequence, [] if fault else items, fault)
+    return Entry(manager, part, module, version, sequence, [] if fault else items, fault, items)
 
 
 def entries(directory: str = DIRECTORY) -> list[Entry]:
@@ -281,8 +285,20 @@ class Record:
         if not self.began:
             with self._reported():
                 self._prepare()
-                self._put("open", [], self._next(entries(self.directory)))
+                found = entries(self.directory)
+                own = self._own(found)
+                self._put("open", own.kept if own else [], self._next(found))
             self.began = True
+
+    def earlier(self, *kinds: str) -> dict[str, Item]:
+        """Return the items of these kinds by name as the last call has left them, for what no plan decides.
+
+        Such a thing is recorded once: as it is found later, it would hide what somebody changed in between.
+        """
+        with self._reported():
+            own = self._own(entries(self.directory))
+        items = own.kept if own else ()
+        return {item["name"]: item for item in items if item["kind"] in kinds}
 
     def end(
         self,
@@ -407,6 +423,10 @@ class NoRecord(Record):
     def begin(self) -> None:
         """Do nothing."""
 
+    def earlier(self, *_kinds: str) -> dict[str, Item]:
+        """Return nothing."""
+        return {}
+
     def end(
         self,
         items: t.Sequence[t.Mapping[str, t.Any]],
@@ -425,6 +445,13 @@ class _OfModule(Record):
             super().begin()
         except ManifestError as error:
             self.module_itself.fail_json(msg=str(error))
+
+    def earlier(self, *kinds: str) -> dict[str, Item]:
+        try:
+            return super().earlier(*kinds)
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+            raise
 
     def end(
         self,

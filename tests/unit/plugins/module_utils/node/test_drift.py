@@ -328,6 +328,44 @@ def test_a_package(rows: str, what: list[str]) -> None:
     assert [one[0] for one in drift.package_differences(item, Installed(rows))] == what
 
 
+@pytest.mark.parametrize(
+    ("there", "by_the_call", "recorded"),
+    [
+        ("1.10-1", False, "1.10-1"),  # an upgrade of the whole system is taken over
+        ("1.8-1", False, "1.9-1"),  # somebody has put an older one there: it stays a difference
+        ("0.drift-1", False, "1.9-1"),
+        ("1.8-1", True, "1.8-1"),
+    ],
+)
+def test_an_older_package_is_not_taken_for_what_was_left(
+    there: str, by_the_call: bool, recorded: str
+) -> None:
+    """What a call finds is not what it wants: the run after a change by hand hid the change."""
+    (item,) = left.of_packages(["munge"], Installed(row("munge", "1.9-1")))
+    have = Installed(row("munge", there))
+    changed = {"munge": there} if by_the_call else {}
+    (again,) = left.of_packages(["munge"], have, {"munge": item}, changed)
+    assert again["version"] == recorded
+    assert bool(drift.package_differences(again, have)) == (there != recorded)
+
+
+def test_the_order_of_versions_is_that_of_the_package_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert left.is_newer("1:0.1", "2.0")
+    assert not left.is_newer("1.0~rc1", "1.0")
+    assert not left.is_newer("9' .. os.exit() .. '", "1")
+    monkeypatch.setattr(left.shutil, "which", lambda _name: None)
+    assert not left.is_newer("2", "1")
+
+
+def test_packages_that_a_call_has_installed_or_changed() -> None:
+    assert left.changed({"a": "1", "b": "1"}, {"a": "2", "b": "1", "c": "1"}) == {
+        "a": "2",
+        "c": "1",
+    }
+
+
 def accounts(**values: t.Any) -> Accounts:
     have = {"uid": 1001, "gid": 1001, "home": "/home/al", "shell": "/bin/sh"}
     have |= {"groups": frozenset({"al", "ml"}), **values}
@@ -367,6 +405,31 @@ def test_users_and_groups_that_came_and_went() -> None:
     (gone,) = left.of_accounts([], [{**USER, "state": "absent"}], nobody)
     assert drift.account_differences(gone, nobody) == []
     assert drift.account_differences(gone, accounts())[0][0] == "extra"
+
+
+@pytest.mark.parametrize("key", ["uid", "gid"])
+def test_a_number_that_nobody_declares_stays_the_one_that_was_left(key: str) -> None:
+    """A run neither puts it right nor takes it over, so it is reported until somebody decides it."""
+    first = left.of_accounts([], [USER], accounts())
+    earlier = {"user": {"al": first[0]}}
+    now = accounts(**{key: 7})
+    (item,) = left.of_accounts([], [USER], now, earlier)
+    assert [one[0] for one in drift.account_differences(item, now)] == [key]
+    # Declared in the inventory: a run has made it so.
+    (item,) = left.of_accounts([], [{**USER, key: 7}], now, earlier)
+    assert drift.account_differences(item, now) == []
+    # Made again by this call, with another number.
+    (item,) = left.of_accounts([], [USER], now, earlier, ["make user al"])
+    assert drift.account_differences(item, now) == []
+
+
+def test_the_number_of_a_group_that_nobody_declares_stays_too() -> None:
+    first = left.of_accounts([{"name": "ml"}], [], accounts())
+    other = Accounts({}, {"ml": 7}, frozenset(), frozenset())
+    (item,) = left.of_accounts([{"name": "ml"}], [], other, {"group": {"ml": first[0]}})
+    assert drift.account_differences(item, other) == [("gid", "7", "2000")]
+    (item,) = left.of_accounts([{"name": "ml", "gid": 7}], [], other, {"group": {"ml": first[0]}})
+    assert drift.account_differences(item, other) == []
 
 
 MOUNT = {"kind": "mount", "name": "/shared", "auto": True}

@@ -82,6 +82,17 @@ def test_an_unchanged_call_writes_nothing(tmp_path: Path) -> None:
     assert {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()} == before
 
 
+def test_what_an_earlier_call_left_is_known_also_after_a_killed_one(tmp_path: Path) -> None:
+    package = {"kind": "package", "name": "a", "version": "1"}
+    assert record(tmp_path).earlier("package") == {}
+    record(tmp_path).end([package, link("/etc/a")])
+    killed = record(tmp_path)
+    killed.begin()
+    assert standing(tmp_path) == []
+    assert record(tmp_path).earlier("package") == {"a": package}
+    assert manifest.NoRecord().earlier("package") == {}
+
+
 def test_what_does_not_last_leaves_no_entry(tmp_path: Path) -> None:
     record(tmp_path).end([link("/run/a")])
     assert not (tmp_path / "manifest").exists()
