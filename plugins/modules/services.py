@@ -158,6 +158,7 @@ client:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
+    VERBS,
     Services,
     ServicesError,
 )
@@ -218,6 +219,7 @@ def main() -> None:
     services, actions = Services(module.params["units"], parse_show), []
     record = manifest.of(module)
     try:
+        services.remember(record.earlier("unit"))
         services.load()
         unread = services.needs_reload or services.lacks_units
         if module.params["daemon_reload"] and unread and not module.check_mode:
@@ -230,7 +232,10 @@ def main() -> None:
             if actions:
                 record.begin()
             services.apply(actions)
-            record.end(services.leaves())
+            acted = {action.unit for action in actions if action.action in VERBS}
+            if acted:
+                services.load()
+            record.end(services.leaves(acted))
     except ServicesError as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
     result = {

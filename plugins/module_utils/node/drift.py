@@ -70,6 +70,10 @@ def _units(items: t.Sequence[Item]) -> Found:
                 "stop": "stopped",
             }.get(action.action, "as it was started by the role")
             found.append((number, (_WORDS[action.action], action.why, wanted)))
+        known = {*(spec.get("drop_ins") or ()), *spec.get("known", ())}
+        more = [path for path in state.drop_ins if "drop_ins" in spec and path not in known]
+        if more:
+            found.append((number, ("drop-ins", ", ".join(more), "none that no role wrote")))
         if spec["name"] in services.unread:
             found.append((number, ("files", "not those that systemd has read", "read by systemd")))
     return found
@@ -284,6 +288,12 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
     # First the paths: their look forks.
     for group in sorted(groups, key=lambda name: (name != "path", name)):
         pairs = groups[group]
+        if group == "unit":
+            # A role may have added one of its own.
+            files = [
+                item["name"] for _entry, item in groups.get("path", []) if item["kind"] == "file"
+            ]
+            pairs = [(entry, {**item, "known": files}) for entry, item in pairs]
         for number, one in _looked([item for _entry, item in pairs], group, key, seconds):
             differences.append(_difference(*pairs[number], one))
     unknown = [

@@ -62,7 +62,8 @@ class ManifestError(PrintableError):
 class Entry(t.NamedTuple):
     """One call. fault: why it cannot be compared with the node, "" where it can.
 
-    kept: the items of the last call that has succeeded, also where they cannot be compared.
+    kept: the items of the last call that has succeeded, also where they cannot be compared. born: the sequence of
+    the first call, by which the tasks of a role have their order.
     """
 
     manager: str
@@ -73,6 +74,7 @@ class Entry(t.NamedTuple):
     items: list[Item]
     fault: str = ""
     kept: t.Sequence[Item] = ()
+    born: int = 0
 
 
 def passes(path: str) -> bool:
@@ -142,7 +144,9 @@ def _entry(path: str, key: str) -> Entry:
             raise ValueError("is of another release")
         texts = [found[field] for field in ("manager", "part", "module", "version", "key", "state")]
         items, sequence = found["items"], found["sequence"]
-        if not all(isinstance(text, str) for text in texts) or not isinstance(sequence, int):
+        born: t.Any = found.get("born", sequence)
+        numbers = isinstance(sequence, int) and isinstance(born, int)
+        if not all(isinstance(text, str) for text in texts) or not numbers:
             raise ValueError("has fields of a wrong type")
         if not isinstance(items, list) or not all(
             isinstance(item, dict)
@@ -158,11 +162,14 @@ def _entry(path: str, key: str) -> Entry:
         return Entry("", name, "", "", 0, [], f"its entry cannot be read: {why}")
     manager, part, module, version, named, state = texts
     fault = ""
-    if state != "closed":
+    if state == "pending":
+        fault = "a run changed its configuration, and ended before it was started with it"
+    elif state != "closed":
         fault = "a run began to change it and did not end"
     elif named != name_of(key):
         fault = "the key of its digests was lost or replaced"
-    return Entry(manager, part, module, version, sequence, [] if fault else items, fault, items)
+    counts = [] if fault else items
+    return Entry(manager, part, module, version, sequence, counts, fault, items, born)
 
 
 def entries(directory: str = DIRECTORY) -> list[Entry]:
@@ -287,7 +294,7 @@ class Record:
                 self._prepare()
                 found = entries(self.directory)
                 own = self._own(found)
-                self._put("open", own.kept if own else [], self._next(found))
+                self._put("open", own.kept if own else [], self._next(found), own)
             self.began = True
 
     def earlier(self, *kinds: str) -> dict[str, Item]:
@@ -317,8 +324,10 @@ class Record:
             key = key_of(self.directory)
             sealed = list({place(item): _sealed(item, key) for item in kept}.values())
             found = entries(self.directory)
+            if self.began:
+                self._leave_pending(found)
             if not self._stands(found, sealed):
-                self._put("closed", sealed, self._next(found))
+                self._put("closed", sealed, self._next(found), self._own(found))
             self._forget_older(found)
             self._tell_others(found, packages or {})
         self.began = False
@@ -359,7 +368,18 @@ class Record:
             ]
             if items != one.items and not one.fault and one != self._own(found):
                 other = Record(one.manager, one.part, one.module, one.version, self.directory)
-                other._put("closed", items, one.sequence)
+                other._put("closed", items, one.sequence, one)
+
+    def _leave_pending(self, found: t.Sequence[Entry]) -> None:
+        """Mark the units of the role that a later task starts: a run that ends before it leaves old ones running."""
+        own = self._own(found)
+        if self.module != "config_files" or own is None:
+            return
+        for one in found:
+            later = one.manager == self.manager and one.module == "services" and one.born > own.born
+            if later and not one.fault and any(item.get("stamp") for item in one.items):
+                other = Record(one.manager, one.part, one.module, one.version, self.directory)
+                other._put("pending", one.items, one.sequence, one)
 
     @staticmethod
     def _next(found: t.Sequence[Entry]) -> int:
@@ -386,7 +406,9 @@ class Record:
             with contextlib.suppress(FileExistsError):
                 _write(path, secrets.token_hex(32) + "\n", replace=False)
 
-    def _put(self, state: str, items: t.Sequence[Item], sequence: int) -> None:
+    def _put(
+        self, state: str, items: t.Sequence[Item], sequence: int, before: Entry | None
+    ) -> None:
         text = json.dumps(
             {
                 "format": FORMAT,
@@ -395,6 +417,7 @@ class Record:
                 "module": self.module,
                 "version": self.version,
                 "sequence": sequence,
+                "born": before.born if before else sequence,
                 "state": state,
                 "key": name_of(key_of(self.directory)),
                 "items": list(items),

@@ -255,6 +255,7 @@ def test_a_kind_of_a_later_release_is_not_known(place: Path) -> None:
 UNIT = {"kind": "unit", "name": "slurmd.service", "enabled": True, "masked": False}
 UNIT |= {"state": "started", "stamp": "hmac:1", "watch": ["/etc/munge/munge.key"]}
 RUNS = {"load": "loaded", "active": "active", "file": "enabled", "same_stamp": True}
+RUNS |= {"command": "hmac:2"}
 
 
 @pytest.mark.parametrize(
@@ -270,6 +271,11 @@ RUNS = {"load": "loaded", "active": "active", "file": "enabled", "same_stamp": T
         ({"same_stamp": False}, {"started with"}),
         ({"same_stamp": None}, {"started with"}),
         ({"newer": ["/etc/munge/munge.key"]}, {"started with"}),
+        # Somebody changed its files, restarted it, and put them back.
+        ({"command": "hmac:other"}, {"started with"}),
+        ({"command": ""}, set()),
+        ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/a.conf"]}, set()),
+        ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/zz.conf"]}, {"drop-ins"}),
         ({"unread": True}, {"files"}),
     ],
 )
@@ -283,7 +289,12 @@ def test_a_unit(
         self.unread = {"slurmd.service"} if unread else set()
 
     monkeypatch.setattr(services.Services, "load", load)
-    manifest.Record("slurmd", "x", "services", "", str(tmp_path / "manifest")).end([UNIT])
+    whole = {**UNIT, "command": "hmac:2", "drop_ins": []}
+    written = {"kind": "file", "name": "/etc/systemd/system/slurmd.service.d/a.conf", "data": b""}
+    directory = str(tmp_path / "manifest")
+    manifest.Record("slurmd", "y", "config_files", "", directory).end([written])
+    manifest.Record("slurmd", "x", "services", "", directory).end([whole])
+    monkeypatch.setattr(drift, "_paths", lambda *_arguments: [])
     answer = look(tmp_path)
     assert {one["what"] for one in answer["differences"]} == what
     assert answer["state"] == ("drifted" if what else "as left")

@@ -93,6 +93,51 @@ def test_what_an_earlier_call_left_is_known_also_after_a_killed_one(tmp_path: Pa
     assert manifest.NoRecord().earlier("package") == {}
 
 
+def of_unit(tmp_path: Path, role: str = "demo") -> t.Any:
+    return manifest.Record(role, "run it", "services", "", str(tmp_path / "manifest"))
+
+
+UNIT = {"kind": "unit", "name": "demo.service", "enabled": True, "masked": False}
+UNIT |= {"state": "started", "stamp": "hmac:1", "watch": []}
+
+
+def test_a_unit_whose_files_have_changed_is_not_known_until_its_task_has_run(
+    tmp_path: Path,
+) -> None:
+    """A run that was killed between both left a daemon with its old configuration, and all as left."""
+    record(tmp_path).end([link("/etc/a", "x")])
+    of_unit(tmp_path).end([UNIT])
+    of_unit(tmp_path, "other").end([{**UNIT, "name": "other.service"}])
+    record(tmp_path, part="later").end([link("/etc/b", "x")])
+    assert len(standing(tmp_path)) == 4
+    # Nothing to change, or a task after that of the unit.
+    record(tmp_path).end([link("/etc/a", "x")])
+    after = record(tmp_path, part="later")
+    after.begin()
+    after.end([link("/etc/b", "y")])
+    assert len(standing(tmp_path)) == 4
+    change = record(tmp_path)
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    (fault,) = [one for one in found(tmp_path) if one.fault]
+    assert (fault.part, fault.fault) == (
+        "run it",
+        "a run changed its configuration, and ended before it was started with it",
+    )
+    assert fault.kept == [UNIT]
+    of_unit(tmp_path).end([UNIT])
+    assert len(standing(tmp_path)) == 4
+
+
+def test_a_unit_without_configuration_is_not_marked(tmp_path: Path) -> None:
+    record(tmp_path).end([link("/etc/a", "x")])
+    of_unit(tmp_path).end([{**UNIT, "stamp": ""}])
+    change = record(tmp_path)
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    assert len(standing(tmp_path)) == 2
+
+
 def test_what_does_not_last_leaves_no_entry(tmp_path: Path) -> None:
     record(tmp_path).end([link("/run/a")])
     assert not (tmp_path / "manifest").exists()
