@@ -12,6 +12,7 @@ Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import typing as t
 
@@ -42,6 +43,10 @@ _WORDS = {
 }
 
 Found = list[tuple[int, Difference]]
+_NFS = ("nfs", "nfs4")
+#: File systems of disks and memory.
+_OWN = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs")
+_PATIENCE_S = 10.0
 
 
 # -- units -----------------------------------------------------------------------------------------------------
@@ -164,27 +169,48 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
         other = [name for name, now, then in fields if now != then]
         words = f"another {' and '.join(other)}" if len(lines) == 1 else f"{len(lines)} lines"
         found.append(("line of fstab", words, "the line that was left"))
-    source, _path, fstype, _options = item["line"].split(" ", 3)
+    source, _path, fstype, options = item["line"].split(" ", 3)
     there = fstab.mounted(mountinfo).get(path)
     if there is None:
         if item["auto"]:
             found.append(("mounted", "nothing", fstype))
     elif there.fstype != "autofs":
-        nfs = ("nfs", "nfs4")
-        if fstype in nfs and there.fstype in nfs:
-            if there.source.rstrip("/") != source.rstrip("/"):
-                found.append(("source", there.source, source))
-        elif fstype in nfs or there.fstype in nfs:
-            found.append(("type", there.fstype, fstype))
+        listed = options.split(",")
+        if {"bind", "rbind"} & set(listed):
+            if fstab.is_bound(mountinfo, item.get("real") or source, path) is False:
+                found.append(("source", f"{there.fstype} {there.source}", source))
+        else:
+            found += _source_differs(there, source, fstype, fstab.is_network(fstype, listed))
     return found
+
+
+def _source_differs(
+    there: fstab.Mount, source: str, fstype: str, is_network: bool
+) -> list[Difference]:
+    """Return what else is mounted than what the line of fstab names: another server, or a disk or memory over it."""
+    if there.fstype in _NFS and fstype in (*_NFS, "efs"):
+        # A helper of EFS mounts from an address of its own.
+        if fstype in _NFS and there.source.rstrip("/") != source.rstrip("/"):
+            return [("source", there.source, source)]
+        return []
+    own = there.fstype in _OWN and (is_network or fstype in _OWN)
+    if there.fstype != fstype and (own or fstype in _NFS or there.fstype in _NFS):
+        return [("type", there.fstype, fstype)]
+    return []
 
 
 def _mounts(items: t.Sequence[Item]) -> Found:
     table, mountinfo = read(FSTAB), read(MOUNTINFO)
+    sources = [item["line"].split(" ", 1)[0] for item in items]
+    local = sorted({one for one in sources if one.startswith("/")})
+    # By a child: a source may be below the mount of a dead server.
+    real = deadline.answers(lambda path: {"path": os.path.realpath(path)}, local, _PATIENCE_S)
     return [
         (number, one)
-        for number, item in enumerate(items)
-        for one in mount_differences(item, table, mountinfo)
+        for number, (item, source) in enumerate(zip(items, sources))
+        for one in mount_differences(
+            {**item, "real": real.get(source, {}).get("path")}, table, mountinfo
+        )
     ]
 
 

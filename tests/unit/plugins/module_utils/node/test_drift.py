@@ -469,6 +469,51 @@ def test_a_mount(table: str, info: str, what: list[str]) -> None:
     assert "hunter2" not in str(found)
 
 
+LUSTRE = {**MOUNT, "line": "fs1@tcp:/x /shared lustre noatime,_netdev"}
+BIND = {**MOUNT, "line": "/srv/a/b /shared none bind"}
+#: A disk on /srv, of which a directory is bound; another disk below it.
+DISK = "20 1 8:1 /data /srv rw - ext4 /dev/sda1 rw\n21 20 8:2 / /srv/c rw - xfs /dev/sdb1 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("item", "info", "what"),
+    [
+        (LUSTRE, "36 35 0:30 / /shared rw - lustre fs1@tcp:/x rw\n", []),
+        (LUSTRE, "36 35 0:30 / /shared rw - tmpfs none rw\n", ["type"]),
+        (LUSTRE, "36 35 0:30 / /shared rw - ext4 /dev/sdb rw\n", ["type"]),
+        ({**MOUNT, "line": "fs-1 /shared efs _netdev"}, INFO, []),
+        ({**MOUNT, "line": "LABEL=x /shared xfs noatime"}, INFO, ["type"]),
+        (
+            {**MOUNT, "line": "LABEL=x /shared xfs noatime"},
+            "36 35 8:9 / /shared rw - tmpfs none rw\n",
+            ["type"],
+        ),
+        # Under which name a program of user space is shown, its author decides.
+        (
+            {**MOUNT, "line": "b /shared s3fs _netdev"},
+            "1 1 0:3 / /shared rw - fuse.s3fs b rw\n",
+            [],
+        ),
+        (BIND, DISK + "22 20 8:1 /data/a/b /shared rw - ext4 /dev/sda1 rw\n", []),
+        (BIND, DISK + "22 20 8:1 /data/a /shared rw - ext4 /dev/sda1 rw\n", ["source"]),
+        (BIND, DISK + "22 20 8:2 /data/a/b /shared rw - xfs /dev/sdb1 rw\n", ["source"]),
+        (BIND, DISK + "22 20 0:40 / /shared rw - tmpfs none rw\n", ["source"]),
+        # Of a directory of NFS, by a path with a link in it, and one whose file system is not mounted yet.
+        (BIND, "20 1 0:9 / /srv rw - nfs4 n:/ rw\n22 20 0:9 /a/b /shared rw - nfs4 n:/ rw\n", []),
+        (
+            {**BIND, "real": "/srv/c/d"},
+            DISK + "22 20 8:2 /d /shared rw - xfs /dev/sdb1 rw\n",
+            [],
+        ),
+        (BIND, "20 1 0:9 / /srv rw - autofs s rw\n22 20 0:9 /a/b /shared rw - nfs4 n:/ rw\n", []),
+    ],
+)
+def test_what_is_mounted_over_a_path(item: dict[str, t.Any], info: str, what: list[str]) -> None:
+    """Memory over a mount of Lustre or a bind was as left."""
+    table = item["line"] + " 0 0\n"
+    assert [one[0] for one in drift.mount_differences(item, table, info)] == what
+
+
 def test_kernel_settings_and_the_profile_of_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift.sysctl, "current", {"vm.swappiness": "1"}.get)
     setting = {"kind": "sysctl", "name": "vm.swappiness", "value": "1"}
