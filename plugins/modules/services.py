@@ -56,6 +56,13 @@ options:
         type: list
         elements: path
         default: []
+      sysctl:
+        description:
+          - Files of kernel settings that the unit applies. It is restarted if somebody has changed one that the kernel
+            had taken.
+        type: list
+        elements: path
+        default: []
       proved:
         description:
           - Files that are put back if the unit does not become ready with new ones, as they were when it last was. The
@@ -186,6 +193,7 @@ UNIT = {
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},
     "watch": {"type": "list", "elements": "path", "default": []},
+    "sysctl": {"type": "list", "elements": "path", "default": []},
     "proved": {"type": "list", "elements": "path", "default": []},
     "ready": {"type": "dict", "options": READY},
 }
@@ -219,7 +227,7 @@ def main() -> None:
     services, actions = Services(module.params["units"], parse_show), []
     record = manifest.of(module)
     try:
-        services.remember(record.earlier("unit"))
+        services.remember(record.earlier("unit"), record.earlier("sysctl"))
         services.load()
         unread = services.needs_reload or services.lacks_units
         if module.params["daemon_reload"] and unread and not module.check_mode:

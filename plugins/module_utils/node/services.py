@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from . import keyed
+from . import keyed, sysctl
 from .proved import Proved
 from .terminal import PrintableError
 from .unit_properties import command_of, drop_ins_of
@@ -78,6 +78,8 @@ class State:
         ""  # digest of the arguments of the main process; "" where these do not tell anything
     )
     drop_ins: list[str] = field(default_factory=list)  # as systemd has read them
+    settings: dict[str, str] = field(default_factory=dict)  # of the kernel, that its files decide
+    unset: list[str] = field(default_factory=list)  # those of them that somebody has changed
 
     @property
     def running(self) -> bool:
@@ -187,6 +189,8 @@ def restart_reason(spec: dict, state: State) -> str:
         return "what it runs with has changed"
     if state.newer:
         return "%s changed after it started" % ", ".join(state.newer)
+    if state.unset:
+        return "somebody has changed %s" % ", ".join(state.unset)
     if spec.get("command") and state.command and state.command != spec["command"]:
         return "runs with other arguments than it was started with"
     return ""
@@ -344,6 +348,8 @@ class Services:
             state = state_of(properties, now, monotonic)
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
+            state.settings = sysctl.decided_by(spec.get("sysctl") or ())
+            state.unset = sysctl.changed_back(state.settings, spec.get("took") or {})
             command = command_of(properties.get("MainPID", "0")) if spec["stamp"] else ""
             state.command = self.stamps.keyed(unit, command) if command else ""
             self.states[unit] = state
@@ -351,9 +357,10 @@ class Services:
                 self.unread.add(unit)
         self.needs_reload = bool(self.unread)
 
-    def remember(self, earlier: Mapping[str, dict]) -> None:
-        """Take what a call found at the last start of each unit. earlier: items of the manifest by name."""
+    def remember(self, earlier: Mapping[str, dict], settings: Mapping[str, dict]) -> None:
+        """Take what the last call found. earlier, settings: its units and kernel settings, items of the manifest."""
         for spec in self.specs:
+            spec["took"] = {name: item.get("value") for name, item in settings.items()}
             item = earlier.get(full_name(spec["name"])) or {}
             spec["command"] = str(item.get("command") or "")
             spec["drop_ins"] = item.get("drop_ins")
@@ -364,7 +371,11 @@ class Services:
         What no plan decides stays as it was recorded first: a drop-in that somebody adds is reported until it is
         removed, or in the inventory.
         """
-        return [
+        settings: list[dict] = []
+        for spec in self.specs:
+            wanted = self.states[full_name(spec["name"])].settings
+            settings += sysctl.left(wanted, spec.get("took") or {})
+        units = [
             {
                 "kind": "unit",
                 "name": full_name(spec["name"]),
@@ -379,6 +390,7 @@ class Services:
             for spec in self.specs
             if spec["enabled"] is not None or spec["state"] or spec.get("masked")
         ]
+        return [*units, *settings]
 
     def _as_started(self, spec: dict, acted: bool) -> dict:
         state = self.states[full_name(spec["name"])]

@@ -428,7 +428,7 @@ def remembered(item: dict, state: State, acted: bool = False) -> tuple[list, dic
     """Return what a second call does, and the item that it leaves. item: that of the first call."""
     unit = {"name": "slurmd", "enabled": None, "state": "started", "stamp": "1", "watch": []}
     found = services.Services([{**unit, "restart": False, "reload": False}], None)
-    found.remember({"slurmd.service": item} if item else {})
+    found.remember({"slurmd.service": item} if item else {}, {})
     found.states = {"slurmd.service": state}
     (left,) = found.leaves({"slurmd.service"} if acted else ())
     return services.decide(found.specs[0], state), left
@@ -475,3 +475,34 @@ def test_the_arguments_of_a_process() -> None:
         time.sleep(0.05)
         assert unit_properties.command_of(str(process.pid)) == ""
         process.kill()
+
+
+def test_a_kernel_setting_that_somebody_changed_is_set_again(tmp_path, monkeypatch) -> None:
+    """One that the kernel never took, as in a container, restarts nothing and is not recorded."""
+    ours, later = tmp_path / "90-slurm.conf", tmp_path / "99-site.conf"
+    ours.write_text("# ours\n-net.core.somaxconn = 5000\n-kernel.pid_max = 9\n-vm.swappiness=1\n")
+    later.write_text("vm.swappiness = 7\n")
+    monkeypatch.setattr(services.sysctl, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(services.sysctl, "LAST", str(tmp_path / "sysctl.conf"))
+    kernel = {"net.core.somaxconn": "5000", "kernel.pid_max": "4", "vm.swappiness": "1"}
+    monkeypatch.setattr(services.sysctl, "current", kernel.get)
+    monkeypatch.setattr(
+        services, "run", lambda _argv: subprocess.CompletedProcess([], 0, "LoadState=loaded\n", "")
+    )
+    spec = {"name": "systemd-sysctl", "enabled": None, "state": "started", "stamp": ""}
+    spec |= {"watch": [], "restart": False, "reload": False, "sysctl": [str(ours)]}
+
+    def call(earlier: dict) -> tuple[str, dict]:
+        found = services.Services([dict(spec)], parse_show)
+        found.remember({}, earlier)
+        found.load()
+        state = found.states["systemd-sysctl.service"]
+        settings = {one["name"]: one for one in found.leaves() if one["kind"] == "sysctl"}
+        return services.restart_reason(found.specs[0], state), settings
+
+    why, settings = call({})
+    assert (why, list(settings)) == ("", ["net.core.somaxconn"])
+    kernel["net.core.somaxconn"] = "1"
+    why, again = call(settings)
+    assert why == "somebody has changed net.core.somaxconn"
+    assert again == settings
