@@ -370,16 +370,46 @@ class Record:
                 other = Record(one.manager, one.part, one.module, one.version, self.directory)
                 other._put("closed", items, one.sequence, one)
 
-    def _leave_pending(self, found: t.Sequence[Entry]) -> None:
-        """Mark the units of the role that a later task starts: a run that ends before it leaves old ones running."""
+    def _later_units(self, found: t.Sequence[Entry]) -> list[Entry]:
+        """Return the entries of the role's units that a later task starts with the files of this one."""
         own = self._own(found)
         if self.module != "config_files" or own is None:
-            return
-        for one in found:
-            later = one.manager == self.manager and one.module == "services" and one.born > own.born
-            if later and not one.fault and any(item.get("stamp") for item in one.items):
+            return []
+        return [
+            one
+            for one in found
+            if one.manager == self.manager and one.module == "services" and one.born > own.born
+        ]
+
+    def _leave_pending(self, found: t.Sequence[Entry]) -> None:
+        """Mark the units of the role that a later task starts: a run that ends before it leaves old ones running."""
+        for one in self._later_units(found):
+            if not one.fault and any(item.get("stamp") for item in one.items):
                 other = Record(one.manager, one.part, one.module, one.version, self.directory)
                 other._put("pending", one.items, one.sequence, one)
+
+    def put_back(self, changes: t.Iterable[t.Any]) -> list[str]:
+        """Return the units that may run with what somebody has put in the place of files that this call had left.
+
+        changes: those to files that the call is about to make. A unit whose configuration is what it was is not
+        started again by its task, which cannot know that it was started in between.
+        """
+        with self._reported():
+            found, key = entries(self.directory), key_of(self.directory)
+        own = self._own(found)
+        before = {item["name"]: item for item in (own.kept if own else ()) if item["kind"] in PATHS}
+        for change in changes:
+            item = before.get(change.path, {})
+            same = (
+                item.get("digest") == digest(change.data, key)
+                if change.kind == "file"
+                else (change.kind == "link" and item.get("target") == change.target)
+            )
+            # What the call removes and has never made is somebody else's.
+            if own and (same or (change.kind == "absent" and item.get("kind") in (None, "absent"))):
+                units = [item for one in self._later_units(found) for item in one.kept]
+                return [item["name"] for item in units if item.get("stamp")]
+        return []
 
     @staticmethod
     def _next(found: t.Sequence[Entry]) -> int:
@@ -446,6 +476,10 @@ class NoRecord(Record):
     def begin(self) -> None:
         """Do nothing."""
 
+    def put_back(self, _changes: t.Iterable[t.Any]) -> list[str]:
+        """Return nothing."""
+        return []
+
     def earlier(self, *_kinds: str) -> dict[str, Item]:
         """Return nothing."""
         return {}
@@ -472,6 +506,13 @@ class _OfModule(Record):
     def earlier(self, *kinds: str) -> dict[str, Item]:
         try:
             return super().earlier(*kinds)
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+            raise
+
+    def put_back(self, changes: t.Iterable[t.Any]) -> list[str]:
+        try:
+            return super().put_back(changes)
         except ManifestError as error:
             self.module_itself.fail_json(msg=str(error))
             raise
