@@ -171,6 +171,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import started_unit
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -216,9 +217,12 @@ def main() -> None:
     controller = Controller.of(settings, module.run_command, specs)
     try:
         wanted = plan(specs, settings, controller, module.check_mode)
+        strange = by_hand.changed(specs, settings)
+        wanted = by_hand.add(wanted, strange, specs, settings)
         if wanted.changed:
             record.begin()
         if not module.check_mode:
+            wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
             slurmctld = started_unit(settings.service, settings.enabled)
             record.end([*wanted.leaves, slurmctld])
