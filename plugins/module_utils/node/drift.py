@@ -11,9 +11,11 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 import typing as t
 
 from . import deadline, drift_paths, fstab, manifest, sysctl, tuning
@@ -299,11 +301,24 @@ def _difference(entry: Entry, item: Item, one: Difference) -> dict[str, str]:
     return {name: _shown(value) for name, value in words.items()}
 
 
+def _refuse_of_others(directory: str) -> None:
+    """Raise OSError for a manifest that others than this user can change: it would say what they like."""
+    try:
+        info = os.lstat(directory)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
+        raise PermissionError(
+            errno.EPERM, "is not a directory that only root can change", directory
+        )
+
+
 def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str, t.Any]:
     """Return the state of the node, its differences, and the entries that tell nothing.
 
     seconds: to wait for one path. Raises OSError where the manifest cannot be read.
     """
+    _refuse_of_others(directory)
     found = manifest.entries(directory)
     standing = manifest.standing(found)
     key = manifest.key_of(directory)

@@ -350,7 +350,8 @@ class Services:
             state.newer = newer_paths(spec["watch"], state.started)
             state.settings = sysctl.decided_by(spec.get("sysctl") or ())
             state.unset = sysctl.changed_back(state.settings, spec.get("took") or {})
-            command = command_of(properties.get("MainPID", "0")) if spec["stamp"] else ""
+            known = spec["stamp"] or spec.get("command")
+            command = command_of(properties.get("MainPID", "0")) if known else ""
             state.command = self.stamps.keyed(unit, command) if command else ""
             self.states[unit] = state
             if unread_files(unit, properties):

@@ -51,15 +51,34 @@ def add(
     """Return a plan that also makes slurmctld take back what somebody has changed. found: as changed returns it."""
     if not found or wanted.action == "start":
         return wanted
-    action = wanted.action
-    for _text, one in found.values():
-        action = apply._stronger(action, one)
-    if action == "reconfigure" and settings.role == "backup":
-        action = "restart"
     reasons = [
         f"{os.path.basename(path)}: somebody has changed it on this host -> {one}"
         for path, (_text, one) in found.items()
     ]
+    return _also(wanted, [one for _text, one in found.values()], reasons, specs, settings)
+
+
+def restart(
+    wanted: apply.Wanted, why: str, specs: list[dict], settings: apply.Settings
+) -> apply.Wanted:
+    """Return a plan that also restarts a slurmctld that runs. why: the reason, "" for none."""
+    if not why or wanted.action == "start":
+        return wanted
+    return _also(wanted, ["restart"], [f"{settings.service}: {why} -> restart"], specs, settings)
+
+
+def _also(
+    wanted: apply.Wanted,
+    actions: list[str],
+    reasons: list[str],
+    specs: list[dict],
+    settings: apply.Settings,
+) -> apply.Wanted:
+    action = wanted.action
+    for one in actions:
+        action = apply._stronger(action, one)
+    if action == "reconfigure" and settings.role == "backup":
+        action = "restart"
     push = action == "restart" and settings.role == "primary" and not wanted.slurmd_restart
     return dataclasses.replace(
         wanted,

@@ -242,6 +242,18 @@ def test_no_manifest_is_not_known(tmp_path: Path) -> None:
     assert look(tmp_path)["state"] == "not known"
 
 
+def test_a_manifest_that_others_can_change_is_refused(place: Path) -> None:
+    (place / "manifest").chmod(0o770)
+    with pytest.raises(PermissionError, match="only root can change"):
+        look(place)
+    (place / "manifest").chmod(0o700)
+    assert look(place)["state"] == "as left"
+    (place / "manifest").rename(place / "other")
+    (place / "manifest").symlink_to(place / "other")
+    with pytest.raises(PermissionError, match="only root can change"):
+        look(place)
+
+
 def test_a_kind_of_a_later_release_is_not_known(place: Path) -> None:
     manifest.Record("demo", "x", "later", "", str(place / "manifest")).end(
         [{"kind": "hologram", "name": "x"}, {"kind": "unit", "name": "broken"}]

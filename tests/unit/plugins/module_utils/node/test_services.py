@@ -506,3 +506,21 @@ def test_a_kernel_setting_that_somebody_changed_is_set_again(tmp_path, monkeypat
     why, again = call(settings)
     assert why == "somebody has changed net.core.somaxconn"
     assert again == settings
+
+
+def test_the_unit_of_a_daemon_that_a_module_starts(monkeypatch) -> None:
+    text = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID=7\n"
+    monkeypatch.setattr(services, "run", lambda _argv: subprocess.CompletedProcess([], 0, text, ""))
+    monkeypatch.setattr(services.Stamps, "keyed", lambda _self, _unit, command: f"hmac:{command}")
+    monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld")
+    first = started_unit.Unit("slurmctld", True, {})
+    assert first.other_arguments() == ""
+    item = first.left(acted=True)
+    assert (item["name"], item["enabled"], item["stamp"]) == ("slurmctld.service", True, "")
+    assert item["command"] == "hmac:/usr/sbin/slurmctld"
+    earlier = {"slurmctld.service": item}
+    monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld -f x")
+    second = started_unit.Unit("slurmctld", True, earlier)
+    assert "other arguments" in second.other_arguments()
+    assert second.left(acted=False) == item
+    assert second.left(acted=True)["command"] == "hmac:/usr/sbin/slurmctld -f x"

@@ -234,6 +234,16 @@ def test_slurmctld_takes_back_what_somebody_has_reconfigured_it_to(running, text
     assert not running.run(BASE)["changed"]
 
 
+def test_other_arguments_are_a_restart_that_reaches_the_nodes(running):
+    settings = config.Settings(version="24.11")
+    specs = config.file_specs([{"path": str(running.conf), "content": BASE, "state": "present"}])
+    planned = config.Wanted([], [], "reconfigure", ["x"])
+    found = by_hand.restart(planned, "runs with other arguments", specs, settings)
+    assert (found.action, found.push) == ("restart", True)
+    assert found.reasons == ["x", "slurmctld: runs with other arguments -> restart"]
+    assert by_hand.restart(planned, "", specs, settings) is planned
+
+
 def test_a_run_that_was_killed_while_it_took_a_change_back_is_taken_up(running, monkeypatch):
     text = BASE + "KillWait=99\n"
     running.conf.write_text(text)
