@@ -15,6 +15,7 @@ import time
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     services,
+    started_unit,
     unit_properties,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.unit_properties import (
