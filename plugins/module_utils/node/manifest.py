@@ -405,7 +405,7 @@ class Record:
                 if change.kind == "file"
                 else (change.kind == "link" and item.get("target") == change.target)
             )
-            # What the call removes and has never made is somebody else's.
+            # A file that the call removes and has never made is somebody else's.
             if own and (same or (change.kind == "absent" and item.get("kind") in (None, "absent"))):
                 units = [item for one in self._later_units(found) for item in one.kept]
                 return [item["name"] for item in units if item.get("stamp")]

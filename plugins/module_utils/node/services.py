@@ -369,7 +369,7 @@ class Services:
     def leaves(self, acted: Collection[str] = ()) -> list[dict]:
         """Return what the call leaves of each unit: items of the manifest. acted: the units that it has started.
 
-        What no plan decides stays as it was recorded first: a drop-in that somebody adds is reported until it is
+        A drop-in stays out of it that no plan has and that somebody adds later: it is reported until it is
         removed, or in the inventory.
         """
         settings: list[dict] = []

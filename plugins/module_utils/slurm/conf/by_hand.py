@@ -35,7 +35,7 @@ def changed(specs: list[dict], settings: apply.Settings) -> dict[str, tuple[str 
             continue
         action = "restart" if apply.is_drop_in(path) else "reconfigure"
         if os.path.basename(path) == "slurm.conf" and text is not None and wanted is not None:
-            # What a change of the inventory must not do on a live cluster is only put back here.
+            # A change that no run may make on a live cluster is only put back here.
             decided = apply._decide(text, wanted, settings.version).action
             action = "restart" if decided == "restart" else "reconfigure"
         found[path] = (text, action)
