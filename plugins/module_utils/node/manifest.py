@@ -294,7 +294,9 @@ class Record:
                 self._prepare()
                 found = entries(self.directory)
                 own = self._own(found)
-                self._put("open", own.kept if own else [], self._next(found), own)
+                self._put(
+                    "open", own.kept if own else [], self._next(found), self._same_release(own)
+                )
             self.began = True
 
     def earlier(self, *kinds: str) -> dict[str, Item]:
@@ -327,7 +329,7 @@ class Record:
             if self.began:
                 self._leave_pending(found)
             if not self._stands(found, sealed):
-                self._put("closed", sealed, self._next(found), self._own(found))
+                self._put("closed", sealed, self._next(found), self._same_release(self._own(found)))
             self._forget_older(found)
             self._tell_others(found, packages or {})
         self.began = False
@@ -343,6 +345,10 @@ class Record:
     def _own(self, found: t.Sequence[Entry]) -> Entry | None:
         own = (self.manager, self.part, self.module)
         return next((one for one in found if (one.manager, one.part, one.module) == own), None)
+
+    def _same_release(self, own: Entry | None) -> Entry | None:
+        """Return the entry if this release wrote it: another may have had its tasks in another order."""
+        return own if own and own.version == self.version else None
 
     def _forget_older(self, found: t.Sequence[Entry]) -> None:
         """Remove the entries of tasks that another release of the role had: none of this one will replace them."""

@@ -129,6 +129,20 @@ def test_a_unit_whose_files_have_changed_is_not_known_until_its_task_has_run(
     assert len(standing(tmp_path)) == 4
 
 
+def test_a_release_with_another_task_before_the_unit_knows_its_order(tmp_path: Path) -> None:
+    def unit(version: str) -> t.Any:
+        return manifest.Record("demo", "run it", "services", version, str(tmp_path / "manifest"))
+
+    record(tmp_path, part="old name", version="1").end([link("/etc/a", "x")])
+    unit("1").end([UNIT])
+    record(tmp_path, part="new name", version="2").end([link("/etc/a", "x")])
+    unit("2").end([UNIT])
+    change = record(tmp_path, part="new name", version="2")
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    assert [one.part for one in found(tmp_path) if one.fault] == ["run it"]
+
+
 def test_a_unit_without_configuration_is_not_marked(tmp_path: Path) -> None:
     record(tmp_path).end([link("/etc/a", "x")])
     of_unit(tmp_path).end([{**UNIT, "stamp": ""}])
