@@ -147,6 +147,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     manifest,
     trusted_path,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import Stamps
 
 STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 DIRECTORY = {
@@ -227,6 +228,10 @@ def main() -> None:
         )
         if any(not manifest.passes(change.path) for change in plan.changes):
             record.begin()
+        if not module.check_mode:
+            # First: a run that is killed in between has them started again all the same.
+            for unit in record.put_back(plan.changes):
+                Stamps().forget(unit)
         for change in plan.changes:
             if not module.check_mode:
                 firm = files.apply(change)

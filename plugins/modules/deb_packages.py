@@ -371,7 +371,9 @@ def main() -> None:
         end_policy()
     built = [] if fetch_only else build_modules(module)
     now = installed(module) if missing else have
-    record.end(left.of_packages(module.params["names"], now), left.changed(before, now.versions))
+    changed = left.changed(before, now.versions)
+    names = module.params["names"]
+    record.end(left.of_packages(names, now, record.earlier("package"), changed), changed)
     diff["after"] += "".join(f"kernel module {name}\n" for name in built)
     module.exit_json(
         changed=bool(missing or built or repaired) or killed, missing=missing, diff=diff

@@ -38,7 +38,7 @@ RETURN = r"""
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest_place
 
 
 def main() -> None:
@@ -48,10 +48,10 @@ def main() -> None:
     )
     if not module.check_mode:
         try:
-            manifest.remember(module.params["digest"])
-        except (manifest.ManifestError, OSError) as error:
+            manifest_place.remember(module.params["digest"])
+        except (manifest_place.ManifestError, OSError) as error:
             module.fail_json(
-                msg=f"{manifest.DIRECTORY}: {error} -> check the file system (read-only, full?) and run again"
+                msg=f"{manifest_place.DIRECTORY}: {error} -> check the file system (read-only, full?) and run again"
             )
     module.exit_json(changed=False)
 

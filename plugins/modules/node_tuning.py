@@ -124,7 +124,8 @@ def main() -> None:
         )
     try:
         out = tuning.tune(wanted, module.check_mode, record.begin)
-        record.end(out.leaves)
+        if not out.stays:
+            record.end(out.leaves)
     except (tuning.TuningError, files.FilesError) as error:
         module.fail_json(msg=str(error), changed_paths=[])
     for line in out.findings:

@@ -56,6 +56,13 @@ options:
         type: list
         elements: path
         default: []
+      sysctl:
+        description:
+          - Files of kernel settings that the unit applies. It is restarted if somebody has changed one that the kernel
+            had taken.
+        type: list
+        elements: path
+        default: []
       proved:
         description:
           - Files that are put back if the unit does not become ready with new ones, as they were when it last was. The
@@ -158,6 +165,7 @@ client:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
+    VERBS,
     Services,
     ServicesError,
 )
@@ -185,6 +193,7 @@ UNIT = {
     "restart": {"type": "bool", "default": False},
     "reload": {"type": "bool", "default": False},
     "watch": {"type": "list", "elements": "path", "default": []},
+    "sysctl": {"type": "list", "elements": "path", "default": []},
     "proved": {"type": "list", "elements": "path", "default": []},
     "ready": {"type": "dict", "options": READY},
 }
@@ -218,6 +227,7 @@ def main() -> None:
     services, actions = Services(module.params["units"], parse_show), []
     record = manifest.of(module)
     try:
+        services.remember(record.earlier("unit"), record.earlier("sysctl"))
         services.load()
         unread = services.needs_reload or services.lacks_units
         if module.params["daemon_reload"] and unread and not module.check_mode:
@@ -230,7 +240,10 @@ def main() -> None:
             if actions:
                 record.begin()
             services.apply(actions)
-            record.end(services.leaves())
+            acted = {action.unit for action in actions if action.action in VERBS}
+            if acted:
+                services.load()
+            record.end(services.leaves(acted))
     except ServicesError as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
     result = {

@@ -170,7 +170,9 @@ changed_paths:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import started_unit
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -216,13 +218,17 @@ def main() -> None:
     controller = Controller.of(settings, module.run_command, specs)
     try:
         wanted = plan(specs, settings, controller, module.check_mode)
+        strange = by_hand.changed(specs, settings)
+        wanted = by_hand.add(wanted, strange, specs, settings)
+        unit = Unit(settings.service, settings.enabled, record.earlier("unit"))
+        wanted = by_hand.restart(wanted, unit.other_arguments(), specs, settings)
         if wanted.changed:
             record.begin()
         if not module.check_mode:
+            wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
-            slurmctld = started_unit(settings.service, settings.enabled)
-            record.end([*wanted.leaves, slurmctld])
-    except (ApplyError, FilesError, OSError) as error:
+            record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])
+    except (ApplyError, FilesError, ServicesError, OSError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
     module.exit_json(**report(wanted, module._diff))
 

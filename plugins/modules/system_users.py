@@ -146,7 +146,9 @@ def main() -> None:
     groups, users = module.params["groups"], module.params["users"]
     try:
         actions = ensure(groups, users, module.check_mode, record.begin)
-        record.end(left.of_accounts(groups, users, left.accounts_of(groups, users)))
+        accounts = left.accounts_of(groups, users)
+        earlier = {kind: record.earlier(kind) for kind in ("group", "user")}
+        record.end(left.of_accounts(groups, users, accounts, earlier, actions))
     except UsersError as error:
         module.fail_json(msg=str(error))
     result = {"changed": bool(actions), "actions": actions}

@@ -15,6 +15,38 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def play(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run drift.yml from a directory that is not the clone, on two hosts that answer and one that does not."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    # Nothing listens there.
+    away = {"ansible_host": "127.0.0.9", "ansible_port": 1, "ansible_ssh_retries": 0}
+    hosts = {"n1": here, "n2": here, "n3": away}
+    tree = {
+        "all": {"children": {"slurm_cluster": {"children": {"slurm_compute": {"hosts": hosts}}}}}
+    }
+    inventory = place / "hosts.yml"
+    inventory.write_text(yaml.safe_dump(tree), encoding="utf-8")
+    config = {
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "PWD": str(place),
+    }
+    return subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            *("-i", str(inventory), *options),
+            *("-e", "ansible_become=false", "-e", "drift_allow_unknown=true"),
+            str(ROOT / "playbooks" / "drift.yml"),
+        ],
+        cwd=place,
+        env={**os.environ, **config},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("limit", "code", "said"),
     [
@@ -25,36 +57,21 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_it_compares_what_it_was_limited_to(
     limit: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    # Nothing listens there.
-    away = {"ansible_host": "127.0.0.9", "ansible_port": 1, "ansible_ssh_retries": 0}
-    hosts = {"n1": here, "n2": here, "n3": away}
-    tree = {
-        "all": {"children": {"slurm_cluster": {"children": {"slurm_compute": {"hosts": hosts}}}}}
-    }
-    inventory = tmp_path / "hosts.yml"
-    inventory.write_text(yaml.safe_dump(tree), encoding="utf-8")
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name("ansible-playbook")),
-            *(
-                "-i",
-                str(inventory),
-                "--limit",
-                limit,
-                "-e",
-                "ansible_become=false",
-                "-e",
-                "drift_allow_unknown=true",
-            ),
-            str(ROOT / "playbooks" / "drift.yml"),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = play(tmp_path, "--limit", limit)
     assert done.returncode == code, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_a_report_is_written_below_the_directory_of_the_caller(tmp_path: Path) -> None:
+    """It was written beside the playbook, which may be in an installed collection."""
+    done = play(tmp_path, "--limit", "n1,n2", "-e", "drift_report=reports/drift")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "reports" / "drift" / "drift.json").is_file()
+
+
+def test_a_report_that_cannot_be_written_does_not_keep_the_differences_back(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    done = play(tmp_path, "--limit", "n1,n2", "-e", "drift_report=taken")
+    assert done.returncode == 2
+    assert "the report cannot be written" in done.stdout + done.stderr
+    assert "hosts: " in done.stdout

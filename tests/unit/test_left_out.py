@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.filter.hosts_to_walk import hosts_to_walk
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest, manifest_place
 
 from tests.unit.cluster import ROOT
 
@@ -59,7 +59,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
             [{"kind": "absent", "name": path}]
         )
         if kept:
-            manifest.remember(kept, place)
+            manifest_place.remember(kept, place)
         lines.append(f"{host} ansible_connection=local place={place} asked={asked!r}")
     # A node of which the manifest cannot be read.
     (directory / "broken").write_text("a file")

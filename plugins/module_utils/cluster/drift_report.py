@@ -34,6 +34,7 @@ def _mappings(answer: t.Mapping[str, t.Any], name: str) -> list[t.Mapping[str, t
 
 def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
     words = {name: _line(one.get(name, "")) for name in ("kind", "name", "what", "found", "left")}
+    words.update({name: words[name] or "nothing" for name in ("found", "left")})
     role = _line(one.get("role", ""))
     kind = "".join(char if char.isalnum() else "_" for char in words["kind"] if char.isascii())
     unknown = words["what"] == "unknown"
@@ -47,8 +48,14 @@ def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
         threshold=words["left"],
         provenance=f"{'' if is_playbook else 'role '}{role}: {_line(one.get('part', ''))}",
         detail=f"{words['name']}: {words['what']}",
-        remedy=f"run {role if is_playbook else 'site.yml'} with --limit {host}, or keep the change in the inventory",
+        remedy=_remedy(words, host, role if is_playbook else "site.yml"),
     )
+
+
+def _remedy(words: t.Mapping[str, str], host: str, playbook: str) -> str:
+    if words["kind"] == "package" and words["what"] == "version":
+        return f"install {words['left']} again, or, to keep a newer one, run {playbook} with --limit {host}"
+    return f"run {playbook} with --limit {host}, or keep the change in the inventory"
 
 
 def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result]]:
@@ -77,14 +84,19 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result
 
 
 def _whole(host: str, answer: t.Mapping[str, t.Any], found: t.Sequence[Result]) -> Result:
-    """Return the result of a host as a whole, by which monitoring has its number of differences."""
+    """Return the result of a host as a whole, by which monitoring has its number of differences.
+
+    A host that cannot be compared does not have one: 0 would read as if nothing differed.
+    """
     count = sum(one.verdict is Verdict.FAIL for one in found)
     count += max(0, _number(answer, "left_out") - 1)
+    incomplete = any(one.verdict is Verdict.INCOMPLETE for one in found)
     detail = f"{_number(answer, 'items')} things compared"
     verdict = max((one.verdict for one in found), key=list(Verdict).index, default=Verdict.PASS)
     remedy = "see the differences" if found else ""
+    value = None if incomplete and not count else count
     return Result(
-        host, CHECK, verdict, value=count, threshold=0, unit=_UNIT, detail=detail, remedy=remedy
+        host, CHECK, verdict, value=value, threshold=0, unit=_UNIT, detail=detail, remedy=remedy
     )
 
 

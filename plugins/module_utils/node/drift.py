@@ -11,11 +11,14 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+import stat
 import typing as t
 
-from . import deadline, drift_paths, fstab, manifest, sysctl, tuning
+from . import deadline, drift_paths, fstab, manifest, manifest_place, sysctl, tuning
 from .drift_paths import Difference
 from .left import accounts_of
 from .machine import read
@@ -46,6 +49,10 @@ _WORDS = {
 }
 
 Found = list[tuple[int, Difference]]
+_NFS = ("nfs", "nfs4")
+#: File systems of disks and memory.
+_OWN = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs")
+_PATIENCE_S = 10.0
 
 
 # -- units -----------------------------------------------------------------------------------------------------
@@ -74,6 +81,10 @@ def _units(items: t.Sequence[Item]) -> Found:
                 "stop": "stopped",
             }.get(action.action, "as it was started by the role")
             found.append((number, (_WORDS[action.action], action.why, wanted)))
+        known = {*(spec.get("drop_ins") or ()), *spec.get("known", ())}
+        more = [path for path in state.drop_ins if "drop_ins" in spec and path not in known]
+        if more:
+            found.append((number, ("drop-ins", ", ".join(more), "none that no role wrote")))
         if spec["name"] in services.unread:
             found.append((number, ("files", "not those that systemd has read", "read by systemd")))
     return found
@@ -164,27 +175,48 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
         other = [name for name, now, then in fields if now != then]
         words = f"another {' and '.join(other)}" if len(lines) == 1 else f"{len(lines)} lines"
         found.append(("line of fstab", words, "the line that was left"))
-    source, _path, fstype, _options = item["line"].split(" ", 3)
+    source, _path, fstype, options = item["line"].split(" ", 3)
     there = fstab.mounted(mountinfo).get(path)
     if there is None:
         if item["auto"]:
             found.append(("mounted", "nothing", fstype))
     elif there.fstype != "autofs":
-        nfs = ("nfs", "nfs4")
-        if fstype in nfs and there.fstype in nfs:
-            if there.source.rstrip("/") != source.rstrip("/"):
-                found.append(("source", there.source, source))
-        elif fstype in nfs or there.fstype in nfs:
-            found.append(("type", there.fstype, fstype))
+        listed = options.split(",")
+        if {"bind", "rbind"} & set(listed):
+            if fstab.is_bound(mountinfo, item.get("real") or source, path) is False:
+                found.append(("source", f"{there.fstype} {there.source}", source))
+        else:
+            found += _source_differs(there, source, fstype, fstab.is_network(fstype, listed))
     return found
+
+
+def _source_differs(
+    there: fstab.Mount, source: str, fstype: str, is_network: bool
+) -> list[Difference]:
+    """Return what else is mounted than what the line of fstab names: another server, or a disk or memory over it."""
+    if there.fstype in _NFS and fstype in (*_NFS, "efs"):
+        # A helper of EFS mounts from an address of its own.
+        if fstype in _NFS and there.source.rstrip("/") != source.rstrip("/"):
+            return [("source", there.source, source)]
+        return []
+    own = there.fstype in _OWN and (is_network or fstype in _OWN)
+    if there.fstype != fstype and (own or fstype in _NFS or there.fstype in _NFS):
+        return [("type", there.fstype, fstype)]
+    return []
 
 
 def _mounts(items: t.Sequence[Item]) -> Found:
     table, mountinfo = read(FSTAB), read(MOUNTINFO)
+    sources = [item["line"].split(" ", 1)[0] for item in items]
+    local = sorted({one for one in sources if one.startswith("/")})
+    # By a child: a source may be below the mount of a dead server.
+    real = deadline.answers(lambda path: {"path": os.path.realpath(path)}, local, _PATIENCE_S)
     return [
         (number, one)
-        for number, item in enumerate(items)
-        for one in mount_differences(item, table, mountinfo)
+        for number, (item, source) in enumerate(zip(items, sources))
+        for one in mount_differences(
+            {**item, "real": real.get(source, {}).get("path")}, table, mountinfo
+        )
     ]
 
 
@@ -273,11 +305,24 @@ def _difference(entry: Entry, item: Item, one: Difference) -> dict[str, str]:
     return {name: _shown(value) for name, value in words.items()}
 
 
+def _refuse_of_others(directory: str) -> None:
+    """Raise OSError for a manifest that others than this user can change: it would say what they like."""
+    try:
+        info = os.lstat(directory)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
+        raise PermissionError(
+            errno.EPERM, "is not a directory that only root can change", directory
+        )
+
+
 def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str, t.Any]:
     """Return the state of the node, its differences, and the entries that tell nothing.
 
     seconds: to wait for one path. Raises OSError where the manifest cannot be read.
     """
+    _refuse_of_others(directory)
     found = manifest.entries(directory)
     standing = manifest.standing(found)
     key = manifest.key_of(directory)
@@ -288,6 +333,12 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
     # First the paths: their look forks.
     for group in sorted(groups, key=lambda name: (name != "path", name)):
         pairs = groups[group]
+        if group == "unit":
+            # A role may have added one of its own.
+            files = [
+                item["name"] for _entry, item in groups.get("path", []) if item["kind"] == "file"
+            ]
+            pairs = [(entry, {**item, "known": files}) for entry, item in pairs]
         for number, one in _looked([item for _entry, item in pairs], group, key, seconds):
             differences.append(_difference(*pairs[number], one))
     unknown = [
@@ -318,7 +369,7 @@ def answer(
     Raises OSError where the manifest cannot be read.
     """
     nothing: dict[str, t.Any] = {"differences": [], "left_out": 0, "unknown": [], "items": 0}
-    if wanted is not None and (not wanted or manifest.wanted(directory) != wanted):
+    if wanted is not None and (not wanted or manifest_place.wanted(directory) != wanted):
         return {"state": OTHER, **nothing, "secrets": ""}
     found = look(directory, seconds)
     secrets = "" if found["left_out"] else manifest.content_of(SECRETS, directory)

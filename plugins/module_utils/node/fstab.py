@@ -148,6 +148,27 @@ def mounted(mountinfo: str) -> dict[str, Mount]:
     return found
 
 
+def is_bound(mountinfo: str, source: str, path: str) -> bool | None:
+    """Whether what is mounted on a path is the directory of a bind mount; None where that cannot be told.
+
+    source: its path without links. Source: proc(5), mountinfo: device and root of each mount.
+    """
+    rows: dict[str, tuple[str, str, str]] = {}
+    for line in mountinfo.splitlines():
+        left, _dash, right = line.partition(" - ")
+        fields, of_type = left.split(), right.split()
+        if len(fields) >= 5 and of_type:
+            rows[unescape_mount(fields[4])] = (fields[2], unescape_mount(fields[3]), of_type[0])
+    above = [one for one in rows if source == one or source.startswith(one.rstrip("/") + "/")]
+    if path not in rows or not above:
+        return None
+    device, root, fstype = rows[max(above, key=len)]
+    if fstype == "autofs":
+        return None
+    below = source[len(max(above, key=len).rstrip("/")) :]
+    return rows[path][:2] == (device, (root.rstrip("/") + below) or "/")
+
+
 def unit_of(path: str, kind: str = "mount") -> str:
     """Return systemd's name of the unit of a path. Source: systemd.unit(5), string escaping."""
     plain = "/".join(part for part in path.split("/") if part)

@@ -18,18 +18,14 @@ import hmac
 import json
 import os
 import re
-import secrets
-import stat
-import tempfile
 import typing as t
 
-from .terminal import PrintableError
+from .manifest_place import DIRECTORY as DIRECTORY
+from .manifest_place import ManifestError as ManifestError
+from .manifest_place import forget, prepare, text, write
+from .manifest_place import key_of as key_of
 
-DIRECTORY = "/var/lib/trainwright/manifest"
 FORMAT = 1
-KEY = ".key"
-#: The digest of what was wanted here when the last whole run had ended.
-WANTED = ".wanted"
 #: The option of every module that writes an entry; its action plugin sets it.
 ARGUMENT: dict[str, t.Any] = {
     "managed_by": {
@@ -51,18 +47,16 @@ PASSING = (
 PATHS = ("file", "directory", "link", "absent", "attributes", "block")
 #: Modules whose calls a role leaves out where nothing is missing, so that an old entry may still be right.
 _LEFT_OUT = ("deb_packages", "package_files")
-#: Bytes of an entry that are read. The longest of this collection has some 100 kB.
-_MOST = 16 << 20
 
 Item = dict[str, t.Any]
 
 
-class ManifestError(PrintableError):
-    """A manifest that cannot be written; the message has the path, the cause and the remedy."""
-
-
 class Entry(t.NamedTuple):
-    """One call. fault: why it cannot be compared with the node, "" where it can."""
+    """One call. fault: why it cannot be compared with the node, "" where it can.
+
+    kept: the items of the last call that has succeeded, also where they cannot be compared. born: the sequence of
+    the first call, by which the tasks of a role have their order.
+    """
 
     manager: str
     part: str
@@ -71,20 +65,13 @@ class Entry(t.NamedTuple):
     sequence: int
     items: list[Item]
     fault: str = ""
+    kept: t.Sequence[Item] = ()
+    born: int = 0
 
 
 def passes(path: str) -> bool:
     """Whether what is at a path does not last, so that nobody has to look for it."""
     return any(path == place or path.startswith(f"{place}/") for place in PASSING)
-
-
-def key_of(directory: str) -> str:
-    """Return the key of the digests, "" where there is none. Raises OSError."""
-    try:
-        with open(os.path.join(directory, KEY), encoding="ascii", errors="replace") as handle:
-            return handle.read(200).strip()
-    except FileNotFoundError:
-        return ""
 
 
 def name_of(key: str) -> str:
@@ -120,50 +107,18 @@ def _sealed(item: t.Mapping[str, t.Any], key: str) -> Item:
     return kept
 
 
-# -- what was wanted -------------------------------------------------------------------------------------------
-def wanted(directory: str = DIRECTORY) -> str:
-    """Return the digest for which the node was set up last; "" where a call has changed something since."""
-    try:
-        return _text(os.path.join(directory, WANTED)).strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def remember(digest_of_wanted: str, directory: str = DIRECTORY) -> None:
-    """Keep the digest for which a whole run has set the node up. Raises ManifestError, and OSError."""
-    Record("", "", "", directory=directory)._prepare()
-    if wanted(directory) != digest_of_wanted:
-        _write(os.path.join(directory, WANTED), digest_of_wanted + "\n")
-
-
-def forget(directory: str = DIRECTORY) -> None:
-    """Remove the digest, before something changes: an interrupted run leaves none. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(directory, WANTED))
-        _sync(directory)
-
-
 # -- reading ---------------------------------------------------------------------------------------------------
-def _text(path: str) -> str:
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("is not a regular file")
-        data = stream.read(_MOST + 1)
-    if len(data) > _MOST:
-        raise ValueError(f"has more than {_MOST >> 20} MiB")
-    return data.decode()
-
-
 def _entry(path: str, key: str) -> Entry:
     name = os.path.basename(path)
     try:
-        found = json.loads(_text(path))
+        found = json.loads(text(path))
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ValueError("is of another release")
         texts = [found[field] for field in ("manager", "part", "module", "version", "key", "state")]
         items, sequence = found["items"], found["sequence"]
-        if not all(isinstance(text, str) for text in texts) or not isinstance(sequence, int):
+        born: t.Any = found.get("born", sequence)
+        numbers = isinstance(sequence, int) and isinstance(born, int)
+        if not all(isinstance(text, str) for text in texts) or not numbers:
             raise ValueError("has fields of a wrong type")
         if not isinstance(items, list) or not all(
             isinstance(item, dict)
@@ -179,11 +134,14 @@ def _entry(path: str, key: str) -> Entry:
         return Entry("", name, "", "", 0, [], f"its entry cannot be read: {why}")
     manager, part, module, version, named, state = texts
     fault = ""
-    if state != "closed":
+    if state == "pending":
+        fault = "a run changed its configuration, and ended before it was started with it"
+    elif state != "closed":
         fault = "a run began to change it and did not end"
     elif named != name_of(key):
         fault = "the key of its digests was lost or replaced"
-    return Entry(manager, part, module, version, sequence, [] if fault else items, fault)
+    counts = [] if fault else items
+    return Entry(manager, part, module, version, sequence, counts, fault, items, born)
 
 
 def entries(directory: str = DIRECTORY) -> list[Entry]:
@@ -271,33 +229,6 @@ def standing(found: t.Iterable[Entry]) -> list[tuple[Entry, Item]]:
 
 
 # -- writing ---------------------------------------------------------------------------------------------------
-def _sync(directory: str) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write(path: str, text: str, replace: bool = True) -> None:
-    """Write a file that only root reads, whole or not at all, also where the power fails."""
-    directory = os.path.dirname(path)
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if replace:
-            os.replace(temporary, path)
-        else:
-            os.link(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    _sync(directory)
-
-
 class Record:
     """The entry of one call: begin before the first change, end after the last."""
 
@@ -315,10 +246,24 @@ class Record:
         """Mark the entry as open, once. Raises ManifestError, before anything was changed."""
         if not self.began:
             with self._reported():
-                self._prepare()
+                prepare(self.directory)
                 forget(self.directory)
-                self._put("open", [], self._next(entries(self.directory)))
+                found = entries(self.directory)
+                own = self._own(found)
+                self._put(
+                    "open", own.kept if own else [], self._next(found), self._same_release(own)
+                )
             self.began = True
+
+    def earlier(self, *kinds: str) -> dict[str, Item]:
+        """Return the items of these kinds by name as the last call has left them, for what no plan decides.
+
+        Such a thing is recorded once: as it is found later, it would hide what somebody changed in between.
+        """
+        with self._reported():
+            own = self._own(entries(self.directory))
+        items = own.kept if own else ()
+        return {item["name"]: item for item in items if item["kind"] in kinds}
 
     def end(
         self,
@@ -333,12 +278,14 @@ class Record:
         if not (kept or self.began or os.path.exists(self.path)):
             return
         with self._reported():
-            self._prepare()
+            prepare(self.directory)
             key = key_of(self.directory)
             sealed = list({place(item): _sealed(item, key) for item in kept}.values())
             found = entries(self.directory)
+            if self.began:
+                self._leave_pending(found)
             if not self._stands(found, sealed):
-                self._put("closed", sealed, self._next(found))
+                self._put("closed", sealed, self._next(found), self._same_release(self._own(found)))
             self._forget_older(found)
             self._tell_others(found, packages or {})
         self.began = False
@@ -354,6 +301,10 @@ class Record:
     def _own(self, found: t.Sequence[Entry]) -> Entry | None:
         own = (self.manager, self.part, self.module)
         return next((one for one in found if (one.manager, one.part, one.module) == own), None)
+
+    def _same_release(self, own: Entry | None) -> Entry | None:
+        """Return the entry if this release wrote it: another may have had its tasks in another order."""
+        return own if own and own.version == self.version else None
 
     def _forget_older(self, found: t.Sequence[Entry]) -> None:
         """Remove the entries of tasks that another release of the role had: none of this one will replace them."""
@@ -379,34 +330,56 @@ class Record:
             ]
             if items != one.items and not one.fault and one != self._own(found):
                 other = Record(one.manager, one.part, one.module, one.version, self.directory)
-                other._put("closed", items, one.sequence)
+                other._put("closed", items, one.sequence, one)
+
+    def _later_units(self, found: t.Sequence[Entry]) -> list[Entry]:
+        """Return the entries of the role's units that a later task starts with the files of this one."""
+        own = self._own(found)
+        if self.module != "config_files" or own is None:
+            return []
+        return [
+            one
+            for one in found
+            if one.manager == self.manager and one.module == "services" and one.born > own.born
+        ]
+
+    def _leave_pending(self, found: t.Sequence[Entry]) -> None:
+        """Mark the units of the role that a later task starts: a run that ends before it leaves old ones running."""
+        for one in self._later_units(found):
+            if not one.fault and any(item.get("stamp") for item in one.items):
+                other = Record(one.manager, one.part, one.module, one.version, self.directory)
+                other._put("pending", one.items, one.sequence, one)
+
+    def put_back(self, changes: t.Iterable[t.Any]) -> list[str]:
+        """Return the units that may run with what somebody has put in the place of files that this call had left.
+
+        changes: those to files that the call is about to make. A unit whose configuration is what it was is not
+        started again by its task, which cannot know that it was started in between.
+        """
+        with self._reported():
+            found, key = entries(self.directory), key_of(self.directory)
+        own = self._own(found)
+        before = {item["name"]: item for item in (own.kept if own else ()) if item["kind"] in PATHS}
+        for change in changes:
+            item = before.get(change.path, {})
+            same = (
+                item.get("digest") == digest(change.data, key)
+                if change.kind == "file"
+                else (change.kind == "link" and item.get("target") == change.target)
+            )
+            # A file that the call removes and has never made is somebody else's.
+            if own and (same or (change.kind == "absent" and item.get("kind") in (None, "absent"))):
+                units = [item for one in self._later_units(found) for item in one.kept]
+                return [item["name"] for item in units if item.get("stamp")]
+        return []
 
     @staticmethod
     def _next(found: t.Sequence[Entry]) -> int:
         return 1 + max((one.sequence for one in found), default=0)
 
-    def _prepare(self) -> None:
-        """Make the directory, for root alone, and the key."""
-        os.makedirs(os.path.dirname(self.directory), mode=0o755, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(self.directory, 0o700)
-        info = os.lstat(self.directory)
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-            raise ManifestError(
-                f"{self.directory}: is not a directory of root, so what this run leaves cannot be recorded there."
-                " Remedy: find out who made it, and remove it"
-            )
-        if stat.S_IMODE(info.st_mode) != 0o700:
-            os.chmod(self.directory, 0o700)
-        if not key_of(self.directory):
-            path = os.path.join(self.directory, KEY)
-            with contextlib.suppress(FileNotFoundError):
-                if not os.path.getsize(path):
-                    os.unlink(path)
-            with contextlib.suppress(FileExistsError):
-                _write(path, secrets.token_hex(32) + "\n", replace=False)
-
-    def _put(self, state: str, items: t.Sequence[Item], sequence: int) -> None:
+    def _put(
+        self, state: str, items: t.Sequence[Item], sequence: int, before: Entry | None
+    ) -> None:
         text = json.dumps(
             {
                 "format": FORMAT,
@@ -415,13 +388,14 @@ class Record:
                 "module": self.module,
                 "version": self.version,
                 "sequence": sequence,
+                "born": before.born if before else sequence,
                 "state": state,
                 "key": name_of(key_of(self.directory)),
                 "items": list(items),
             },
             sort_keys=True,
         )
-        _write(self.path, text + "\n")
+        write(self.path, text + "\n")
 
     @contextlib.contextmanager
     def _reported(self) -> t.Iterator[None]:
@@ -443,6 +417,14 @@ class NoRecord(Record):
     def begin(self) -> None:
         """Do nothing."""
 
+    def put_back(self, _changes: t.Iterable[t.Any]) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def earlier(self, *_kinds: str) -> dict[str, Item]:
+        """Return nothing."""
+        return {}
+
     def end(
         self,
         items: t.Sequence[t.Mapping[str, t.Any]],
@@ -461,6 +443,20 @@ class _OfModule(Record):
             super().begin()
         except ManifestError as error:
             self.module_itself.fail_json(msg=str(error))
+
+    def earlier(self, *kinds: str) -> dict[str, Item]:
+        try:
+            return super().earlier(*kinds)
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+            raise
+
+    def put_back(self, changes: t.Iterable[t.Any]) -> list[str]:
+        try:
+            return super().put_back(changes)
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+            raise
 
     def end(
         self,

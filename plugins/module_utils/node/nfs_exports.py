@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 import typing as t
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ class Plan:
 
     before: str
     text: str
+    write: bool = False
     export: bool = False
     threads: int = 0
     restart: bool = False
@@ -113,6 +115,13 @@ def _changed_since(path: str, than: str) -> bool:
         return os.path.exists(path)
 
 
+def _is_odd(path: str) -> bool:
+    """Whether a file has another owner, group or mode than we give it, or is a link."""
+    info = os.lstat(path)
+    rights = (info.st_uid, info.st_gid, info.st_mode)
+    return rights != (os.geteuid(), os.getegid(), stat.S_IFREG | 0o644)
+
+
 def plan(
     exports: t.Sequence[t.Mapping[str, t.Any]], versions: t.Collection[str], threads: int
 ) -> Plan:
@@ -148,11 +157,16 @@ def plan(
             )
     found.actions += [f"export {path}" for path in sorted(wanted) if now.get(path) != wanted[path]]
     found.text = HEADER + "".join(f"{wanted[path]}\n" for path in sorted(wanted))
-    if found.text != before and not found.actions:
+    found.write = found.text != before or (bool(before) and _is_odd(FILE))
+    if found.write and not found.actions:
         found.actions.append(f"write {FILE}")
     running = read(f"{KERNEL}/threads").strip()
     if running.isdigit() and int(running):
-        found.export = found.text != before or _changed_since(FILE, ETAB)
+        there = lines_of(read(ETAB))
+        # Somebody may have withdrawn one by hand.
+        found.export = (
+            found.text != before or _changed_since(FILE, ETAB) or bool(wanted.keys() - there.keys())
+        )
         if found.export and not found.actions:
             found.actions.append("export again")
         if int(running) != threads:
@@ -170,7 +184,7 @@ def leaves(todo: Plan) -> list[dict[str, t.Any]]:
 
 def apply(todo: Plan, exports: t.Sequence[t.Mapping[str, t.Any]]) -> None:
     """Write the file, and have the kernel's server follow it. Raises ExportsError with the words of exportfs."""
-    if todo.text != todo.before:
+    if todo.write:
         with safe_path.replacing(FILE, 0o644, make=0o755) as stream:
             stream.write(todo.text.encode("utf-8", errors="surrogateescape"))
     if todo.export:

@@ -133,6 +133,19 @@ class SecretStore:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
             os.chmod(self.directory, 0o700)
 
+    def refuse_odd(self) -> None:
+        """Raise SecretError for a link, or what else is not a file: it would be read, and be nobody's to compare."""
+        for above, names, files in os.walk(self.directory):
+            for name in sorted((*names, *files)):
+                path = os.path.join(above, name)
+                mode = os.lstat(path).st_mode
+                if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                    kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+                    raise SecretError(
+                        f"{path}: is {kind}, so somebody else decides what is in it; put the file itself there, or "
+                        "remove it to have a new secret made (every host then gets it in this run)"
+                    )
+
     def protect(self) -> None:
         """Give all of the store back to root, and close it to others, where somebody changed that."""
         for above, _names, files in os.walk(self.directory):
@@ -178,15 +191,15 @@ class SecretStore:
         """Return the public key of the SSH certificate authority, which is made when absent."""
         private, public = self.path("ssh_ca"), self.path("ssh_ca.pub")
         if os.path.exists(private):
-            text = self._read(public)
-            if text:
-                return text.decode().strip()
-            # Somebody removed the public half: it follows from the private one.
-            self._making("ssh_ca.pub")
-            if self.check:
-                return ""
+            # The private half decides: hosts would trust another authority by a public half that somebody changed.
+            there = (self._read(public) or b"").decode(errors="replace").strip()
+            if self.check and there and stat.S_IMODE(os.stat(private).st_mode) & 0o077:
+                return there
             derived = _ssh_keygen(["-y", "-f", private]).strip()
-            self._write(public, (derived + "\n").encode(), 0o644)
+            if there != derived:
+                self._making("ssh_ca.pub")
+                if not self.check:
+                    self._write(public, (derived + "\n").encode(), 0o644)
             return derived
         self._making("ssh_ca")
         if self.check:
@@ -213,18 +226,28 @@ class SecretStore:
             mark = self.path("host_certs", name + ".sha256")
             digest = host_key_digest(item, ca_public, days)
             have = self._read(certificate)
-            signed, _blank, end = (self._read(mark) or b"").decode().strip().partition(" ")
+            words = [*(self._read(mark) or b"").decode(errors="replace").split(), "", "", ""]
+            signed, end, sum_of = words[:3]
             is_fresh = end.isdigit() and int(end) - now >= days * DAY / 3
-            if have and ca_public and signed == digest and is_fresh:
+            same = have is not None and sum_of in ("", hashlib.sha256(have).hexdigest())
+            if have and same and ca_public and signed == digest and is_fresh:
                 out[name] = have.decode().strip()
+                if not sum_of and not self.check:
+                    self.begin()  # an older release did not note which certificate it was
+                    self._mark(mark, digest, int(end), have)
                 continue
             self._making(f"host certificate of {name}")
             out[name] = ""
             if not self.check:
                 os.makedirs(self.path("host_certs"), mode=0o700, exist_ok=True)
                 out[name] = self._sign(item, certificate, days)
-                self._write(mark, f"{digest} {int(now) + days * DAY}\n".encode(), 0o600)
+                self._mark(mark, digest, int(now) + days * DAY, self._read(certificate) or b"")
         return out
+
+    def _mark(self, path: str, digest: str, end: int, certificate: bytes) -> None:
+        """Note what a certificate depends on, until when it is valid (seconds since 1970), and which one it is."""
+        sum_of = hashlib.sha256(certificate).hexdigest()
+        self._write(path, f"{digest} {end} {sum_of}\n".encode(), 0o600)
 
     def _sign(self, item: dict, certificate: str, days: int) -> str:
         with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
@@ -329,6 +352,9 @@ def ensure(
         raise SecretError("host_keys are given without ssh_ca in want; add ssh_ca to want")
     store = SecretStore(directory, check, begin)
     store.prepare()
+    store.refuse_odd()
+    # First: ssh-keygen refuses a private key that others can read.
+    store.protect()
     values: dict[str, str] = {}
     for name in want:
         if name != "ssh_ca":
@@ -336,7 +362,6 @@ def ensure(
             values[name] = base64.b64encode(value).decode()
     public = store.ssh_ca_public() if "ssh_ca" in want else ""
     certificates = store.host_certificates(signed, public, days, time.time()) if signed else {}
-    store.protect()
     return {
         "changed": bool(store.made),
         "made": store.made,

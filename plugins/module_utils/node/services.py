@@ -10,11 +10,13 @@ import os
 import shlex
 import subprocess
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from . import keyed
+from . import keyed, sysctl
 from .proved import Proved
 from .terminal import PrintableError
+from .unit_properties import command_of, drop_ins_of
 
 STAMPS = "/var/lib/trainwright/stamps"
 UNIT_FILES = "/etc/systemd/system"
@@ -30,6 +32,7 @@ PROPERTIES = (
     "LoadError",
     "FragmentPath",
     "DropInPaths",
+    "MainPID",
 )
 RUNNING = ("active", "reloading")
 # States that `systemctl enable` changes; static, indirect, generated and alias units cannot be enabled.
@@ -71,6 +74,12 @@ class State:
     same_stamp: bool | None = None  # as when it was last started; None if nothing records it
     error: str = ""
     newer: list[str] = field(default_factory=list)  # watched paths newer than the start
+    command: str = (
+        ""  # digest of the arguments of the main process; "" where these do not tell anything
+    )
+    drop_ins: list[str] = field(default_factory=list)  # as systemd has read them
+    settings: dict[str, str] = field(default_factory=dict)  # of the kernel, that its files decide
+    unset: list[str] = field(default_factory=list)  # those of them that somebody has changed
 
     @property
     def running(self) -> bool:
@@ -107,6 +116,7 @@ def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
         type=properties.get("Type", ""),
         started=now - monotonic + micros / 1e6 if active in RUNNING and micros else 0.0,
         error=properties.get("LoadError", ""),
+        drop_ins=drop_ins_of(properties),
     )
 
 
@@ -179,6 +189,10 @@ def restart_reason(spec: dict, state: State) -> str:
         return "what it runs with has changed"
     if state.newer:
         return "%s changed after it started" % ", ".join(state.newer)
+    if state.unset:
+        return "somebody has changed %s" % ", ".join(state.unset)
+    if spec.get("command") and state.command and state.command != spec["command"]:
+        return "runs with other arguments than it was started with"
     return ""
 
 
@@ -250,20 +264,20 @@ class Stamps:
         except FileNotFoundError:
             return None
 
-    def _keyed(self, unit: str, stamp: str) -> str:
+    def keyed(self, unit: str, stamp: str) -> str:
         return keyed.keyed("%s %s" % (unit, stamp), self.directory)
 
     def started_with(self, unit: str, stamp: str) -> bool | None:
         """Whether the unit was last started with this stamp; None if nothing records it."""
         kept = self.kept(unit)
         # An older release kept the stamp itself.
-        return None if kept is None else kept in (stamp, self._keyed(unit, stamp))
+        return None if kept is None else kept in (stamp, self.keyed(unit, stamp))
 
     def write(self, unit: str, stamp: str) -> None:
         """Record the stamp that the unit was started with."""
         os.makedirs(self.directory, mode=0o755, exist_ok=True)
         keyed.make_key(self.directory)
-        keyed.write_private(self._path(unit), self._keyed(unit, stamp) + "\n")
+        keyed.write_private(self._path(unit), self.keyed(unit, stamp) + "\n")
 
     def replace_plain(self, unit: str) -> None:
         """Replace the stamp that an older release kept as it was."""
@@ -334,14 +348,35 @@ class Services:
             state = state_of(properties, now, monotonic)
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
+            state.settings = sysctl.decided_by(spec.get("sysctl") or ())
+            state.unset = sysctl.changed_back(state.settings, spec.get("took") or {})
+            known = spec["stamp"] or spec.get("command")
+            command = command_of(properties.get("MainPID", "0")) if known else ""
+            state.command = self.stamps.keyed(unit, command) if command else ""
             self.states[unit] = state
             if unread_files(unit, properties):
                 self.unread.add(unit)
         self.needs_reload = bool(self.unread)
 
-    def leaves(self) -> list[dict]:
-        """Return what the call leaves of each unit: items of the manifest."""
-        return [
+    def remember(self, earlier: Mapping[str, dict], settings: Mapping[str, dict]) -> None:
+        """Take what the last call found. earlier, settings: its units and kernel settings, items of the manifest."""
+        for spec in self.specs:
+            spec["took"] = {name: item.get("value") for name, item in settings.items()}
+            item = earlier.get(full_name(spec["name"])) or {}
+            spec["command"] = str(item.get("command") or "")
+            spec["drop_ins"] = item.get("drop_ins")
+
+    def leaves(self, acted: Collection[str] = ()) -> list[dict]:
+        """Return what the call leaves of each unit: items of the manifest. acted: the units that it has started.
+
+        A drop-in stays out of it that no plan has and that somebody adds later: it is reported until it is
+        removed, or in the inventory.
+        """
+        settings: list[dict] = []
+        for spec in self.specs:
+            wanted = self.states[full_name(spec["name"])].settings
+            settings += sysctl.left(wanted, spec.get("took") or {})
+        units = [
             {
                 "kind": "unit",
                 "name": full_name(spec["name"]),
@@ -351,10 +386,21 @@ class Services:
                 # Keyed, as the file has it: a stamp may be the digest of a password.
                 "stamp": (self.stamps.kept(full_name(spec["name"])) or "") if spec["stamp"] else "",
                 "watch": list(spec["watch"]),
+                **(self._as_started(spec, full_name(spec["name"]) in acted)),
             }
             for spec in self.specs
             if spec["enabled"] is not None or spec["state"] or spec.get("masked")
         ]
+        return [*units, *settings]
+
+    def _as_started(self, spec: dict, acted: bool) -> dict:
+        state = self.states[full_name(spec["name"])]
+        if not spec["stamp"] or spec["state"] != "started":
+            return {}
+        first = spec.get("drop_ins")
+        kept = [one for one in state.drop_ins if first is None or one in first]
+        command = state.command if acted or not spec.get("command") else spec["command"]
+        return {"command": command, "drop_ins": kept}
 
     @property
     def lacks_units(self) -> bool:

@@ -76,6 +76,32 @@ def decided(keys: t.Iterable[str], paths: t.Sequence[str]) -> dict[str, tuple[st
     return {**pattern, **exact}
 
 
+def decided_by(paths: t.Collection[str]) -> dict[str, str]:
+    """Return the values of the settings that these files decide, without those of which a later file wins."""
+    keys = {
+        plain_key(line.strip().lstrip("-").partition("=")[0].strip())
+        for path in paths
+        for line in read(path).splitlines()
+        if "=" in line and not line.strip().startswith(("#", ";"))
+    }
+    found = decided(keys, files_in_order())
+    return {key: value for key, (path, value) in found.items() if path in paths}
+
+
+def changed_back(wanted: t.Mapping[str, str], took: t.Mapping[str, str]) -> list[str]:
+    """Return the settings that the kernel has taken and that somebody has changed. took: as a run left them."""
+    return [key for key, value in wanted.items() if took.get(key) == value != current(key)]
+
+
+def left(wanted: t.Mapping[str, str], took: t.Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the settings that a run leaves, items of the manifest.
+
+    A kernel need not take all of them: in a container some are those of the host.
+    """
+    kept = {key: value for key, value in wanted.items() if value in (current(key), took.get(key))}
+    return [{"kind": "sysctl", "name": key, "value": value} for key, value in kept.items()]
+
+
 def write(key: str, value: str) -> str:
     """Set a kernel setting now; return why it is refused, "" where it is not."""
     try:

@@ -67,6 +67,8 @@ class Outcome:
     diff: list[dict[str, str]] = field(default_factory=list)
     #: what the run leaves: items of the manifest
     leaves: list[dict[str, t.Any]] = field(default_factory=list)
+    #: whether the run has left all as it was, so that what an earlier one left still counts
+    stays: bool = False
 
 
 def sysctl_text(values: t.Mapping[str, str]) -> str:
@@ -171,6 +173,7 @@ class Tuning:
                 f"tuned has the profile {self.active}, which somebody chose on this node, so it is left as it is ->"
                 f" write node_tuning_profile: {self.active} to keep it, or node_tuning_profile: trainwright"
             )
+            self.out.stays = True
             return self.out
         self.apply()
         self.read_back()
@@ -345,7 +348,8 @@ class Tuning:
         for key, value in self.wanted.sysctl.items():
             now = sysctl.current(key)
             self.out.values[key] = "" if now is None else now
-            if now == value:
+            # Also one that something has changed back: the finding is of this run alone.
+            if now == value or not (now is None or key in self.foreign or self.refused.get(key)):
                 self.out.leaves.append({"kind": "sysctl", "name": key, "value": value})
             if key in self.foreign:
                 path, other = self.foreign[key]
@@ -362,9 +366,10 @@ class Tuning:
             elif now != value:
                 why = self.refused.get(key) or "something on this node has changed it back"
                 self.finding(f"{key} is {now}, not {value}: {why}", "")
-        active, mode = active_profile()
-        if self.wanted.profile and (active, mode) == (self.wanted.profile, "manual"):
-            self.out.leaves += [{"kind": "tuned", "name": active}, started_unit("tuned", True)]
+        there = self.units.get("tuned.service", {}).get("LoadState") == "loaded"
+        if self.wanted.profile and there:
+            profile = {"kind": "tuned", "name": self.wanted.profile}
+            self.out.leaves += [profile, started_unit("tuned", True)]
         if not self.check:
             self._read_back_sys()
             self._read_back_limits()

@@ -59,6 +59,7 @@ def run(
     module: t.Any, capsys: pytest.CaptureFixture[str], check: bool = False, **given: t.Any
 ) -> dict[str, t.Any]:
     arguments = {**given, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
+    arguments["_ansible_module_name"] = module.__name__.rpartition(".")[2]
     with patch_module_args(arguments), pytest.raises(SystemExit):
         module.main()
     return t.cast("dict[str, t.Any]", json.loads(capsys.readouterr().out))
@@ -92,6 +93,47 @@ def test_config_files_and_the_look(tmp_path: Path, capsys: pytest.CaptureFixture
     # The next run repairs it.
     assert run(config_files, capsys, **wanted(tmp_path))["changed"]
     assert run(drift_info, capsys, directory=str(tmp_path / "manifest"))["state"] == "as left"
+
+
+@pytest.mark.parametrize(
+    ("change", "forgotten"),
+    [
+        (lambda etc: (etc / "a").write_text("theirs\n"), True),
+        (lambda etc: (etc / "a").unlink(), True),
+        (lambda etc: (etc / "more").write_text("theirs\n"), True),
+        (lambda etc: (etc / "a").chmod(0o600), False),
+        (lambda etc: None, False),
+    ],
+)
+def test_a_unit_that_may_run_with_a_file_of_somebody_else_is_started_again(
+    change: t.Callable[[Path], t.Any],
+    forgotten: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A daemon that was started by hand with a file that this call puts back went on with it, as left."""
+    stamps: list[str] = []
+    monkeypatch.setattr(config_files.Stamps, "forget", lambda _self, unit: stamps.append(unit))
+    given = wanted(tmp_path)
+    given["directories"][0]["only_listed"] = True
+    run(config_files, capsys, **given)
+    where = str(tmp_path / "manifest")
+    unit = {"kind": "unit", "name": "demo.service", "state": "started", "stamp": "hmac:1"}
+    manifest.Record("demo", "Run it", "services", "", where).end(
+        [unit, {**unit, "name": "other.service", "stamp": ""}]
+    )
+    manifest.Record("another", "Run it", "services", "", where).end([{**unit, "name": "x.service"}])
+    # A change of the inventory's: the stamp tells.
+    given["files"][0]["content"] = "new\n"
+    run(config_files, capsys, **given)
+    manifest.Record("demo", "Run it", "services", "", where).end([unit])
+    assert stamps == []
+    change(tmp_path / "etc")
+    run(config_files, capsys, check=True, **given)
+    assert stamps == []
+    run(config_files, capsys, **given)
+    assert stamps == (["demo.service"] if forgotten else [])
 
 
 def test_a_call_that_fails_leaves_not_known(

@@ -105,3 +105,26 @@ def test_a_textfile_has_each_series_once_and_the_number_of_differences() -> None
         'trainwright_check_value{suite="drift",host="c1",check="as_left",unit="differences"} 5'
         in text
     )
+
+
+def test_a_host_that_is_not_known_has_no_number_of_differences() -> None:
+    """Monitoring would take 0 for a host as left."""
+    found = drift_report({"c1": answer(state="not known", unknown=[OPEN]), "c2": LEFT})
+    values = {one["host"]: one["value"] for one in found["results"] if one["unit"]}
+    assert values == {"c1": None, "c2": 0}
+    text = RENDERERS["prom"]("drift", from_json(found["results"]))
+    assert 'trainwright_check_value{suite="drift",host="c1"' not in text
+    assert 'trainwright_check_verdict{suite="drift",host="c1",check="as_left"} 3' in text
+
+
+def test_another_version_of_a_package_has_a_remedy_of_its_own() -> None:
+    """site.yml takes over a newer one, and leaves an older one."""
+    one = {**MODE, "kind": "package", "name": "munge", "what": "version"}
+    one |= {"found": "1", "left": "2"}
+    (line,) = drift_report({"c1": answer(state="drifted", differences=[one])})["lines"]
+    assert line.endswith(
+        " -> install 2 again, or, to keep a newer one, run site.yml with --limit c1"
+    )
+    groups = {**MODE, "kind": "user", "what": "groups", "found": "adm", "left": ""}
+    (line,) = drift_report({"c1": answer(state="drifted", differences=[groups])})["lines"]
+    assert "groups: adm, not nothing" in line

@@ -242,6 +242,18 @@ def test_no_manifest_is_not_known(tmp_path: Path) -> None:
     assert look(tmp_path)["state"] == "not known"
 
 
+def test_a_manifest_that_others_can_change_is_refused(place: Path) -> None:
+    (place / "manifest").chmod(0o770)
+    with pytest.raises(PermissionError, match="only root can change"):
+        look(place)
+    (place / "manifest").chmod(0o700)
+    assert look(place)["state"] == "as left"
+    (place / "manifest").rename(place / "other")
+    (place / "manifest").symlink_to(place / "other")
+    with pytest.raises(PermissionError, match="only root can change"):
+        look(place)
+
+
 def test_a_kind_of_a_later_release_is_not_known(place: Path) -> None:
     manifest.Record("demo", "x", "later", "", str(place / "manifest")).end(
         [{"kind": "hologram", "name": "x"}, {"kind": "unit", "name": "broken"}]
@@ -255,6 +267,7 @@ def test_a_kind_of_a_later_release_is_not_known(place: Path) -> None:
 UNIT = {"kind": "unit", "name": "slurmd.service", "enabled": True, "masked": False}
 UNIT |= {"state": "started", "stamp": "hmac:1", "watch": ["/etc/munge/munge.key"]}
 RUNS = {"load": "loaded", "active": "active", "file": "enabled", "same_stamp": True}
+RUNS |= {"command": "hmac:2"}
 
 
 @pytest.mark.parametrize(
@@ -270,6 +283,11 @@ RUNS = {"load": "loaded", "active": "active", "file": "enabled", "same_stamp": T
         ({"same_stamp": False}, {"started with"}),
         ({"same_stamp": None}, {"started with"}),
         ({"newer": ["/etc/munge/munge.key"]}, {"started with"}),
+        # Somebody changed its files, restarted it, and put them back.
+        ({"command": "hmac:other"}, {"started with"}),
+        ({"command": ""}, set()),
+        ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/a.conf"]}, set()),
+        ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/zz.conf"]}, {"drop-ins"}),
         ({"unread": True}, {"files"}),
     ],
 )
@@ -283,7 +301,12 @@ def test_a_unit(
         self.unread = {"slurmd.service"} if unread else set()
 
     monkeypatch.setattr(services.Services, "load", load)
-    manifest.Record("slurmd", "x", "services", "", str(tmp_path / "manifest")).end([UNIT])
+    whole = {**UNIT, "command": "hmac:2", "drop_ins": []}
+    written = {"kind": "file", "name": "/etc/systemd/system/slurmd.service.d/a.conf", "data": b""}
+    directory = str(tmp_path / "manifest")
+    manifest.Record("slurmd", "y", "config_files", "", directory).end([written])
+    manifest.Record("slurmd", "x", "services", "", directory).end([whole])
+    monkeypatch.setattr(drift, "_paths", lambda *_arguments: [])
     answer = look(tmp_path)
     assert {one["what"] for one in answer["differences"]} == what
     assert answer["state"] == ("drifted" if what else "as left")
@@ -328,6 +351,44 @@ def test_a_package(rows: str, what: list[str]) -> None:
     assert [one[0] for one in drift.package_differences(item, Installed(rows))] == what
 
 
+@pytest.mark.parametrize(
+    ("there", "by_the_call", "recorded"),
+    [
+        ("1.10-1", False, "1.10-1"),  # an upgrade of the whole system is taken over
+        ("1.8-1", False, "1.9-1"),  # somebody has put an older one there: it stays a difference
+        ("0.drift-1", False, "1.9-1"),
+        ("1.8-1", True, "1.8-1"),
+    ],
+)
+def test_an_older_package_is_not_taken_for_what_was_left(
+    there: str, by_the_call: bool, recorded: str
+) -> None:
+    """What a call finds is not what it wants: the run after a change by hand hid the change."""
+    (item,) = left.of_packages(["munge"], Installed(row("munge", "1.9-1")))
+    have = Installed(row("munge", there))
+    changed = {"munge": there} if by_the_call else {}
+    (again,) = left.of_packages(["munge"], have, {"munge": item}, changed)
+    assert again["version"] == recorded
+    assert bool(drift.package_differences(again, have)) == (there != recorded)
+
+
+def test_the_order_of_versions_is_that_of_the_package_manager(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert left.is_newer("1:0.1", "2.0")
+    assert not left.is_newer("1.0~rc1", "1.0")
+    assert not left.is_newer("9' .. os.exit() .. '", "1")
+    monkeypatch.setattr(left.shutil, "which", lambda _name: None)
+    assert not left.is_newer("2", "1")
+
+
+def test_packages_that_a_call_has_installed_or_changed() -> None:
+    assert left.changed({"a": "1", "b": "1"}, {"a": "2", "b": "1", "c": "1"}) == {
+        "a": "2",
+        "c": "1",
+    }
+
+
 def accounts(**values: t.Any) -> Accounts:
     have = {"uid": 1001, "gid": 1001, "home": "/home/al", "shell": "/bin/sh"}
     have |= {"groups": frozenset({"al", "ml"}), **values}
@@ -369,6 +430,31 @@ def test_users_and_groups_that_came_and_went() -> None:
     assert drift.account_differences(gone, accounts())[0][0] == "extra"
 
 
+@pytest.mark.parametrize("key", ["uid", "gid"])
+def test_a_number_that_nobody_declares_stays_the_one_that_was_left(key: str) -> None:
+    """A run neither puts it right nor takes it over, so it is reported until somebody decides it."""
+    first = left.of_accounts([], [USER], accounts())
+    earlier = {"user": {"al": first[0]}}
+    now = accounts(**{key: 7})
+    (item,) = left.of_accounts([], [USER], now, earlier)
+    assert [one[0] for one in drift.account_differences(item, now)] == [key]
+    # Declared in the inventory: a run has made it so.
+    (item,) = left.of_accounts([], [{**USER, key: 7}], now, earlier)
+    assert drift.account_differences(item, now) == []
+    # Made again by this call, with another number.
+    (item,) = left.of_accounts([], [USER], now, earlier, ["make user al"])
+    assert drift.account_differences(item, now) == []
+
+
+def test_the_number_of_a_group_that_nobody_declares_stays_too() -> None:
+    first = left.of_accounts([{"name": "ml"}], [], accounts())
+    other = Accounts({}, {"ml": 7}, frozenset(), frozenset())
+    (item,) = left.of_accounts([{"name": "ml"}], [], other, {"group": {"ml": first[0]}})
+    assert drift.account_differences(item, other) == [("gid", "7", "2000")]
+    (item,) = left.of_accounts([{"name": "ml", "gid": 7}], [], other, {"group": {"ml": first[0]}})
+    assert drift.account_differences(item, other) == []
+
+
 MOUNT = {"kind": "mount", "name": "/shared", "auto": True}
 MOUNT["line"] = "nfs1:/srv /shared nfs4 hard,_netdev"
 TABLE = "# /shared is theirs\nnfs1:/srv  /shared  nfs4  hard,_netdev 0 0\n"
@@ -393,6 +479,51 @@ def test_a_mount(table: str, info: str, what: list[str]) -> None:
     found = drift.mount_differences(MOUNT, table, info)
     assert [one[0] for one in found] == what
     assert "hunter2" not in str(found)
+
+
+LUSTRE = {**MOUNT, "line": "fs1@tcp:/x /shared lustre noatime,_netdev"}
+BIND = {**MOUNT, "line": "/srv/a/b /shared none bind"}
+#: A disk on /srv, of which a directory is bound; another disk below it.
+DISK = "20 1 8:1 /data /srv rw - ext4 /dev/sda1 rw\n21 20 8:2 / /srv/c rw - xfs /dev/sdb1 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("item", "info", "what"),
+    [
+        (LUSTRE, "36 35 0:30 / /shared rw - lustre fs1@tcp:/x rw\n", []),
+        (LUSTRE, "36 35 0:30 / /shared rw - tmpfs none rw\n", ["type"]),
+        (LUSTRE, "36 35 0:30 / /shared rw - ext4 /dev/sdb rw\n", ["type"]),
+        ({**MOUNT, "line": "fs-1 /shared efs _netdev"}, INFO, []),
+        ({**MOUNT, "line": "LABEL=x /shared xfs noatime"}, INFO, ["type"]),
+        (
+            {**MOUNT, "line": "LABEL=x /shared xfs noatime"},
+            "36 35 8:9 / /shared rw - tmpfs none rw\n",
+            ["type"],
+        ),
+        # Under which name a program of user space is shown, its author decides.
+        (
+            {**MOUNT, "line": "b /shared s3fs _netdev"},
+            "1 1 0:3 / /shared rw - fuse.s3fs b rw\n",
+            [],
+        ),
+        (BIND, DISK + "22 20 8:1 /data/a/b /shared rw - ext4 /dev/sda1 rw\n", []),
+        (BIND, DISK + "22 20 8:1 /data/a /shared rw - ext4 /dev/sda1 rw\n", ["source"]),
+        (BIND, DISK + "22 20 8:2 /data/a/b /shared rw - xfs /dev/sdb1 rw\n", ["source"]),
+        (BIND, DISK + "22 20 0:40 / /shared rw - tmpfs none rw\n", ["source"]),
+        # Of a directory of NFS, by a path with a link in it, and one whose file system is not mounted yet.
+        (BIND, "20 1 0:9 / /srv rw - nfs4 n:/ rw\n22 20 0:9 /a/b /shared rw - nfs4 n:/ rw\n", []),
+        (
+            {**BIND, "real": "/srv/c/d"},
+            DISK + "22 20 8:2 /d /shared rw - xfs /dev/sdb1 rw\n",
+            [],
+        ),
+        (BIND, "20 1 0:9 / /srv rw - autofs s rw\n22 20 0:9 /a/b /shared rw - nfs4 n:/ rw\n", []),
+    ],
+)
+def test_what_is_mounted_over_a_path(item: dict[str, t.Any], info: str, what: list[str]) -> None:
+    """Memory over a mount of Lustre or a bind was as left."""
+    table = item["line"] + " 0 0\n"
+    assert [one[0] for one in drift.mount_differences(item, table, info)] == what
 
 
 def test_kernel_settings_and_the_profile_of_tuned(monkeypatch: pytest.MonkeyPatch) -> None:

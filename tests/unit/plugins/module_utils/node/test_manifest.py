@@ -10,7 +10,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift, files, manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    drift,
+    files,
+    manifest,
+    manifest_place,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +85,76 @@ def test_an_unchanged_call_writes_nothing(tmp_path: Path) -> None:
     before = {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()}
     record(tmp_path).end([link("/etc/a")])
     assert {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()} == before
+
+
+def test_what_an_earlier_call_left_is_known_also_after_a_killed_one(tmp_path: Path) -> None:
+    package = {"kind": "package", "name": "a", "version": "1"}
+    assert record(tmp_path).earlier("package") == {}
+    record(tmp_path).end([package, link("/etc/a")])
+    killed = record(tmp_path)
+    killed.begin()
+    assert standing(tmp_path) == []
+    assert record(tmp_path).earlier("package") == {"a": package}
+    assert manifest.NoRecord().earlier("package") == {}
+
+
+def of_unit(tmp_path: Path, role: str = "demo") -> t.Any:
+    return manifest.Record(role, "run it", "services", "", str(tmp_path / "manifest"))
+
+
+UNIT = {"kind": "unit", "name": "demo.service", "enabled": True, "masked": False}
+UNIT |= {"state": "started", "stamp": "hmac:1", "watch": []}
+
+
+def test_a_unit_whose_files_have_changed_is_not_known_until_its_task_has_run(
+    tmp_path: Path,
+) -> None:
+    """A run that was killed between both left a daemon with its old configuration, and all as left."""
+    record(tmp_path).end([link("/etc/a", "x")])
+    of_unit(tmp_path).end([UNIT])
+    of_unit(tmp_path, "other").end([{**UNIT, "name": "other.service"}])
+    record(tmp_path, part="later").end([link("/etc/b", "x")])
+    assert len(standing(tmp_path)) == 4
+    # Nothing to change, or a task after that of the unit.
+    record(tmp_path).end([link("/etc/a", "x")])
+    after = record(tmp_path, part="later")
+    after.begin()
+    after.end([link("/etc/b", "y")])
+    assert len(standing(tmp_path)) == 4
+    change = record(tmp_path)
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    (fault,) = [one for one in found(tmp_path) if one.fault]
+    assert (fault.part, fault.fault) == (
+        "run it",
+        "a run changed its configuration, and ended before it was started with it",
+    )
+    assert fault.kept == [UNIT]
+    of_unit(tmp_path).end([UNIT])
+    assert len(standing(tmp_path)) == 4
+
+
+def test_a_release_with_another_task_before_the_unit_knows_its_order(tmp_path: Path) -> None:
+    def unit(version: str) -> t.Any:
+        return manifest.Record("demo", "run it", "services", version, str(tmp_path / "manifest"))
+
+    record(tmp_path, part="old name", version="1").end([link("/etc/a", "x")])
+    unit("1").end([UNIT])
+    record(tmp_path, part="new name", version="2").end([link("/etc/a", "x")])
+    unit("2").end([UNIT])
+    change = record(tmp_path, part="new name", version="2")
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    assert [one.part for one in found(tmp_path) if one.fault] == ["run it"]
+
+
+def test_a_unit_without_configuration_is_not_marked(tmp_path: Path) -> None:
+    record(tmp_path).end([link("/etc/a", "x")])
+    of_unit(tmp_path).end([{**UNIT, "stamp": ""}])
+    change = record(tmp_path)
+    change.begin()
+    change.end([link("/etc/a", "y")])
+    assert len(standing(tmp_path)) == 2
 
 
 def test_what_does_not_last_leaves_no_entry(tmp_path: Path) -> None:
@@ -343,28 +418,28 @@ def test_a_plan_says_what_it_leaves_also_where_nothing_changes(tmp_path: Path) -
 
 def test_what_a_node_was_set_up_for_is_forgotten_before_the_next_change(tmp_path: Path) -> None:
     directory = str(tmp_path / "manifest")
-    assert manifest.wanted(directory) == ""
-    manifest.remember("d1", directory)
-    assert manifest.wanted(directory) == "d1"
+    assert manifest_place.wanted(directory) == ""
+    manifest_place.remember("d1", directory)
+    assert manifest_place.wanted(directory) == "d1"
     one = record(tmp_path)
     one.end([link(str(tmp_path / "a"))])  # nothing had to be changed
-    assert manifest.wanted(directory) == "d1"
+    assert manifest_place.wanted(directory) == "d1"
     one.begin()
-    assert manifest.wanted(directory) == "" and found(tmp_path)[0].fault
+    assert manifest_place.wanted(directory) == "" and found(tmp_path)[0].fault
     one.end([link(str(tmp_path / "a"))])
-    assert manifest.wanted(directory) == ""
-    manifest.remember("d2", directory)
+    assert manifest_place.wanted(directory) == ""
+    manifest_place.remember("d2", directory)
     assert [entry.fault for entry in found(tmp_path)] == [""]  # it is no entry
 
 
 def test_what_a_node_was_set_up_for_is_not_read_through_a_link(tmp_path: Path) -> None:
     directory = tmp_path / "manifest"
-    manifest.remember("d1", str(directory))
+    manifest_place.remember("d1", str(directory))
     (tmp_path / "else").write_text("d2\n")
-    (directory / manifest.WANTED).unlink()
-    (directory / manifest.WANTED).symlink_to(tmp_path / "else")
-    assert manifest.wanted(str(directory)) == ""
-    manifest.remember("d3", str(directory))
+    (directory / manifest_place.WANTED).unlink()
+    (directory / manifest_place.WANTED).symlink_to(tmp_path / "else")
+    assert manifest_place.wanted(str(directory)) == ""
+    manifest_place.remember("d3", str(directory))
     assert (tmp_path / "else").read_text() == "d2\n"
 
 
@@ -373,7 +448,7 @@ def test_a_node_is_looked_at_only_for_what_it_was_set_up_for(tmp_path: Path) -> 
     (tmp_path / "a").symlink_to("a")
     record(tmp_path).end([link(str(tmp_path / "a"))])
     assert drift.answer("d1", directory=directory)["state"] == drift.OTHER
-    manifest.remember("d1", directory)
+    manifest_place.remember("d1", directory)
     assert drift.answer("d1", directory=directory)["state"] == drift.AS_LEFT
     for other in ("d2", ""):
         assert drift.answer(other, directory=directory)["state"] == drift.OTHER

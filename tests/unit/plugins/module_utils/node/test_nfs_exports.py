@@ -91,6 +91,20 @@ def test_a_run_that_died_before_exportfs_goes_on(server: Server) -> None:
     assert len(server.calls) == 2
 
 
+def test_what_somebody_changed_by_hand_is_put_right(server: Server) -> None:
+    """The rights of the file, and an export that exportfs -u has withdrawn."""
+    server.apply(export("/srv/a"), export("/srv/b"))
+    server.exports.chmod(0o666)
+    todo = server.apply(export("/srv/a"), export("/srv/b"))
+    assert todo.actions == [f"write {server.exports}"]
+    assert server.exports.stat().st_mode & 0o777 == 0o644
+    os.utime(server.exports, ns=(0, 0))
+    assert not server.apply(export("/srv/a"), export("/srv/b")).actions
+    server.etab.write_text("/srv/a\t10.0.0.4(rw)\n")
+    assert server.apply(export("/srv/a"), export("/srv/b")).actions == ["export again"]
+    assert "/srv/b" in server.etab.read_text()
+
+
 def test_an_export_that_nobody_uses_is_withdrawn_and_named(server: Server) -> None:
     server.apply(export("/srv/a"), export(server.root))
     todo = server.apply(export("/srv/a"))

@@ -232,3 +232,56 @@ def test_a_missing_ssh_keygen_is_said_with_its_package(store, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(secrets.SecretError, match="openssh-client"):
         ensure(store, ["ssh_ca"])
+
+
+def test_a_link_in_the_store_is_refused(store, tmp_path):
+    """It would be read, and no record of what is there could have it: drift.yml called it as left."""
+    ensure(store)
+    other = tmp_path / "other"
+    shutil.move(store / "jwt_hs256.key", other)
+    (store / "jwt_hs256.key").symlink_to(other)
+    with pytest.raises(
+        secrets.SecretError, match="jwt_hs256.key: is a symbolic link.*put the file"
+    ):
+        ensure(store)
+
+
+@needs_ssh_keygen
+def test_a_public_half_that_somebody_changed_is_written_again(store):
+    ensure(store, ["ssh_ca"])
+    public = store / "ssh_ca.pub"
+    right = public.read_text()
+    for wrong in (KEY + "\n", right.replace("trainwright-ca", "other"), "\xff\n"):
+        public.write_text(wrong)
+        assert ensure(store, ["ssh_ca"], check=True)["made"] == ["ssh_ca.pub"]
+        answer = ensure(store, ["ssh_ca"])
+        assert answer["made"] == ["ssh_ca.pub"]
+        assert (answer["ssh_ca_public"] + "\n", public.read_text()) == (right, right)
+    (store / "ssh_ca").chmod(0o644)
+    assert ensure(store, ["ssh_ca"], check=True)["made"] == ["rights of ssh_ca"]
+    assert ensure(store, ["ssh_ca"])["made"] == ["rights of ssh_ca"]
+
+
+@needs_ssh_keygen
+def test_a_certificate_that_somebody_changed_is_signed_again(store):
+    """Else it would be given to its host, and taken for what was left."""
+    given = [host(), host("c2")]
+    first = ensure(store, ["ssh_ca"], given)["host_certificates"]
+    certificates = store / "host_certs"
+    shutil.copy(certificates / "c2-cert.pub", certificates / "c1-cert.pub")
+    answer = ensure(store, ["ssh_ca"], given)
+    assert answer["made"] == ["host certificate of c1"]
+    assert answer["host_certificates"]["c1"].endswith(" c1")
+    assert answer["host_certificates"]["c2"] == first["c2"]
+    assert not ensure(store, ["ssh_ca"], given)["changed"]
+
+
+@needs_ssh_keygen
+def test_a_certificate_of_an_older_release_is_noted_and_stays(store):
+    first = ensure(store, ["ssh_ca"], [host()])
+    mark = store / "host_certs" / "c1.sha256"
+    whole = mark.read_text()
+    mark.write_text(" ".join(whole.split()[:2]) + "\n")
+    second = ensure(store, ["ssh_ca"], [host()])
+    assert (second["changed"], second["host_certificates"]) == (False, first["host_certificates"])
+    assert mark.read_text() == whole

@@ -13,7 +13,11 @@ import sys
 import time
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import services
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    services,
+    started_unit,
+    unit_properties,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.unit_properties import (
     parse_show,
 )
@@ -416,3 +420,108 @@ def test_no_systemd_is_said(monkeypatch):
     )
     with pytest.raises(services.ServicesError, match="no bus. Remedy"):
         manager.load()
+
+
+DROP_IN = "/etc/systemd/system/slurmd.service.d/zz.conf"
+
+
+def remembered(item: dict, state: State, acted: bool = False) -> tuple[list, dict]:
+    """Return what a second call does, and the item that it leaves. item: that of the first call."""
+    unit = {"name": "slurmd", "enabled": None, "state": "started", "stamp": "1", "watch": []}
+    found = services.Services([{**unit, "restart": False, "reload": False}], None)
+    found.remember({"slurmd.service": item} if item else {}, {})
+    found.states = {"slurmd.service": state}
+    (left,) = found.leaves({"slurmd.service"} if acted else ())
+    return services.decide(found.specs[0], state), left
+
+
+def test_a_daemon_that_somebody_started_with_other_arguments_is_started_again() -> None:
+    """Its files are as they were: the stamp alone does not tell."""
+    first = remembered({}, running(command="hmac:1", drop_ins=[]))
+    assert (first[0], first[1]["command"]) == ([], "hmac:1")
+    assert remembered(first[1], running(command="hmac:1"))[0] == []
+    actions, left = remembered(first[1], running(command="hmac:2"))
+    assert [(one.action, "other arguments" in one.why) for one in actions] == [("restart", True)]
+    assert left["command"] == "hmac:1"
+    assert remembered(first[1], running(command="hmac:2"), acted=True)[1]["command"] == "hmac:2"
+    # One that does not tell its arguments.
+    assert remembered(first[1], running(command=""))[0] == []
+
+
+def test_a_drop_in_of_somebody_else_is_not_taken_for_what_was_left() -> None:
+    first = remembered({}, running(drop_ins=["/etc/a.conf"]))[1]
+    assert first["drop_ins"] == ["/etc/a.conf"]
+    for acted in (False, True):
+        now = running(drop_ins=["/etc/a.conf", DROP_IN])
+        assert remembered(first, now, acted)[1]["drop_ins"] == ["/etc/a.conf"]
+    assert remembered(first, running(drop_ins=[]))[1]["drop_ins"] == []
+
+
+def test_the_drop_ins_that_a_package_does_not_bring() -> None:
+    paths = ["/usr/lib/systemd/system/slurmd.service.d/p.conf", DROP_IN]
+    paths += ["/run/systemd/system/slurmd.service.d/r.conf", "/run/systemd/generator/x.d/g.conf"]
+    paths += ["/etc/systemd/system.control/slurmd.service.d/50-CPUWeight.conf"]
+    found = unit_properties.drop_ins_of({"DropInPaths": " ".join(paths)})
+    assert found == sorted([paths[1], paths[2], paths[4]])
+    assert unit_properties.drop_ins_of({}) == []
+
+
+def test_the_arguments_of_a_process() -> None:
+    with subprocess.Popen(["/bin/sleep", "61"]) as process:
+        while unit_properties.command_of(str(process.pid)) != "/bin/sleep\x0061\0":
+            time.sleep(0.01)
+        process.kill()
+    assert unit_properties.command_of("0") == ""
+    with subprocess.Popen(["sshd: /usr/sbin/sshd", "61"], executable="/bin/sleep") as process:
+        time.sleep(0.05)
+        assert unit_properties.command_of(str(process.pid)) == ""
+        process.kill()
+
+
+def test_a_kernel_setting_that_somebody_changed_is_set_again(tmp_path, monkeypatch) -> None:
+    """One that the kernel never took, as in a container, restarts nothing and is not recorded."""
+    ours, later = tmp_path / "90-slurm.conf", tmp_path / "99-site.conf"
+    ours.write_text("# ours\n-net.core.somaxconn = 5000\n-kernel.pid_max = 9\n-vm.swappiness=1\n")
+    later.write_text("vm.swappiness = 7\n")
+    monkeypatch.setattr(services.sysctl, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(services.sysctl, "LAST", str(tmp_path / "sysctl.conf"))
+    kernel = {"net.core.somaxconn": "5000", "kernel.pid_max": "4", "vm.swappiness": "1"}
+    monkeypatch.setattr(services.sysctl, "current", kernel.get)
+    monkeypatch.setattr(
+        services, "run", lambda _argv: subprocess.CompletedProcess([], 0, "LoadState=loaded\n", "")
+    )
+    spec = {"name": "systemd-sysctl", "enabled": None, "state": "started", "stamp": ""}
+    spec |= {"watch": [], "restart": False, "reload": False, "sysctl": [str(ours)]}
+
+    def call(earlier: dict) -> tuple[str, dict]:
+        found = services.Services([dict(spec)], parse_show)
+        found.remember({}, earlier)
+        found.load()
+        state = found.states["systemd-sysctl.service"]
+        settings = {one["name"]: one for one in found.leaves() if one["kind"] == "sysctl"}
+        return services.restart_reason(found.specs[0], state), settings
+
+    why, settings = call({})
+    assert (why, list(settings)) == ("", ["net.core.somaxconn"])
+    kernel["net.core.somaxconn"] = "1"
+    why, again = call(settings)
+    assert why == "somebody has changed net.core.somaxconn"
+    assert again == settings
+
+
+def test_the_unit_of_a_daemon_that_a_module_starts(monkeypatch) -> None:
+    text = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID=7\n"
+    monkeypatch.setattr(services, "run", lambda _argv: subprocess.CompletedProcess([], 0, text, ""))
+    monkeypatch.setattr(services.Stamps, "keyed", lambda _self, _unit, command: f"hmac:{command}")
+    monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld")
+    first = started_unit.Unit("slurmctld", True, {})
+    assert first.other_arguments() == ""
+    item = first.left(acted=True)
+    assert (item["name"], item["enabled"], item["stamp"]) == ("slurmctld.service", True, "")
+    assert item["command"] == "hmac:/usr/sbin/slurmctld"
+    earlier = {"slurmctld.service": item}
+    monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld -f x")
+    second = started_unit.Unit("slurmctld", True, earlier)
+    assert "other arguments" in second.other_arguments()
+    assert second.left(acted=False) == item
+    assert second.left(acted=True)["command"] == "hmac:/usr/sbin/slurmctld -f x"

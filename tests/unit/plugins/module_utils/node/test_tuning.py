@@ -196,6 +196,29 @@ def test_a_profile_that_somebody_chose_stays(machine: Machine) -> None:
     assert machine.active()[0] == "trainwright-gpu"
 
 
+def test_what_is_recorded_is_what_is_wanted(machine: Machine) -> None:
+    """What somebody changed before a run, and the run did not put right, was recorded as left."""
+
+    def left(out: tuning.Outcome) -> dict[str, str]:
+        return {one["name"]: one["value"] for one in out.leaves if one["kind"] == "sysctl"}
+
+    machine.most_pages = 100
+    assert left(machine.tune(sysctl={MAPS: "1", "vm.nr_hugepages": "512", "vm.nosuch": "1"})) == {
+        MAPS: "1",
+        "vm.nr_hugepages": "512",
+    }
+    # Of what the kernel refuses, or a later file of the site decides, nothing is left.
+    machine.path("etc/sysctl.d/99-site.conf").write_text(f"{MAPS}=262144\n")
+    assert left(machine.tune()) == {}
+    machine.path("etc/sysctl.d/99-site.conf").unlink()
+    # A profile that somebody chose after a run: what the run had left still counts.
+    out = machine.tune()
+    assert not out.stays and {"kind": "tuned", "name": "trainwright-gpu"} in out.leaves
+    machine.choose("powersave", "manual")
+    out = machine.tune()
+    assert out.stays and out.findings and not out.leaves
+
+
 def test_a_later_file_wins_and_is_named(machine: Machine) -> None:
     machine.path("etc/sysctl.d/99-site.conf").write_text(f"# ours\n{MAPS}=262144\n")
     machine.path("etc/sysctl.d/10-map-count.conf").write_text(f"{MAPS}=1\n")

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand, messages
 
 BASE = """ClusterName=t
 SlurmctldHost=ctl1
@@ -136,7 +136,10 @@ class Site:
         controller = config.Controller.of(settings, self.slurm, specs)
         self.slurm.calls.clear()
         wanted = config.plan(specs, settings, controller, check)
+        strange = by_hand.changed(specs, settings)
+        wanted = by_hand.add(wanted, strange, specs, settings)
         if not check:
+            wanted = by_hand.note(wanted, strange, specs, settings)
             config.apply(wanted, settings, controller)
         return config.report(wanted, diff=True)
 
@@ -203,6 +206,70 @@ def test_an_interrupted_run_still_reconfigures(running):
     assert result["action"] == "reconfigure"
     assert result["changed_paths"] == []
     assert not running.run(text)["changed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (BASE + "KillWait=99\n", ["reconfigure"]),
+        (BASE + "SlurmctldPort=7001\n", ["stop", "start"]),
+        (BASE + "StateSaveLocation=/tmp/x\n", ["reconfigure"]),
+        (BASE + "# theirs\n", []),
+        ("", ["reconfigure"]),
+    ],
+)
+def test_slurmctld_takes_back_what_somebody_has_reconfigured_it_to(running, text, calls):
+    """The file was written again, and slurmctld went on with the other one: as left, and wrong."""
+    running.conf.write_text(text)
+    running.slurm.given = text or BASE
+    planned = running.run(BASE, check=True)
+    assert running.slurm.calls == []
+    result = running.run(BASE)
+    assert result == {**planned, "changed": True}
+    assert [one for one in running.slurm.calls if one != "reconfigure" or one in calls] == calls
+    if calls:
+        assert "slurm.conf: somebody has changed it on this host" in result["reasons"][0]
+        assert running.slurm.given == BASE
+    assert running.conf.read_text() == BASE
+    assert not running.run(BASE)["changed"]
+
+
+def test_other_arguments_are_a_restart_that_reaches_the_nodes(running):
+    settings = config.Settings(version="24.11")
+    specs = config.file_specs([{"path": str(running.conf), "content": BASE, "state": "present"}])
+    planned = config.Wanted([], [], "reconfigure", ["x"])
+    found = by_hand.restart(planned, "runs with other arguments", specs, settings)
+    assert (found.action, found.push) == ("restart", True)
+    assert found.reasons == ["x", "slurmctld: runs with other arguments -> restart"]
+    assert by_hand.restart(planned, "", specs, settings) is planned
+
+
+def test_a_run_that_was_killed_while_it_took_a_change_back_is_taken_up(running, monkeypatch):
+    text = BASE + "KillWait=99\n"
+    running.conf.write_text(text)
+    running.slurm.given = text
+
+    def killed(_self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(config.Controller, "reconfigure", killed)
+        running.run(BASE)
+    assert running.conf.read_text() == BASE
+    assert running.run(BASE)["action"] == "reconfigure"
+    assert running.slurm.given == BASE
+
+
+def test_a_drop_in_that_somebody_changed_restarts_and_a_file_that_came_goes(running):
+    drop_in = {"path": "systemd/system/slurmctld.service.d/x.conf", "content": "[Unit]\n"}
+    (running.conf.parent / "systemd/system/slurmctld.service.d").mkdir(parents=True)
+    gone = {"path": "gres.conf", "state": "absent"}
+    running.run(BASE, extra=(drop_in, gone))
+    (running.conf.parent / drop_in["path"]).write_text("[Unit]\nAfter=x\n")
+    assert running.run(BASE, extra=(drop_in, gone))["action"] == "restart"
+    (running.conf.parent / "gres.conf").write_text("Name=gpu\n")
+    assert running.run(BASE, extra=(drop_in, gone))["action"] == "reconfigure"
+    assert not running.run(BASE, extra=(drop_in, gone))["changed"]
 
 
 def test_somebodys_running_cluster_is_compared_with_its_own_files(site):
