@@ -141,7 +141,7 @@ class CallbackModule(CallbackBase):
         for line in self._attention[:_ATTENTION_LINES]:
             self._display.display(printable(line).replace("\n", " "), color="yellow")
         if self._looks:
-            self._display.display(self._hosts_line(stats))
+            self._display.display(printable(self._hosts_line(stats)))
         path = self.get_option("json_path")
         if path:
             try:

@@ -21,10 +21,9 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Load the filters before the first task
-  hosts: "{{ 'localhost' | trainwright.slurm.preloaded }}"
-  gather_facts: false
-  tasks: []
+- name: Show that the pattern stays as it is; in a playbook it is the value of hosts
+  ansible.builtin.debug:
+    msg: "{{ 'localhost' | trainwright.slurm.preloaded }}"
 """
 
 RETURN = r"""

@@ -35,6 +35,7 @@ RECORDED = sorted(
 )
 #: Modules that roles apply with and that record nothing, with the reason.
 NOT_RECORDED = {
+    "host_wanted": "the digest beside the manifest",
     "check_report": "a report, mostly on the control node",
     "efa_installer": "its installer's own manifest has what it brings",
     "image_clean": "removes what a machine must not have in common with others",
