@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 import yaml
@@ -50,8 +51,12 @@ ALONE = [name for name in BY_CLUSTER if alone(name) and (SOAK or name == "enroot
 
 @pytest.mark.parametrize("scenario", ALONE)
 def test_role_works_alone_and_its_check_mode_is_true(scenario: str) -> None:
-    """Check mode of a fresh host leaves everything to do, of a finished one nothing."""
+    """Check mode of a fresh host leaves everything to do, of a finished one nothing.
+
+    Where roles of a scenario run the same tasks, a real run leaves less of them to the later roles than check mode.
+    """
     changed = changes(molecule("test", scenario).output)
     (real,), (fresh, finished) = changed["converge"], changed["check"]
-    assert fresh == real != []
+    assert [*dict.fromkeys(fresh)] == [*dict.fromkeys(real)] != []
+    assert Counter(fresh) >= Counter(real)
     assert finished == []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""GPUs whose driver a run installs: it looks again before Slurm is configured, and resumes what a run had drained."""
+"""GPUs and versions that a run brings: it looks again before it configures Slurm, and resumes what was drained."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+INSTALL = ROOT / "roles" / "gpu_stack" / "tasks" / "install.yml"
 OURS = "tw:validate:hardware: 0 of 8 GPUs -> install the NVIDIA driver there"
 SLURMS = "gres/gpu count reported lower than configured (0 < 8)"
 
@@ -31,21 +32,47 @@ def test_the_run_looks_again_between_the_driver_and_slurm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "pattern"),
+    ("model", "changed", "looked_at"),
     [
-        ({"gpus_to_come": ["c1"]}, "slurm_controller:slurm_cluster"),
-        ({"gpus_to_come": []}, "slurm_cluster:!slurm_cluster"),
+        ({"gpus_to_come": ["c1"]}, [], ["c1"]),
+        # The record and the login nodes have the versions of each node: a second run would write them.
+        ({"gpus_to_come": []}, ["c2"], ["c2"]),
+        ({"gpus_to_come": ["c1"]}, ["c1", "c2"], ["c1", "c2"]),
+        ({"gpus_to_come": []}, [], []),
         # A run with --tags that did not get so far, and a Slurm that somebody else manages.
-        ({}, "slurm_cluster:!slurm_cluster"),
+        ({}, [], []),
     ],
 )
-def test_it_does_so_where_a_driver_was_to_come(model: dict[str, t.Any], pattern: str) -> None:
+def test_it_does_so_where_a_driver_was_to_come_or_versions_changed(
+    model: dict[str, t.Any], changed: list[str], looked_at: list[str]
+) -> None:
     """All hosts are in that play, since each of them has the model that it makes."""
     (play,) = (play for play in plays() if play["name"].startswith("Look again"))
-    given = {"groups": {"slurm_controller": ["ctl1"]}, "hostvars": {"ctl1": {"slurm_model": model}}}
-    assert jinja2.Environment().from_string(play["hosts"]).render(given).strip() == pattern
+    (note,) = (
+        name
+        for task in yaml.safe_load(INSTALL.read_text("utf-8"))
+        for name in task.get("ansible.builtin.set_fact", ())
+    )
+    if model:
+        model = {**model, "stack": {"hosts": {"c1": {}, "c2": {}}}}
+    facts = {host: {note: True} if host in changed else {} for host in ("c1", "c2")}
+    hostvars = {"ctl1": {"slurm_model": model}, **facts}
+    given = {"groups": {"slurm_controller": ["ctl1"]}, "hostvars": hostvars}
+    jinja = jinja2.Environment(undefined=jinja2.ChainableUndefined)
+    jinja.filters["extract"] = lambda host, of, name: of[host].get(name, jinja2.Undefined())
+    found = jinja.from_string(play["hosts"]).render(given).strip()
+    every, none = "slurm_controller:slurm_cluster", "slurm_cluster:!slurm_cluster"
+    assert found == (every if looked_at else none)
     (task,) = play["tasks"]
-    assert task["when"].startswith("inventory_hostname in slurm_model.gpus_to_come")
+    if looked_at:
+        condition = jinja.compile_expression(task["when"])
+
+        def runs(host: str, check: bool) -> bool:
+            given = {"inventory_hostname": host, "slurm_model": model, "ansible_check_mode": check}
+            return bool(condition(**given, **facts[host]))
+
+        assert [host for host in facts if runs(host, check=False)] == looked_at
+        assert not any(runs(host, check=True) for host in facts)
     assert task["ansible.builtin.include_tasks"]["file"] == "tasks/gpus_came.yml"
 
 

@@ -252,6 +252,31 @@ def test_only_the_packets_of_the_key_are_written(
     assert written["KEYS/trainwright-x.gpg"].diff()["after"].startswith("[binary, ")
 
 
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_server_that_is_down_is_asked_three_times_and_then_named(
+    apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    fingerprint, armored = key
+    answers: list[bytes] = [b""] * failures + [armored]
+
+    def unsteady(*_url: t.Any, **_more: t.Any) -> io.BytesIO:
+        data = answers.pop(0)
+        if not data:
+            raise OSError("HTTP Error 503: Service Unavailable")
+        return io.BytesIO(data)
+
+    monkeypatch.setattr(package_repository, "open_url", unsteady)
+    monkeypatch.setattr(package_repository, "DELAYS", (0, 0, 0))
+    module = Module(key_url="https://x.example/key", key_fingerprint=fingerprint)
+    if failures < 3:
+        assert package_repository.plan(module)[0].changes
+        return
+    said = r"x: https://x\.example/key: HTTP Error 503: Service Unavailable -> see whether the host reaches it"
+    with pytest.raises(SystemExit, match=said):
+        package_repository.plan(module)
+    assert not [path for path in apt_directory.rglob("*") if path.is_file()]
+
+
 @pytest.mark.parametrize("where", ["served", "on the host"])
 def test_a_key_that_another_one_hides_behind_is_refused_or_replaced(
     apt_directory: Path, key: tuple[str, bytes], monkeypatch: pytest.MonkeyPatch, where: str
