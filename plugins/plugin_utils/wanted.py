@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What decides, on the control node, what a run leaves on a host: the collection, the inventory, a site's own files."""
+"""The control node's part of the digest of what is wanted: the collection, the inventory, a site's own files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READS_MORE = re.compile(r"\b(?:include|import|extends|lookup|query|q|now|random
 
 
 class NotKnown(Exception):
-    """What decides about a host cannot be told beforehand, so a run walks over it."""
+    """A digest of what is wanted cannot be made, so a run walks over the host."""
 
 
 def whole_run() -> bool:
@@ -63,7 +63,7 @@ def collection_digest() -> str:
                 made.update(f"{file.relative_to(_ROOT)}\0".encode())
                 made.update(hashlib.sha256(file.read_bytes()).digest())
     made.update(f"{core_version} {jinja2.__version__}".encode())
-    # The sums of a directory that stands in for the table's.
+    # The sums of the artifacts that replace the table's.
     stand_in = os.environ.get("TRAINWRIGHT_ARTIFACTS", "")
     made.update(stand_in.encode())
     if stand_in and os.path.isfile(sums := os.path.join(stand_in, "SHA256SUMS")):

@@ -21,6 +21,7 @@ INTERNAL = {
     "config_files",
     "deb_packages",
     "efa_installer",
+    "host_wanted",
     "image_clean",
     "nfs_exports",
     "node_bundle",

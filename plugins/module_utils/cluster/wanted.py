@@ -57,6 +57,9 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
     walked = {host for group in WALKED for host in groups.get(group, [])}
     walked.update(entry["host"] for entry in model["kept_out"])
     walked.update(model["stack"]["hosts"], model["gpus_to_come"])
+    if model["stack"]["hosts"]:
+        # They name the versions of all nodes, which the run may still change.
+        walked.update(groups.get("slurm_login", []))
     # These come by modules of Ansible, which record nothing.
     if model["install_method"] != "distribution" or settings.get("node_health_nhc_conf"):
         return []
@@ -92,7 +95,7 @@ def wanted(
             continue
         facts = inputs["facts"][host]
         own = {name: value for name, value in facts.items() if name not in FACTS_APART}
-        # What a running slurmd has fetched differs from what there was before its first start.
+        # A running slurmd has fetched plugstack.conf, which was not there before its first start.
         slurm = facts.get("slurm") or {}
         own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith("plugstack")}
         parts = [

@@ -50,8 +50,8 @@ class Found(t.NamedTuple):
 def read(lines: t.Sequence[str], documents: t.Collection[int] = ()) -> Found:
     """Read the directives in the lines of a script.
 
-    documents: numbers of the lines inside here-documents, in which "#SBATCH" is just text. Of a heterogeneous job, it
-    reads those of the first part.
+    documents: numbers of the lines inside here-documents, in which "#SBATCH" is just text. It reads the
+    first part of a heterogeneous job.
     """
     found: list[Directive] = []
     unread: list[Unread] = []

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What a script does before and after its training, as hooks that do the same. Pure. Runs on nodes: Python 3.9."""
+"""The commands of a script before and after its training, as hooks that do the same.
+
+Pure. Runs on nodes: Python 3.9.
+"""
 
 from __future__ import annotations
 

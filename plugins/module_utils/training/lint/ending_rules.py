@@ -51,7 +51,7 @@ def _left(script: Script, cluster: Cluster) -> Found:
             return
 
 
-#: What nvidia-smi is asked for once, and not to watch the work.
+#: Arguments with which nvidia-smi answers once, and does not watch the work.
 _ASKS_ONCE = frozenset("topo nvlink mig -L --list-gpus".split())
 
 

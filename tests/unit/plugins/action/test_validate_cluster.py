@@ -174,7 +174,7 @@ class Slurm:
         return {
             "id": number, "name": job["name"], "state": state, "reason": "Resources" if waits else "",
             "ended": state not in ("PENDING", "RUNNING"),
-            "elapsed": 3, "partition": "p", "queue_position": 1, "nodes": "",
+            "elapsed": 3, "partition": "p", "queue_position": 1, "nodes": "c1",
         }  # fmt: skip
 
     def _slurm_job(self, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
