@@ -29,7 +29,9 @@ _OF_THE_RUN = {
     *("site_full", "slurm_preflight_report", "role_name", "role_names", "role_path", "group_names"),
 }
 #: A template that can read something else than the variables of its host.
-_READS_MORE = re.compile(r"\b(?:include|import|extends|lookup|query|q|now|random|shuffle)\b")
+_READS_MORE = re.compile(
+    r"\b(?:include|import|extends|lookup|query|q|now|random|shuffle|hostvars)\b"
+)
 
 
 class NotKnown(Exception):
