@@ -15,23 +15,22 @@ import jinja2
 from ansible import context
 from ansible.errors import AnsibleError
 from ansible.release import __version__ as core_version
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.digests import digest
 
 from .customise import CustomiseError, site_template
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PARTS = ("roles", "plugins", "playbooks", "galaxy.yml", "MANIFEST.json")
+_PARTS = ("roles", "plugins", "playbooks", "recipes", "galaxy.yml", "MANIFEST.json")
 #: Names that Ansible, or this run, gives to a host; the inventory's are all others.
-_NOT_INVENTORY = re.compile(r"__|ansible_(?!host$)|inventory_|playbook_dir$|role_|omit$|vars$")
+_NOT_INVENTORY = re.compile(
+    r"__|ansible_(?!host$)|inventory_(?:dir|file|hostname|hostname_short)$|playbook_dir$|omit$|vars$"
+)
 _OF_THE_RUN = {
     *("slurm_facts", "slurm_model", "groups", "hostvars", "environment", "play_hosts"),
     # They decide what a run looks at or writes on the control node, and not what it leaves on hosts.
     *("site_full", "slurm_preflight_report", "role_name", "role_names", "role_path", "group_names"),
 }
-#: A template that can read something else than the variables of its host.
-_READS_MORE = re.compile(
-    r"\b(?:include|import|extends|lookup|query|q|now|random|shuffle|hostvars)\b"
-)
+#: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
+_TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
 
 
 class NotKnown(Exception):
@@ -102,27 +101,24 @@ def host_variables(
     found["group_names"] = sorted(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )
+    given = [name for name in _TEMPLATES if found.get(name)]
+    if given:
+        raise NotKnown(f"{given[0]}: a template of the site may read anything")
     found["files of the site"] = [
-        [name, _content(name, file, places)] for name, file in _files(found)
+        [file, _content(file, places)] for file in _hook_files(found.get("job_hooks_parts"))
     ]
     return found
 
 
-def _files(variables: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
-    for name, value in variables.items():
-        if name.endswith("_template") and isinstance(value, str) and value:
-            yield name, value
-    for part in variables.get("job_hooks_parts") or []:
+def _hook_files(parts: t.Any) -> t.Iterator[str]:
+    for part in parts if isinstance(parts, list) else []:
         file = part.get("file") if isinstance(part, t.Mapping) else None
         if isinstance(file, str) and file:
-            yield "job_hooks_parts", file
+            yield file
 
 
-def _content(name: str, file: str, places: t.Sequence[str]) -> str:
+def _content(file: str, places: t.Sequence[str]) -> str:
     try:
-        text = Path(site_template("", file, places)).read_bytes()
+        return hashlib.sha256(Path(site_template("", file, places)).read_bytes()).hexdigest()
     except (CustomiseError, OSError) as error:
-        raise NotKnown(f"{name}: {error}") from error
-    if name.endswith("_template") and _READS_MORE.search(text.decode(errors="replace")):
-        raise NotKnown(f"{name}: {file} reads more than the variables of its host")
-    return digest(hashlib.sha256(text).hexdigest())
+        raise NotKnown(f"job_hooks_parts: {error}") from error

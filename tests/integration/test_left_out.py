@@ -21,7 +21,9 @@ LEAVE_OUT = ("-e", "site_full=false")
 def walked(run: Run) -> set[str]:
     """Return the nodes on which a run has walked over the roles."""
     assert run.rc == 0, tail(run.output, 60)
-    return {host for host in ("c1", "c2", "login1") if run.executions(host) > MOST}
+    # The first login host makes what is on shared storage, and always takes part.
+    assert run.executions("login1") > MOST
+    return {host for host in ("c1", "c2") if run.executions(host) > MOST}
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def test_only_hosts_with_something_to_do_take_part(weighed: Converged) -> None:
     site = weighed
     run = site.play("site.yml", *LEAVE_OUT)
     assert walked(run) == set(), tail(run.output, 40)
-    assert "3 as left, 0 changed, 0 drifted, 0 failed" in run.output.splitlines()[-1]
+    assert "2 as left, 0 changed, 0 drifted, 0 failed" in run.output.splitlines()[-1]
 
     # Something else is wanted on one, and something differs on another.
     variables = site.cluster.inventory / "host_vars"
@@ -72,5 +74,5 @@ def test_only_hosts_with_something_to_do_take_part(weighed: Converged) -> None:
     assert walked(site.play("site.yml", "--check", *LEAVE_OUT)) == set()
 
     run = site.play("site.yml")
-    assert walked(run) == {"c1", "c2", "login1"}, tail(run.output, 40)
+    assert walked(run) == {"c1", "c2"}, tail(run.output, 40)
     assert not run.changed

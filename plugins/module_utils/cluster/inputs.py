@@ -114,6 +114,7 @@ FROM_OTHER_ROLES = (
     "node_health_conf",
     "node_health_heartbeat",
     "node_health_interval",
+    "node_health_nhc_conf",
     "node_health_replace_command",
     "node_health_versions",
     "node_tuning_cpu_governor",

@@ -29,6 +29,8 @@ WALKED = (
     "slurm_build",
 )
 LEFT_OUT = ("slurm_compute", "slurm_login")
+#: Groups whose first host does something for all of them.
+FIRST = ("slurm_login", "slurm_pyxis")
 
 #: Facts that vary by themselves, or that a run itself makes, so that the look at what it left has them.
 FACTS_APART = frozenset(
@@ -52,24 +54,40 @@ MODEL_APART = frozenset(
 
 
 def candidates(inputs: Inputs, model: Model) -> list[str]:
-    """Return the hosts that may be left out: all that roles leave on them is recorded there."""
+    """Return the hosts that may be left out: all that roles leave on them is recorded there, and the look sees it."""
     groups, settings = inputs["groups"], inputs["settings"]
+    managed = model["stack"]["hosts"]
+    # Packages from elsewhere and NHC come by modules of Ansible, which record nothing; Lustre's module options and the
+    # arguments of the kernel wait for a boot, and nobody else asks for it.
+    unrecorded = (
+        model["install_method"] != "distribution"
+        or settings.get("node_health_nhc_conf")
+        or settings.get("node_tuning_kernel_arguments")
+        or any(mount["fstype"] == "lustre" for mount in model["mounts"])
+        # The first GPUs change what every slurmd is started with.
+        or (managed and not model["reconfigure_adds_nodes"])
+    )
+    if unrecorded:
+        return []
     walked = {host for group in WALKED for host in groups.get(group, [])}
     walked.update(entry["host"] for entry in model["kept_out"])
-    walked.update(model["stack"]["hosts"], model["gpus_to_come"])
-    if model["stack"]["hosts"]:
+    walked.update(managed, model["gpus_to_come"])
+    # The first of them makes what is on shared storage: homes and keys of users, directories of Enroot.
+    walked.update(host for group in FIRST for host in groups.get(group, [])[:1])
+    if managed:
         # They name the versions of all nodes, which the run may still change.
         walked.update(groups.get("slurm_login", []))
-    # These come by modules of Ansible, which record nothing.
-    if model["install_method"] != "distribution" or settings.get("node_health_nhc_conf"):
-        return []
     found = dict.fromkeys(host for group in LEFT_OUT for host in groups.get(group, []))
     return [
         host
         for host in found
-        if host not in walked
-        and (inputs["facts"].get(host) or {}).get("os", {}).get("like") == "debian"
+        if host not in walked and _is_recorded(inputs["facts"].get(host) or {})
     ]
+
+
+def _is_recorded(facts: t.Mapping[str, t.Any]) -> bool:
+    """Whether the system of a host is one of which everything is recorded, and nothing was interrupted there."""
+    return facts.get("os", {}).get("like") == "debian" and not facts.get("packages_interrupted")
 
 
 def wanted(

@@ -205,13 +205,40 @@ def _source_differs(
     return []
 
 
+def _of_network(item: Item) -> bool:
+    _source, _path, fstype, options = item["line"].split(" ", 3)
+    return fstab.is_network(fstype, options.split(","))
+
+
+def _used(path: str) -> dict[str, str]:
+    """Use a mount, which makes an automount mount it, and return why that cannot be done."""
+    try:
+        os.statvfs(path)
+    except OSError as error:
+        return {"fault": error.strerror or str(error)}
+    return {"fault": ""}
+
+
+def _silent(paths: t.Sequence[str]) -> dict[str, str]:
+    """Return the mounts that cannot be used, each with the reason."""
+    answers = deadline.answers(_used, paths, _PATIENCE_S)
+    nothing = {"fault": f"no answer within {_PATIENCE_S:g} s"}
+    found = {path: answers.get(path, nothing)["fault"] for path in paths}
+    return {path: fault for path, fault in found.items() if fault}
+
+
 def _mounts(items: t.Sequence[Item]) -> Found:
     table, mountinfo = read(FSTAB), read(MOUNTINFO)
     sources = [item["line"].split(" ", 1)[0] for item in items]
     local = sorted({one for one in sources if one.startswith("/")})
     # By a child: a source may be below the mount of a dead server.
     real = deadline.answers(lambda path: {"path": os.path.realpath(path)}, local, _PATIENCE_S)
+    silent = _silent([item["name"] for item in items if item["auto"] and _of_network(item)])
     return [
+        (number, (_UNKNOWN, silent[item["name"]], "a file system that answers"))
+        for number, item in enumerate(items)
+        if item["name"] in silent
+    ] + [
         (number, one)
         for number, (item, source) in enumerate(zip(items, sources))
         for one in mount_differences(

@@ -294,12 +294,12 @@ def test_a_node_of_three_that_is_far_slower_fails(slurm: Slurm) -> None:
 @pytest.mark.parametrize(
     ("state", "log", "words"),
     [
-        ("CANCELLED", "", "was cancelled after 0:00:03 -> "),
-        ("CANCELLED", "slurmstepd: error: *** REASON: disk is replaced ***\n", "after 0:00:03 (disk is rep"),
-        ("TIMEOUT", "", "was ended at its time limit after 0:00:03 -> "),
-        ("NODE_FAIL", "", "lost a node after 0:00:03 -> "),
-        ("OUT_OF_MEMORY", "", "used more memory than it asked for after 0:00:03 -> "),
-        ("PREEMPTED", "", "was preempted after 0:00:03 -> "),
+        ("CANCELLED", "", "was cancelled on c1 after 0:00:03 -> "),
+        ("CANCELLED", "slurmstepd: error: *** REASON: disk is replaced ***\n", "on c1 after 0:00:03 (disk is rep"),
+        ("TIMEOUT", "", "was ended at its time limit on c1 after 0:00:03 -> "),
+        ("NODE_FAIL", "", "lost a node on c1 after 0:00:03 -> "),
+        ("OUT_OF_MEMORY", "", "used more memory than it asked for on c1 after 0:00:03 -> "),
+        ("PREEMPTED", "", "was preempted on c1 after 0:00:03 -> "),
     ],
 )  # fmt: skip
 def test_a_job_that_was_killed_is_incomplete_and_told_as_such(

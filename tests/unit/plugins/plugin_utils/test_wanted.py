@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible import context
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import wanted
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.unit.cluster import ROOT
 
 
 def of(variables: t.Mapping[str, t.Any], places: t.Sequence[str] = ()) -> dict[str, t.Any]:
@@ -54,27 +58,51 @@ def test_a_variable_that_cannot_be_read_means_a_walk() -> None:
         of(Lazy(slurm_conf="{{ x }}"))
 
 
-def test_files_of_the_site_count_by_their_content(tmp_path: Path) -> None:
-    template, hook = tmp_path / "own.j2", tmp_path / "check.sh"
-    template.write_text("a {{ b }}\n")
+def test_hook_files_count_by_their_content(tmp_path: Path) -> None:
+    hook = tmp_path / "check.sh"
     hook.write_text("#!/bin/sh\n")
-    variables = {"slurmd_template": "own.j2", "job_hooks_parts": [{"file": "check.sh"}]}
+    variables = {"job_hooks_parts": [{"file": "check.sh"}, {"text": "true"}]}
     first = of(variables, [str(tmp_path)])
     assert first == of(variables, [str(tmp_path)])
-    for file in (template, hook):
-        file.write_text(file.read_text() + "more\n")
-        assert of(variables, [str(tmp_path)]) != first
-        first = of(variables, [str(tmp_path)])
+    hook.write_text("#!/bin/bash\n")
+    assert of(variables, [str(tmp_path)]) != first
     hook.unlink()
-    with pytest.raises(wanted.NotKnown, match="check.sh"):
+    with pytest.raises(wanted.NotKnown, match=r"check\.sh"):
         of(variables, [str(tmp_path)])
 
 
-@pytest.mark.parametrize("text", ["{% include 'b.j2' %}", "{{ lookup('pipe', 'date') }}"])
-def test_a_template_that_reads_other_files_means_a_walk(tmp_path: Path, text: str) -> None:
-    (tmp_path / "own.j2").write_text(text)
-    with pytest.raises(wanted.NotKnown, match=r"own\.j2 reads more"):
-        of({"slurmd_template": "own.j2"}, [str(tmp_path)])
+@pytest.mark.parametrize("role", ["slurmd", "slurm_login", "node_health"])
+def test_a_template_of_the_site_means_a_walk(role: str) -> None:
+    with pytest.raises(wanted.NotKnown, match=f"{role}_template"):
+        of({f"{role}_template": "own.j2"})
+    assert of({f"{role}_template": ""})
+
+
+def test_a_template_for_controllers_does_not() -> None:
+    assert of({"slurmctld_template": "own.j2"})
+
+
+def test_every_role_with_a_template_is_known() -> None:
+    """One that runs on hosts that may be left out must be in the list."""
+    others = {
+        *("mariadb", "slurmctld", "slurmdbd", "slurmrestd", "slurmrestd_front"),
+        # Of hosts whose GPU software is managed: these take part always.
+        *("gpu_stack", "nccl", "nvidia_container", "nvidia_driver", "openmpi"),
+    }
+    found = {
+        name.removesuffix("_template")
+        for file in (ROOT / "roles").glob("*/defaults/main.yml")
+        for name in yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        if name.endswith("_template")
+    }
+    known = {name.removesuffix("_template") for name in wanted._TEMPLATES}
+    assert found == known | others
+
+
+def test_all_that_roles_read_of_the_collection_is_in_its_digest() -> None:
+    for file in (ROOT / "roles").rglob("vars/**/*.yml"):
+        for part in re.findall(r"/\.\./\.\./(\w+)", file.read_text(encoding="utf-8")):
+            assert part in wanted._PARTS, f"{file}: {part}"
 
 
 def test_the_digest_of_the_collection_is_over_its_files(

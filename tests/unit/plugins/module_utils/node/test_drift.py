@@ -535,3 +535,37 @@ def test_kernel_settings_and_the_profile_of_tuned(monkeypatch: pytest.MonkeyPatc
     assert not drift._tuned([{"kind": "tuned", "name": "ours"}])
     monkeypatch.setattr(drift.tuning, "active_profile", lambda: ("ours", "auto"))
     assert drift._tuned([{"kind": "tuned", "name": "ours"}])
+
+
+def test_a_mount_that_does_not_answer_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that does is as it was left; what is local is not asked."""
+    lines = {
+        "/home": "srv:/home /home nfs4 rw",
+        "/data": "srv:/data /data nfs4 rw",
+        "/b": "/a /b none bind",
+    }
+    items = [
+        {"kind": "mount", "name": path, "line": line, "auto": True} for path, line in lines.items()
+    ]
+    asked = {"/home": {"fault": ""}, "/data": {"fault": "Stale file handle"}}
+    monkeypatch.setattr(drift, "mount_differences", lambda item, table, mountinfo: [])
+    monkeypatch.setattr(drift, "_used", asked.__getitem__)
+    assert drift._mounts(items) == [
+        (1, ("unknown", "Stale file handle", "a file system that answers"))
+    ]
+
+
+def test_a_mount_of_a_dead_server_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(path: str) -> dict[str, str]:
+        if path == "/dead":
+            time.sleep(60)
+        return {"fault": ""}
+
+    monkeypatch.setattr(drift, "_used", hang)
+    monkeypatch.setattr(drift, "_PATIENCE_S", 0.5)
+    assert drift._silent(["/a", "/dead", "/b"]) == {"/dead": "no answer within 0.5 s"}
+
+
+def test_a_directory_is_used_and_nothing_is_a_fault(tmp_path: Path) -> None:
+    assert drift._used(str(tmp_path)) == {"fault": ""}
+    assert drift._used(str(tmp_path / "none"))["fault"] == "No such file or directory"
