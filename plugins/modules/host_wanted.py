@@ -17,7 +17,7 @@ description:
 extends_documentation_fragment: [trainwright.slurm.internal]
 options:
   digest:
-    description: The digest, as C(slurm_model.wanted) has it, with that of the secrets.
+    description: The digest. C(site.yml) makes it of C(slurm_model.wanted) and the digest of the secrets.
     type: str
     required: true
 attributes:
@@ -31,7 +31,7 @@ author:
 EXAMPLES = r"""
 - name: Remember what the host was set up for
   trainwright.slurm.host_wanted:
-    digest: "{{ slurm_model.wanted[inventory_hostname] }}"
+    digest: "{{ 'all that is wanted here' | hash('sha256') }}"
 """
 
 RETURN = r"""
