@@ -162,12 +162,19 @@ client:
   type: str
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import loaded, manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    drift_paths,
+    loaded,
+    manifest,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     VERBS,
     Services,
     ServicesError,
+    Stamps,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import (
     slurm_places,
@@ -213,6 +220,17 @@ def _of_slurm(module: AnsibleModule) -> dict[str, str]:
     return found
 
 
+def _foreseen(module: AnsibleModule) -> set:
+    """Return the units that the real run would start again for files that check mode has not put back."""
+    given = module.params["managed_by"]
+    if not module.check_mode or not given or os.geteuid():
+        return set()
+    try:
+        return drift_paths.units_to_start(given)
+    except OSError:
+        return set()
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -224,9 +242,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    services, actions = Services(module.params["units"], parse_show), []
+    actions: list = []
     record = manifest.of(module)
     try:
+        services = Services(
+            module.params["units"], parse_show, stamps=Stamps(forgotten=_foreseen(module))
+        )
         services.remember(record.earlier("unit"), record.earlier("sysctl"))
         services.load()
         unread = services.needs_reload or services.lacks_units

@@ -180,3 +180,34 @@ def _block_differs(item: Item, seen: Seen) -> list[Difference]:
     if not seen["block"]:
         return [("missing", "nothing", name)]
     return [] if seen["digest"] == item["digest"] else [("content", "other lines", name)]
+
+
+# -- what check mode cannot see --------------------------------------------------------------------------------
+#: Differences for which a call of config_files writes a file again, and does not only set its attributes.
+_WRITTEN = ("missing", "type", "content", "target", "extra")
+
+
+def units_to_start(
+    managed_by: t.Mapping[str, str], directory: str = manifest.DIRECTORY
+) -> set[str]:
+    """Return the units of a call that it would start again, since an earlier task of its role puts a file back.
+
+    For check mode, in which that task has changed nothing (Record.put_back). managed_by: of the call of services.
+    Raises OSError where the manifest cannot be read.
+    """
+    found, key = manifest.entries(directory), manifest.key_of(directory)
+    call = (managed_by["manager"], managed_by["part"], "services")
+    own = next((one for one in found if (one.manager, one.part, one.module) == call), None)
+    if own is None:
+        return set()
+    items = [
+        item
+        for one in found
+        if one.manager == own.manager and one.module == "config_files" and one.born < own.born
+        for item in one.kept
+        if item["kind"] in ("file", "link", "absent")
+    ]
+    written = (
+        what in _WRITTEN for item in items for what, _f, _l in differences(item, look(item, key))
+    )
+    return {item["name"] for item in own.kept if item.get("stamp")} if any(written) else set()

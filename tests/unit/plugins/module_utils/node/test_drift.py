@@ -569,3 +569,29 @@ def test_a_mount_of_a_dead_server_is_left_behind(monkeypatch: pytest.MonkeyPatch
 def test_a_directory_is_used_and_nothing_is_a_fault(tmp_path: Path) -> None:
     assert drift._used(str(tmp_path)) == {"fault": ""}
     assert drift._used(str(tmp_path / "none"))["fault"] == "No such file or directory"
+
+
+def test_check_mode_knows_which_units_a_file_that_is_put_back_starts_again(tmp_path: Path) -> None:
+    directory, file = str(tmp_path / "manifest"), tmp_path / "munge.key"
+    file.write_bytes(b"key")
+    mode = file.stat().st_mode & 0o777
+    config = manifest.Record("auth", "Write", "config_files", "", directory)
+    config.end([{"kind": "file", "name": str(file), "data": b"key", "mode": mode}])
+    units = [
+        {"kind": "unit", "name": f"{name}.service", "stamp": stamp}
+        for name, stamp in (("munge", "a"), ("b", ""))
+    ]
+    manifest.Record("auth", "Run", "services", "", directory).end(units)
+    manifest.Record("other", "Run", "services", "", directory).end(units)
+
+    def found(manager: str = "auth", part: str = "Run") -> set[str]:
+        return drift_paths.units_to_start({"manager": manager, "part": part}, directory)
+
+    assert found() == set()
+    file.chmod(mode ^ 0o044)
+    assert found() == set()  # its attributes are set without a start
+    file.write_bytes(b"yek")
+    assert found() == {"munge.service"}
+    assert found("other") == found(part="New") == set()
+    file.unlink()
+    assert found() == {"munge.service"}
