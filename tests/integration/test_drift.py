@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 
 from .conftest import Converged
@@ -249,6 +250,12 @@ def interrupt(site: Converged, host: str) -> None:
     site.run(host, f"printf %s {shlex.quote(opened)} >{DIRECTORY}/{name}")
 
 
+def forget_credentials(site: Converged) -> None:
+    """Remove entries about what the inventory does not have any more after other tests."""
+    for host in site.cluster.hosts:
+        site.run(host, f"grep -l 'registry credentials' {DIRECTORY}/*.json | xargs -r rm")
+
+
 @pytest.mark.systems("debian13")
 def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path) -> None:
     """And a host on which a run was killed is not known, until site.yml has run there."""
@@ -257,9 +264,7 @@ def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path)
     run, results = look(site, tmp_path / "killed", rc=2)
     assert "c2" in {one["host"] for one in results if one["verdict"] == "INCOMPLETE"}
     assert "a run began to change it and did not end" in run.output, tail(run.output, 30)
-    for host in site.cluster.hosts:
-        # The inventory does not have these of other tests any more.
-        site.run(host, f"grep -l 'registry credentials' {DIRECTORY}/*.json | xargs -r rm")
+    forget_credentials(site)
     site.play("site.yml")
     run, results = look(site, tmp_path / "before", rc=0)
     assert {one["verdict"] for one in results} == {"PASS"}, tail(run.output, 40)
@@ -298,5 +303,68 @@ def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path)
             site.run(host, shell([one.undo for one in ours]), check=False)
             site.run(host, f"rm -rf {KEPT}; systemctl daemon-reload", check=False)
         site.play("site.yml", rc=None)
-        for node in (host for host in hosts if host.startswith("c") and host[1:].isdigit()):
+        for node in nodes_of(site):
             site.wait_node(node, "idle")
+
+
+# -- hosts that a run leaves out -------------------------------------------------------------------------------
+#: Executions on a host on which nothing is done: its facts, and the look.
+LOOKS = 5
+LEAVE_OUT = ("-e", "site_full=false")
+
+
+def walked(site: Converged, run: Run) -> set[str]:
+    """Return the nodes on which a run has walked over the roles."""
+    # The first login host makes what is on shared storage, and always takes part.
+    assert run.executions("login1") > LOOKS
+    return {node for node in nodes_of(site) if run.executions(node) > LOOKS}
+
+
+def nodes_of(site: Converged) -> list[str]:
+    return [host for host in site.cluster.hosts if host.startswith("c") and host[1:].isdigit()]
+
+
+@pytest.fixture
+def weighed(quiet_site: Converged) -> Iterator[Converged]:
+    """A site on which all is as left, and whose variables of c1 go away afterwards."""
+    site = quiet_site
+    file = site.cluster.inventory / "host_vars" / "c1.yml"
+    assert not file.exists()
+    forget_credentials(site)
+    site.play("site.yml", *LEAVE_OUT)
+    yield site
+    file.unlink(missing_ok=True)
+    site.play("site.yml", rc=None)
+
+
+@pytest.mark.systems("debian13")
+def test_only_nodes_with_something_to_do_take_part(weighed: Converged) -> None:
+    site, nodes = weighed, nodes_of(weighed)
+    run = site.play("site.yml", *LEAVE_OUT)
+    assert walked(site, run) == set(), tail(run.output, 60)
+    assert f"{len(nodes)} as left, 0 changed, 0 drifted, 0 failed" in run.output.splitlines()[-1]
+
+    # Something else is wanted on one, and something differs on another.
+    variables = site.cluster.inventory / "host_vars"
+    variables.mkdir(exist_ok=True)
+    (variables / "c1.yml").write_text(yaml.safe_dump({"slurmd_unit": {"Service": {"Nice": 1}}}))
+    site.run("c2", "chmod 0640 /etc/default/slurmd")
+    run = site.play("site.yml", *LEAVE_OUT)
+    assert walked(site, run) == {"c1", "c2"}, tail(run.output, 60)
+    told = " ".join(run.output.split())
+    assert "c2: file /etc/default/slurmd: mode: 0640, not 0644 (role slurmd: " in told
+    assert site.run("c2", "stat -c %a /etc/default/slurmd").strip() == "644"
+    assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
+
+    # A change by another run, after which the inventory is what it was before.
+    part = ("--tags", "slurmd", "--limit", "c1,slurm_controller", "-e", '{"slurmd_unit": {}}')
+    site.play("site.yml", *part)
+    assert "Nice=1" not in site.run("c1", "systemctl cat slurmd")
+    run = site.play("site.yml", *LEAVE_OUT)
+    assert walked(site, run) == {"c1"}, tail(run.output, 60)
+    assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
+    assert walked(site, site.play("site.yml", "--check", *LEAVE_OUT)) == set()
+
+    run = site.play("site.yml")
+    assert walked(site, run) == set(nodes), tail(run.output, 60)
+    assert not run.changed
