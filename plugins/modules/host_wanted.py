@@ -35,6 +35,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+digest:
+  description: The digest that is kept; in check mode the one that would be.
+  returned: success
+  type: str
+  sample: 5f0c...
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -53,7 +58,7 @@ def main() -> None:
             module.fail_json(
                 msg=f"{manifest_place.DIRECTORY}: {error} -> check the file system (read-only, full?) and run again"
             )
-    module.exit_json(changed=False)
+    module.exit_json(changed=False, digest=module.params["digest"])
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ import os
 import re
 import typing as t
 
-from .manifest_place import DIRECTORY as DIRECTORY
-from .manifest_place import ManifestError as ManifestError
-from .manifest_place import forget, prepare, text, write
-from .manifest_place import key_of as key_of
+from .manifest_place import DIRECTORY, ManifestError, forget, key_of, prepare, text, write
+
+#: Of the place of the manifest, what callers need too.
+__all__ = ["DIRECTORY", "ManifestError", "key_of"]
 
 FORMAT = 1
 #: The option of every module that writes an entry; its action plugin sets it.
