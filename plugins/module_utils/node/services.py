@@ -251,20 +251,17 @@ class Stamps:
     """The digest that each unit was last started with, in one small file a unit."""
 
     def __init__(self, directory: str = STAMPS, forgotten: Collection[str] = ()) -> None:
-        """Read stamps from a directory. forgotten: units whose stamp counts as removed, for check mode."""
-        self.directory = directory
-        self.forgotten = forgotten
+        # forgotten: units whose stamp counts as removed, for check mode.
+        self.directory, self.forgotten = directory, forgotten
 
     def _path(self, unit: str) -> str:
         return os.path.join(self.directory, unit)
 
     def kept(self, unit: str) -> str | None:
         """Return the text that records a unit's last start, None for none."""
-        if unit in self.forgotten:
-            return None
         try:
             with open(self._path(unit), encoding="utf-8") as handle:
-                return handle.read().strip()
+                return None if unit in self.forgotten else handle.read().strip()
         except FileNotFoundError:
             return None
 
