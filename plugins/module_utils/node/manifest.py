@@ -22,7 +22,7 @@ import typing as t
 
 from .manifest_place import DIRECTORY, ManifestError, forget, key_of, prepare, text, write
 
-#: Of the place of the manifest, what callers need too.
+#: Names of the place of the manifest that callers need too.
 __all__ = ["DIRECTORY", "ManifestError", "key_of"]
 
 FORMAT = 1
