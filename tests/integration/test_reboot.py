@@ -13,6 +13,7 @@ import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pytest
 
@@ -81,16 +82,26 @@ def why(site: Converged, node: str) -> str:
     return found[1] if found else ""
 
 
-def usable(site: Site) -> int:
-    states = site.run("ctl1", "sinfo -hN -o '%N %T' | sort -u").splitlines()
-    return sum(line.split()[1] in ("idle", "mixed", "allocated", "completing") for line in states)
+class Usable(NamedTuple):
+    """How many nodes could take a job, and what each of them was."""
+
+    nodes: int
+    states: str
+
+
+def usable(site: Site) -> Usable:
+    """An idle node that the scheduler has chosen for a waiting job is "planned", and a mixed one "mixed-"."""
+    states = site.run("ctl1", "sinfo -hN -o '%N %T' | sort -u")
+    able = ("idle", "planned", "mixed", "allocated", "completing")
+    count = sum(line.split()[1].rstrip("-") in able for line in states.splitlines())
+    return Usable(count, " ".join(states.split()))
 
 
 @contextmanager
-def jobs(site: Site) -> Iterator[tuple[list[str], list[int]]]:
+def jobs(site: Site) -> Iterator[tuple[list[str], list[Usable]]]:
     """Jobs on either node all the time; their ids, and how many nodes could take one."""
     submitted: list[str] = []
-    capacity: list[int] = []
+    capacity: list[Usable] = []
     stop = threading.Event()
 
     def stream() -> None:
@@ -194,7 +205,7 @@ def test_nodes_reboot_one_by_one_under_jobs_and_an_ended_run_goes_on(rebooting: 
         assert f"(process {process.pid}, since " in second.output
         assert "which has ended" in second.output and not lock(site)
         assert [reboots(site, node) for node in NODES] == [1, 1], second.output
-        assert min(capacity) >= 1, capacity
+        assert min(capacity).nodes >= 1, min(capacity)
     assert [why(site, node) for node in NODES] == ["", ""]
     waiting = poll("the jobs to end", lambda: not site.run("ctl1", "squeue -h"), 120)
     assert waiting
