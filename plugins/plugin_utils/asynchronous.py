@@ -12,7 +12,13 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 _LONGEST = 30 * 86400  # seconds; nothing takes that
-_FIRST, _PAUSE = 0.1, 1.0  # seconds between two looks, at first and in the end
+_FIRST, _PAUSE, _PART = (
+    0.1,
+    1.0,
+    0.03,
+)  # seconds between two looks, at first and in the end, and of those so far
+# The beginning of the file of async_wrapper until the module has ended.
+_RUNNING = '{"started": true, "finished": false'
 # Keys of a result that exist because the module ran asynchronously.
 _OF_JOB = frozenset(
     ("ansible_job_id", "started", "finished", "results_file")
@@ -50,7 +56,7 @@ class AsynchronousAction(ActionBase):
             return job
         results = job["results_file"]
         status = {"jid": job["ansible_job_id"], "_async_dir": posixpath.dirname(results)}
-        pause, known = _FIRST, ""
+        began, known = time.monotonic(), ""
         while True:
             line, state = self._look(path, results)
             say(line)
@@ -60,16 +66,17 @@ class AsynchronousAction(ActionBase):
                 seen = self._module(task_vars, "ansible.legacy.async_status", module_args=status)
                 if seen.get("finished") or seen.get("failed"):
                     break
-            time.sleep(pause)
-            pause = min(2 * pause, _PAUSE)
+            time.sleep(min(max(_FIRST, _PART * (time.monotonic() - began)), _PAUSE))
         self._low_level_execute_command(f"rm -f -- {shlex.quote(results)}")
         return {key: value for key, value in seen.items() if key not in _OF_JOB}
 
     def _look(self, path: str, results: str) -> tuple[str, str]:
         """Return the current content of the progress file, if it exists, and a key that changes with the results."""
         quoted = f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
+        file, running = shlex.quote(results), shlex.quote(_RUNNING)
         shown = self._low_level_execute_command(
-            f"cat {quoted} 2>/dev/null; echo; cksum {shlex.quote(results)} 2>&1 || true"
+            f'if [ "$(head -c {len(_RUNNING)} {file} 2>/dev/null)" = {running} ]; then echo;'
+            f" else cksum {file} 2>&1 || true; fi; cat {quoted} 2>/dev/null || true"
         )
-        line, _newline, state = str(shown.get("stdout", "")).strip().rpartition("\n")
-        return line.strip(), state
+        state, _newline, line = str(shown.get("stdout", "")).partition("\n")
+        return line.strip(), state.strip()

@@ -134,6 +134,22 @@ def opened(path: str, expected: Entry) -> t.IO[bytes]:
     return handle
 
 
+def read_into(handle: t.IO[bytes], block: bytearray) -> int:
+    """Fill a block from an unbuffered file, less only at its end. Returns the bytes read. Raises DatasetError."""
+    count = 0
+    try:
+        with memoryview(block) as view:
+            while count < len(block):
+                with view[count:] as rest:
+                    more = handle.readinto(rest)  # type: ignore[attr-defined]
+                if not more:
+                    break
+                count += more
+    except OSError as error:
+        raise said(error, str(handle.name)) from error
+    return count
+
+
 def read(handle: t.IO[bytes], size: int) -> bytes:
     """Read so many bytes of an unbuffered file, less only at its end. Raises DatasetError."""
     parts = []
@@ -194,7 +210,7 @@ def sums(path: str, expected: Entry, kind: str = "sha256", part: int = 0) -> Sum
     return Sums(whole.hexdigest(), last.digest(), 0)
 
 
-def combine(kind: str, digests: t.Iterable[bytes]) -> bytes:
+def combine(kind: str, digests: t.Iterable[bytes | bytearray]) -> bytes:
     """The checksum that S3 gives an object of parts: that of their checksums."""
     whole = _new(kind)
     for digest in digests:
@@ -215,7 +231,7 @@ class _Crc32:
         return self._value.to_bytes(4, "big")
 
 
-def digest(kind: str, data: bytes) -> bytes:
+def digest(kind: str, data: bytes | bytearray) -> bytes:
     """The checksum of these bytes, of the kind sha256, crc32 or md5."""
     return combine(kind, [data])
 

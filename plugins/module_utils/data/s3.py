@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import base64
 import collections
+import functools
 import hashlib
+import queue
 import re
 import threading
 import typing as t
@@ -34,6 +36,7 @@ from .manifest import (
     entry_of,
     opened,
     read,
+    read_into,
     sums,
 )
 
@@ -105,11 +108,15 @@ class Bucket:
 
     def __init__(self, client: t.Any, url: str, jobs: int = 1, sender: t.Any = None) -> None:
         """Take a client of boto3; sender: one for what has its checksum, and needs no signature of its own."""
-        self._client, self._jobs, self._sender = client, jobs, sender or client
+        self._client, self._sender = client, sender or client
         self.name, self.prefix = split(url)
         self.checksums = "SHA256"
         self.resumed, self.read_back = 0, 0
         self._own: set[str] = set()  # uploads that this run began
+        # Memory for the parts on their way and the next one, used again and again: fresh pages take time.
+        self._memory: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        for _job in range(jobs + 1):
+            self._memory.put(bytearray())
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
@@ -257,7 +264,13 @@ class Bucket:
         return entry.size > PART
 
     def _checked(
-        self, operation: str, path: str, body: bytes, own: bytes, kind: str, **params: t.Any
+        self,
+        operation: str,
+        path: str,
+        body: bytes | bytearray,
+        own: bytes,
+        kind: str,
+        **params: t.Any,
     ) -> dict[str, t.Any]:
         """Send bytes with their checksum, and see that the store answers with the same. Returns its answer."""
         if kind in _KEPT:
@@ -297,13 +310,13 @@ class Bucket:
         number = 0
         try:
             with opened(local, entry) as handle:
-                while block := read(handle, size):
+                while block := self._next(handle, size):
                     number += 1
-                    # The next part is read while the others are on their way.
-                    while len(waiting) > self._jobs:
-                        done.append(waiting.popleft().result())
                     part = (path, upload, number, block, kind, known.get(number), sent)
                     waiting.append(pool.submit(self._send_part, *part))
+                    waiting[-1].add_done_callback(functools.partial(self._give_back, block))
+                    while waiting and waiting[0].done():
+                        done.append(waiting.popleft().result())
                 done += [one.result() for one in waiting]
                 if entry_of(handle) != entry:
                     raise ChangedError(local)
@@ -324,6 +337,26 @@ class Bucket:
         ):
             raise DamagedError(f"{told} instead of {text}")
         return Sent(entry, own.hex() if kind == "SHA256" else "", tag)
+
+    def _next(self, handle: t.IO[bytes], size: int) -> bytearray:
+        """Read the next part of a file as soon as there is memory for it; empty at the end of the file.
+
+        botocore would copy the bytes behind the headers of a request if they were of the type bytes.
+        """
+        block = self._memory.get()
+        try:
+            if len(block) != size:
+                block = bytearray(size)
+            del block[read_into(handle, block) :]
+        except BaseException:
+            self._memory.put(block)
+            raise
+        if not block:
+            self._memory.put(block)
+        return block
+
+    def _give_back(self, block: bytearray, _done: object) -> None:
+        self._memory.put(block)
 
     def _upload(self, path: str) -> tuple[str, str, dict[int, dict[str, t.Any]]]:
         """Find an upload that an earlier run began, or begin one. Returns its id, its checksum, its parts by number."""
@@ -358,7 +391,7 @@ class Bucket:
         return answer["UploadId"], kind, {}
 
     def _send_part(
-        self, path: str, upload: str, number: int, block: bytes, kind: str, known: dict[str, t.Any] | None,
+        self, path: str, upload: str, number: int, block: bytearray, kind: str, known: dict[str, t.Any] | None,
         sent: t.Callable[[int], None],
     ) -> tuple[dict[str, t.Any], bytes]:  # fmt: skip
         """Send a part unless it is there. Returns what completes the upload, and the part's own checksum."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -23,6 +24,10 @@ Target = t.Union[Bucket, Directory]
 TRIES, PAUSE = 4, 0.5
 #: Seconds between two lines of progress.
 EVERY = 1.0
+
+
+class _EndedError(Exception):
+    """The run ends, since another file has failed."""
 
 
 @dataclass
@@ -179,11 +184,10 @@ class Sync:
             try:
                 self._each(pool, planned.compare, compare)
                 wanted = [*planned.send, *differ]
-                # A large file is sent by all jobs together, so those go one after another, and last.
+                # A large file is sent by all jobs together, so those go last, and the next begins while one ends.
                 large = {path for path in wanted if self._target.in_parts(self._files[path])}
                 self._each(pool, (path for path in wanted if path not in large), send)
-                for path in sorted(large):
-                    send(path)
+                self._each(pool, sorted(large), send, jobs=2)
                 self._judge()
                 if delete:
                     self._delete(pool, journal)
@@ -207,8 +211,10 @@ class Sync:
                 journal.forget(path)
         self.outcome.removed = extra
 
-    def _each(self, pool: Executor, paths: t.Iterable[str], work: t.Callable[[str], None]) -> None:
-        """Work on all, as many at once as there are jobs; the first error stops all."""
+    def _each(
+        self, pool: Executor, paths: t.Iterable[str], work: t.Callable[[str], None], jobs: int = 0
+    ) -> None:
+        """Work on all, as many at once as there are jobs, or fewer; the first error stops all."""
         waiting = iter(paths)
 
         def drain() -> None:
@@ -219,11 +225,13 @@ class Sync:
                     if path is None:
                         return
                     work(path)
+            except _EndedError:
+                return
             except BaseException:
                 self._stop.set()
                 raise
 
-        for future in [pool.submit(drain) for _job in range(self._jobs)]:
+        for future in [pool.submit(drain) for _job in range(jobs or self._jobs)]:
             future.result()
 
     def _same(self, path: str, journal: Journal | None, progress: Progress) -> bool:
@@ -248,7 +256,7 @@ class Sync:
             entry = self._files[path]
             try:
                 done = self._target.send(
-                    path, local, entry, parts, lambda size: progress.add(0, size)
+                    path, local, entry, parts, functools.partial(self._sent, entry, progress)
                 )
             except (ChangedError, DamagedError) as error:
                 if isinstance(error, ChangedError):
@@ -268,6 +276,12 @@ class Sync:
             return
         with self._lock:
             self._failed.append(path)
+
+    def _sent(self, entry: Entry, progress: Progress, size: int) -> None:
+        """Count bytes as they arrive. Raises _EndedError if another file has failed, and this one may take hours."""
+        if self._stop.is_set() and self._target.in_parts(entry):
+            raise _EndedError
+        progress.add(0, size)
 
     def _note(self, what: str, path: str = "", size: int = 0) -> None:
         with self._lock:

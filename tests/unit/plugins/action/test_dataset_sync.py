@@ -32,19 +32,25 @@ def start(monkeypatch: pytest.MonkeyPatch, **task: t.Any) -> Run:
 def test_it_runs_aside_and_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     run = start(monkeypatch)
     finished = {**DONE, **JOB, "finished": True, "stdout": "", "stderr": ""}
-    said = ["", "listing", "listing", *(f"{number} of 30 files" for number in range(12))]
-    done = run(JOB, BUSY, finished, said=said)
+    said = ["", "listing", "listing", *(f"{number} of 80 files" for number in range(80))]
+    done = run(JOB, finished, said=said)
     assert done == DONE
-    # Results are asked for when there may be some.
-    assert run.calls == [ASIDE, STATUS, STATUS] and len(run.looked) == 17
+    # Results are asked for when there are some.
+    assert run.calls == [ASIDE, STATUS] and len(run.looked) == len(said) + 2
     assert run.looked[-1] == f"rm -f -- {RESULTS}"
-    assert run.lines == [
-        f"[login1] {line}" for line in ("listing", "0 of 30 files", "11 of 30 files")
-    ]
+    assert run.lines[:2] == ["[login1] listing", "[login1] 0 of 80 files"]
+    assert len(run.lines) == 3, "how far it is, every ten seconds"
     # The module writes it there before it takes on the rights of a user, who cannot make it a link.
     name = Path(place(*GIVEN.values())).name
-    assert run.looked[0].startswith(f"cat ~/.ansible/dataset_sync-{name}.progress 2>")
+    assert f"cat ~/.ansible/dataset_sync-{name}.progress 2>" in run.looked[0]
     assert run.task.async_val == 0
+
+
+def test_a_run_by_an_older_ansible_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = start(monkeypatch)
+    run.unknown = True
+    assert run(JOB, BUSY, DONE | JOB | {"finished": True}, said=["listing"] * 3) == DONE
+    assert run.calls == [ASIDE, STATUS, STATUS] and run.lines == ["[login1] listing"]
 
 
 def test_what_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

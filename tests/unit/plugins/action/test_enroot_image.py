@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.trainwright.slurm.plugins.action import enroot_image
 
 from tests.unit.images import ROOT, World, content_of, left_over, needs_mksquashfs
-from tests.unit.plugins.action.run_asynchronous import ASIDE, BUSY, JOB, STATUS, Run
+from tests.unit.plugins.action.run_asynchronous import ASIDE, JOB, STATUS, Run
 
 TAG = "registry.example.org/team/train:main"
 GIVEN = {"name": "train", "reference": TAG}
@@ -32,11 +32,11 @@ def start(monkeypatch: pytest.MonkeyPatch, **task: t.Any) -> Run:
 
 def test_an_import_runs_aside_and_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     run = start(monkeypatch)
-    said = ["login1 process 7: Extracting...", *["login1 process 7: Extracting... 1.0 GiB"] * 25]
+    said = ["login1 process 7: Extracting...", *["login1 process 7: Extracting... 1.0 GiB"] * 100]
     finished = {**DONE, **JOB, "finished": True, "stdout": "", "stderr": ""}
-    done = run(NEW, JOB, BUSY, finished, said=said)
+    done = run(NEW, JOB, finished, said=said)
     assert done == DONE
-    assert run.calls == [("check",), ASIDE, STATUS, STATUS]
+    assert run.calls == [("check",), ASIDE, STATUS]
     assert run.lines == [
         "[login1] train: login1 process 7: Extracting...",
         "[login1] train: login1 process 7: Extracting... 1.0 GiB",

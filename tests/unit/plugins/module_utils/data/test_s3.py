@@ -56,7 +56,7 @@ def test_all_is_sent_with_its_checksum_and_nothing_twice(store: Store, tmp_path:
     assert kept(store) == content(source)
     assert (len(made.sent), made.whole, made.verified, made.checksums) == (42, 0, 42, "SHA256")
     assert made.bytes_sent == made.size == sum(map(len, content(source).values()))
-    kinds = {"crc32" if one.sizes else "sha256": one.kind for one in store.bucket.values()}
+    kinds = {"crc32" if one.parts else "sha256": one.kind for one in store.bucket.values()}
     assert kinds == {"crc32": "crc32", "sha256": "sha256"}, "the store verified each"
     assert store.count["UploadPart"] == 6 and not store.uploads
     before = store.count.copy()
@@ -354,6 +354,30 @@ def test_a_large_file_goes_on_with_the_part_that_is_missing(
             made.bytes_resumed == there * PART and made.bytes_sent == made.size - made.bytes_resumed
         )
         assert kept(store) == content(source) and not store.again and not store.uploads
+
+
+def test_an_error_of_one_large_file_ends_the_other_that_is_sent_beside_it(
+    store: Store, tmp_path: Path
+) -> None:
+    source = make(tmp_path / "set", {"a": os.urandom(20 * PART), "b": os.urandom(2 * PART)})
+    store.fail("UploadPart", "AccessDenied", 403, key="set/b")
+    # Of "a", two parts are on their way when "b" fails.
+    store.on("UploadPart", lambda _request: time.sleep(0.5), key="set/a")
+    with pytest.raises(DatasetError, match="s3:PutObject"):
+        sync(source, bucket(store, jobs=2), jobs=2)
+    assert store.count["UploadPart"] < 10 and not store.bucket
+    store._rules.clear()
+    made = sync(source, bucket(store))
+    assert made.bytes_resumed > 0 and kept(store) == content(source) and not store.again
+
+
+def test_large_files_share_the_memory_of_the_jobs(store: Store, tmp_path: Path) -> None:
+    source = make(tmp_path / "set", {name: os.urandom(6 * PART + 7) for name in "abc"})
+    target = bucket(store, jobs=3)
+    sync(source, target, jobs=3)
+    assert kept(store) == content(source)
+    blocks = [target._memory.get_nowait() for _job in range(4)]
+    assert target._memory.empty() and sum(map(len, blocks)) <= 4 * PART
 
 
 def test_parts_of_another_content_are_sent_over(store: Store, tmp_path: Path) -> None:
