@@ -8,6 +8,7 @@ The containers have eight device files of GPUs; EFA interfaces are directories o
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def run(
     types.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     extra: dict[str, Any] = {"slurm_machine_types": {P5: SMALL}}
     if report:
-        extra["slurm_preflight_report"] = str(report)
+        extra["slurm_preflight_report"] = os.path.relpath(report, os.environ["PWD"])
     if later:
         extra |= {"slurm_allow_missing_gpus": True, "slurm_allow_incomplete": True}
     rc = (0 if later else 2) if check else None

@@ -71,6 +71,16 @@ def test_a_daemon_that_is_killed_comes_back_twice_in_a_row(quiet_site: Converged
     site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
 
 
+def test_logs_are_rotated_and_daemons_write_new_ones(site: Converged) -> None:
+    """Debian's packages of Slurm name some of them, too, which logrotate takes for an error of ours."""
+    for host, daemon in (("ctl1", "slurmctld"), ("ctl1", "slurmdbd"), ("c1", "slurmd")):
+        site.run(host, "logrotate --debug /etc/logrotate.conf 2>&1 | (! grep -A2 '^error')")
+        log = f"/var/log/slurm/{daemon}.log"
+        site.run(host, f"logrotate --force /etc/logrotate.conf && test -s {log}.1 && test -f {log}")
+        site.run(host, f"systemctl reload {daemon}")
+        poll(f"{log} of {host}", lambda host=host, log=log: site.run(host, f"cat {log}"), 30)
+
+
 def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:
     files = {
         "ctl1": {
