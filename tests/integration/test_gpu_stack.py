@@ -164,9 +164,10 @@ def test_a_repository_whose_key_is_another_gets_nothing_installed(stack: Stack) 
 
 
 def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack: Stack) -> None:
-    done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
-    assert "Version '9.9.9[-+.]*?' for 'libnccl2' was not found" in done.output
-    assert all(stack.versions(host) == {} for host in NODES)
+    if SOAK:  # apt-get itself says it, three times.
+        done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
+        assert "Version '9.9.9[-+.]*?' for 'libnccl2' was not found" in done.output
+        assert all(stack.versions(host) == {} for host in NODES)
     done = stack.play(gpu_stack_versions={"cuda": "13.2.99"}, rc=2)
     said = " ".join(done.output.split())
     known = "cuda-toolkit-13-2: no repository of this host gives 13.2.99[-+.]*?, known: 13.2.0-1"
@@ -180,13 +181,14 @@ def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack
 def test_values_that_would_become_something_else_change_nothing(stack: Stack) -> None:
     """Options that leave out NCCL's plugin or end a line, no key, and an archive that nobody verifies."""
     before = apt_files(stack)
-    for given, words in (
+    wrong: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
         (
             {"efa_installer_options": ["--skip-plugin"], "efa_conf": {"a": "1\n2"}, "efa_key_fingerprint": ""},
             ("--skip-plugin leaves out NCCL's plugin", "efa a: '1", "efa_key_fingerprint: is empty"),
         ),
         ({"efa_signature": "never"}, ("does not have a SHA-256 to verify", "set efa_sha256")),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for given, words in wrong[: sample(1, 2)]:
         refused = stack.play(rc=2, **given)
         said = " ".join(refused.output.split())
         assert all(word in said for word in words), said
@@ -228,7 +230,8 @@ def test_the_stack_is_installed_in_the_versions_of_its_release(stack: Stack) -> 
         assert bool(site.run(host, "dpkg -l g++ 2>/dev/null | grep ^ii || true")) == (host == "c1")
         policy = site.run(host, "apt-get -s upgrade | grep -c ^Inst.*nvidia || true")
         assert policy.strip() == "0", "an upgrade would take what is held"
-    assert stack.play("--check", **given).changed == set()
+    if SOAK:
+        assert stack.play("--check", **given).changed == set()
     again = stack.play(**given)
     assert again.changed == set()
     assert max(again.executions(host) for host in NODES) <= 40
@@ -246,6 +249,7 @@ def test_the_whole_of_site_converges_and_changes_nothing_again(stack: Stack) -> 
     assert max(executions.values()) <= 40, executions
 
 
+@pytest.mark.soak("the unit tests of the stack's plan have the refusal")
 def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None:
     """The host that would build is named, with the file that it lacks."""
     refused = stack.play(rc=2, **stack.nccl_tests(), nccl_tests_mpi="/opt/ours")
@@ -267,9 +271,9 @@ def test_what_was_lost_comes_back_and_dcgm_is_not_the_old_one(stack: Stack) -> N
         "c1", "apt-get check >/dev/null && echo whole"
     )
     assert {host for host in NODES if site.run(host, pid) != old[host]} == {"c1"}
-    assert stack.play().changed == set()
 
 
+@pytest.mark.soak("one more package by the same tasks, which a molecule scenario builds too")
 def test_nccls_plugin_is_built_once_and_installed_on_all(stack: Stack) -> None:
     """Without EFA's own plugin. The first node compiles it."""
     site, package = stack.site, "trainwright-ofi-nccl"
@@ -312,6 +316,7 @@ def test_a_node_that_comes_later_gets_the_kept_nccl_tests(stack: Stack) -> None:
     assert package.stat().st_mtime_ns == written
 
 
+@pytest.mark.soak("the unit tests have packages on hold")
 def test_a_package_that_somebody_holds_is_left_alone(stack: Stack) -> None:
     """One that the named packages depend on, by real apt: at once and for a later boot."""
     site, before = stack.site, stack.versions("c1")
@@ -330,6 +335,7 @@ def test_a_package_that_somebody_holds_is_left_alone(stack: Stack) -> None:
     assert all(stack.versions(host) == before for host in NODES)
 
 
+@pytest.mark.soak("the unit tests kill a real dpkg")
 def test_a_killed_package_manager_is_taken_up(stack: Stack) -> None:
     """As after a power failure between unpacking and configuring."""
     site = stack.site
@@ -417,8 +423,9 @@ def test_another_driver_and_efa_roll_over_the_nodes_and_end_no_job(stack: Stack)
         "efa_sha256": efa_archive.sha256(archive),
     }
     with jobs(site) as (submitted, capacity):
-        planned = stack.play("--check", **given)
-        assert {host for host, _task in planned.changed} >= set(nodes)
+        if SOAK:
+            planned = stack.play("--check", **given)
+            assert {host for host, _task in planned.changed} >= set(nodes)
         done = " ".join(stack.play(**given).output.split())
         for host in nodes:
             driver = f"NVIDIA driver {NEW} instead of {NOW}, which is loaded"
@@ -476,6 +483,7 @@ def test_a_boot_whose_packages_do_not_install_keeps_slurmd_down(stack: Stack) ->
     site.wait_node("c1", "idle")
 
 
+@pytest.mark.soak("another source of the driver; the unit tests run the installer of the boot")
 def test_nvidias_installer_runs_at_once_or_at_a_boot_and_again_after_a_failure(
     stack: Stack,
 ) -> None:
