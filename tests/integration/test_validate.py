@@ -26,6 +26,8 @@ from .test_kills import kill_tree
 pytestmark = pytest.mark.systems("debian13")
 STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "mpi", "training")
 IMAGE = "/shared/validation.sqsh"
+#: The program that delays packets: the kernel of this machine may be without netem.
+LATE = Path(__file__).with_name("late.py").read_text(encoding="utf-8")
 
 
 def checks() -> dict[str, Any]:
@@ -67,12 +69,21 @@ def submitted(site: Site) -> list[str]:
 
 @contextmanager
 def shaped(site: Site, hosts: dict[str, str]) -> Iterator[None]:
-    """Nodes whose interface has a fault: by name `tbf 50mbit` (a rate) or `loss 20` (percent of what arrives)."""
+    """Nodes whose interface has a fault, by name.
+
+    `tbf 50mbit` (a rate), `loss 20` (percent of what arrives) or `delay 5` (milliseconds of what is sent).
+    """
     try:
         for host, fault in hosts.items():
             word, value = fault.split()
             if word == "tbf":
                 command = f"tc qdisc add dev eth0 root tbf rate {value} burst 64kb latency 50ms"
+            elif word == "delay":
+                command = (
+                    f"cat >/run/late.py <<'END'\n{LATE}END\n"
+                    f"systemd-run -q --collect --unit=late python3 /run/late.py {value};"
+                    " sleep 1; systemctl is-active late"
+                )
             else:
                 rule = f"iif eth0 tcp {{}} 20000-29999 numgen random mod 100 '<' {value} drop"
                 command = (
@@ -86,7 +97,8 @@ def shaped(site: Site, hosts: dict[str, str]) -> Iterator[None]:
         yield
     finally:
         for host in hosts:
-            site.run(host, "tc qdisc del dev eth0 root; nft delete table inet faulty", check=False)
+            undo = "tc qdisc del dev eth0 root; nft delete table inet faulty; systemctl stop late"
+            site.run(host, undo, check=False)
 
 
 def test_a_killed_run_is_continued_and_ends_green(quiet_site: Converged, tmp_path: Path) -> None:
@@ -368,6 +380,7 @@ def six() -> Iterator[Site]:
     [
         ({}, [], []),
         ({"c3": "tbf 100mbit"}, ["c3"], []),
+        ({"c4": "delay 5"}, ["c4"], []),
         ({"c5": "loss 20"}, ["c5"], []),
         ({"c5": "loss 3"}, ["c5"], []),
         ({"c2": "tbf 100mbit", "c6": "loss 20"}, ["c2", "c6"], []),
