@@ -23,7 +23,7 @@ from .conftest import Converged
 from .site import ROOT, Nodes, Site, poll
 from .test_kills import kill_tree
 
-pytestmark = pytest.mark.systems("debian13")
+pytestmark = pytest.mark.systems("debian13", only="three compute nodes")
 STAGES = ("static", "node", "pairwise", "collective", "storage", "container", "mpi", "training")
 IMAGE = "/shared/validation.sqsh"
 #: The program that delays packets: the kernel of this machine may be without netem.
