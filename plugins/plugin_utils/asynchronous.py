@@ -12,11 +12,8 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 _LONGEST = 30 * 86400  # seconds; nothing takes that
-_FIRST, _PAUSE, _PART = (
-    0.1,
-    1.0,
-    0.03,
-)  # seconds between two looks, at first and in the end, and of those so far
+#: Seconds between two looks, at first and in the end; in between, this part of the time so far.
+_FIRST, _PAUSE, _PART = 0.1, 1.0, 0.03
 # The beginning of the file of async_wrapper until the module has ended.
 _RUNNING = '{"started": true, "finished": false'
 # Keys of a result that exist because the module ran asynchronously.
