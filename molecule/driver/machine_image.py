@@ -122,6 +122,8 @@ def _build(out: Path) -> None:
     ]
     run(
         [
+            # Mounts of its own: what is killed leaves none below this directory, which is removed.
+            *("unshare", "--mount", "--propagation", "private"),
             # No initrd: nothing that starts this machine is a module.
             *("env", "LC_ALL=C.UTF-8", "INITRD=No"),
             *("mmdebstrap", "--mode=root", "--variant=minbase", "--skip=cleanup/apt"),
