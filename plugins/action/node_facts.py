@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
@@ -87,6 +88,8 @@ class ActionModule(ActionBase):
         facts[FACTS]["clock_offset_s"] = round(offset, 3)
         facts[FACTS]["clock_error_s"] = round(error, 3)
         result["changed"] = False
-        result["ansible_facts"] = facts
         result["node"] = facts[FACTS]
+        if not boolean(self._task.args.get("as_variable", True)):
+            del facts[FACTS]
+        result["ansible_facts"] = facts
         return result

@@ -38,7 +38,7 @@ options:
     type: dict
     required: true
   hosts_in_run:
-    description: Hosts of this run; other compute nodes are not probed.
+    description: Hosts of this run; a controller does not try to reach other compute nodes. No other host needs it.
     type: list
     elements: str
     required: true
@@ -167,11 +167,11 @@ def node_probes(
     groups_to_reach = ["slurm_controller"]
     if "slurm_controller" in group_names:
         groups_to_reach += ["slurm_database", "slurm_compute"]
-    in_run = set(hosts_in_run)
     reach = []
     for group in groups_to_reach:
         hosts = groups.get(group) or []
         if group == "slurm_compute":
+            in_run = set(hosts_in_run)
             hosts = [host for host in hosts if host in in_run]
         port = ports.get(_DAEMONS[group], "")
         reach += [f"{address}:{port}" for address in _addresses(hosts, hostvars)]

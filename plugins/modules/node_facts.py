@@ -90,6 +90,13 @@ options:
     elements: str
     default: []
     version_added: "1.1.0"
+  as_variable:
+    description:
+      - Whether the facts become the variable C(trainwright_node) of the host, too. With V(false) they are in the result
+        alone, as C(node), which takes the control node half the time and memory.
+    type: bool
+    default: true
+    version_added: "1.2.0"
   probes:
     description: Other options of this module, as one set.
     type: dict
@@ -124,14 +131,14 @@ EXAMPLES = r"""
 RETURN = r"""
 node:
   description:
-    - The same facts again. Register the result and read them here wherever a decision depends on them. Root of a node
+    - The same facts. Register the result and read them here wherever a decision depends on them. Root of a node
       can have any later module return other C(ansible_facts), which replace these; no module can replace a registered
       variable.
   returned: success
   type: dict
 ansible_facts:
   description: The facts, under one name.
-  returned: always
+  returned: with O(as_variable)
   type: dict
   contains:
     trainwright_node:
@@ -372,12 +379,14 @@ def main() -> None:
             "scratch_path": {"type": "str", "default": ""},
             "scratch_devices": {"type": "list", "elements": "str", "default": []},
             "scratch_wipe": {"type": "list", "elements": "str", "default": []},
-            # The action plugin puts them in their places.
+            # The action plugin does what these two say.
+            "as_variable": {"type": "bool", "default": True},
             "probes": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
-    module.params.pop("probes")
+    for name in ("as_variable", "probes"):
+        module.params.pop(name)
     node = facts.gather(**module.params)
     # The action plugin turns these two readings of the clock into clock_offset_s.
     module.exit_json(

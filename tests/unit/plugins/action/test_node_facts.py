@@ -25,7 +25,10 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJN6gxojK9sxz3PzNRmyU61mp5y+U1ZJVPRs0
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, answer: dict[str, t.Any], user: str | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    answer: dict[str, t.Any],
+    user: str | None = None,
+    arguments: dict[str, t.Any] | None = None,
 ) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
     """What the action gives the module, and what it makes of its answer."""
     seen: list[dict[str, t.Any]] = []
@@ -41,6 +44,7 @@ def run(
     monkeypatch.setattr(ActionBase, "_get_remote_user", lambda _self: user)
     action = object.__new__(ActionModule)
     action._task = Task()
+    action._task.args = {**Task.args, **(arguments or {})}  # type: ignore[misc]
     result = action.run(None, {"inventory_hostname": "c1"})
     return seen[0], result
 
@@ -80,6 +84,17 @@ def test_an_honest_answer_is_believed_and_has_the_clock(monkeypatch: pytest.Monk
     node = result["node"]
     assert node == result["ansible_facts"]["trainwright_node"]
     assert node["ssh_host_key"] == KEY and set(fact_schema.ADDED) < set(node)
+
+
+@pytest.mark.parametrize("word", [False, "no"])
+def test_facts_that_are_no_variable_are_in_the_result_alone(
+    monkeypatch: pytest.MonkeyPatch, word: object
+) -> None:
+    answer = honest()
+    answer["ansible_facts"]["discovered_interpreter_python"] = "/usr/bin/python3"
+    _asked, result = run(monkeypatch, answer, arguments={"as_variable": word})
+    assert result["ansible_facts"] == {"discovered_interpreter_python": "/usr/bin/python3"}
+    assert result["node"]["ssh_host_key"] == KEY
 
 
 def lie(change: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
