@@ -81,7 +81,6 @@ missing:
 import os
 import re
 import time
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
@@ -129,12 +128,6 @@ def install(module: AnsibleModule, what: list[str]) -> None:
         )
 
 
-def _undecided(record: manifest.Record, wanted: t.Container[str]) -> dict[str, manifest.Item]:
-    """Return the packages of the last call whose version nothing decides."""
-    found = record.earlier("package")
-    return {name: item for name, item in found.items() if name not in wanted}
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -170,8 +163,10 @@ def main() -> None:
     }
     result = {"changed": bool(missing or missing_needs), "missing": missing + missing_needs}
     record = manifest.of(module)
+    # Nothing decides the version of a need, and roles make no call while it is there: any version is as it was left.
+    left_there = left.of_versions({**wanted, **dict.fromkeys(needs, "")})
     if not result["changed"]:
-        record.end(left.of_versions(before, _undecided(record, wanted)))
+        record.end(left_there)
     if not result["changed"] or module.check_mode or (missing and not files):
         module.exit_json(**result, diff=diff)
     record.begin()
@@ -190,8 +185,7 @@ def main() -> None:
             " version that the file has"
         )
     changed = left.changed(there, installed(module, []))
-    have = installed(module, [*wanted, *needs])
-    record.end(left.of_versions(have, _undecided(record, wanted), changed), changed)
+    record.end(left_there, changed)
     module.exit_json(**result, diff=diff)
 
 

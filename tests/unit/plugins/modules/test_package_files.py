@@ -87,6 +87,28 @@ def test_it_installs_files_and_needs_in_one_transaction_and_then_nothing(host: P
     assert run()["changed"] is False and len(asked(host)) == 1
 
 
+def test_what_is_needed_may_be_upgraded_by_the_system(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that has everything is not called again, so a version of today would be a difference for ever."""
+    kept: list[list[dict[str, t.Any]]] = []
+
+    class Record:
+        def begin(self) -> None:
+            """Do nothing."""
+
+        def end(self, items: list[dict[str, t.Any]], *_more: object) -> None:
+            kept.append(items)
+
+    monkeypatch.setattr(package_files.manifest, "of", lambda _module: Record())
+    (host / "lists").touch()
+    run(files={"tool": "/tmp/tool.deb"})
+    run()
+    assert kept[0] == kept[1]
+    versions = {item["name"]: item["version"] for item in kept[0]}
+    assert versions == {"tool": "2.0-1", "jq": ""}
+
+
 def test_missing_lists_are_fetched(host: Path) -> None:
     assert run(files={"tool": "/tmp/tool.deb"})["changed"]
     assert [("update" in line) for line in asked(host)] == [False, True, False]
