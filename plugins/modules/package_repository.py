@@ -83,6 +83,12 @@ options:
     description: File for the pins of the next boot, which whoever installs at boot puts in place of those of now. There
       only while one of O(pins) waits, and needed for that.
     type: path
+  hold:
+    description:
+      - Hold the packages that are installed, in their versions, and refuse those of O(pins) that are not, as if all of
+        them waited. For the end of a run whose versions the package manager has refused. O(boot_pins) stay as they are.
+    type: bool
+    default: false
   timeout:
     description: Seconds for the download of the key, each of three times.
     type: int
@@ -294,9 +300,13 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
             data = fetch(module, wanted)
         content = base64.b64encode(data).decode()
         listed.append({"path": key, "mode": "0644", "content_b64": content})
-    waits = any(pin.get("waits") for pin in params["pins"])
-    if params["pins"]:
-        now = served_pins(params["pins"], packages_here(module)) if waits else params["pins"]
+    now = params["pins"]
+    waits = any(pin.get("waits") for pin in now) and not params["hold"]
+    if now:
+        if params["hold"]:
+            now = [{**pin, "waits": True} for pin in now]
+        if waits or params["hold"]:
+            now = served_pins(now, packages_here(module))
         listed.append({"path": pins, "mode": "0644", "content": pins_text(now, params["url"])})
     else:
         listed.append({"path": pins, "state": "absent"})
@@ -310,7 +320,7 @@ def plan(module: AnsibleModule) -> tuple[files.Plan, str]:
             }
         )
         above += missing_above(params["boot_pins"])
-    elif params["boot_pins"]:
+    elif params["boot_pins"] and not params["hold"]:
         listed.append({"path": params["boot_pins"], "state": "absent"})
     entry = {"path": source, "mode": "0644", "content": source_text(params, key)}
     # A log does not show the password of a site's mirror; /etc/apt/auth.conf.d is a better place for it.
@@ -345,6 +355,7 @@ def main() -> None:
                 },
             },
             "boot_pins": {"type": "path"},
+            "hold": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 30},
         },
         required_if=[("state", "present", ["url"])],

@@ -176,6 +176,8 @@ def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack
         and "-> name one that is known (for the GPU software in gpu_stack_versions)" in said
     )
     assert all(stack.versions(host) == {} for host in NODES)
+    # Nobody's upgrade takes the part of the refused versions that the repository has.
+    assert "Candidate: (none)" in stack.site.run("c1", "apt-cache policy nvidia-open")
 
 
 def test_values_that_would_become_something_else_change_nothing(stack: Stack) -> None:

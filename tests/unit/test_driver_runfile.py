@@ -173,11 +173,17 @@ def test_the_files_of_the_installer_go_with_it() -> None:
 
 # -- the program of the boot -------------------------------------------------------------------------
 def boot(
-    tmp_path: Path, installer: int = 0, container: bool = False, reason: str = "", apt: int = 0
+    tmp_path: Path,
+    installer: int = 0,
+    container: bool = False,
+    reason: str = "",
+    apt: int = 0,
+    loaded: str = "",
 ) -> tuple[int, list[str]]:
     """Run the program of the boot with nvidia_peermem and nvidia loaded; return its exit code and what it called.
 
-    reason: the part that has asked for a reboot since the kernel started.
+    reason: the part that has asked for a reboot since the kernel started. loaded: the driver that stays loaded, beside
+    595.91.07 on the disk.
     """
     calls = tmp_path / "calls"
     calls.write_text("")
@@ -185,7 +191,10 @@ def boot(
     preferences = tmp_path / "apt" / "preferences.d"
     for path in (state, tools, preferences, modules / "nvidia_peermem", modules / "nvidia"):
         path.mkdir(parents=True, exist_ok=True)
-    (state / "packages").write_text("nvidia-open=595*\n")
+    if not (state / "packages.installed").exists():
+        (state / "packages").write_text("nvidia-open=595*\n")
+    if loaded:
+        (modules / "nvidia" / "version").write_text(f"{loaded}\n")
     reasons = tmp_path / "run/reboot-required"
     reasons.mkdir(parents=True, exist_ok=True)
     if reason:
@@ -198,8 +207,12 @@ def boot(
     }
     for name in ("modprobe", "dpkg", "systemctl", *codes):
         said = f'echo "{name} $*" >>{calls}\n' if name != "systemd-detect-virt" else ""
-        (tools / name).write_text(f"#!/bin/sh\n{said}exit {codes.get(name, 0)}\n")
+        # The driver's daemons run where it is in use.
+        asked = f'[ "$1" != --quiet ] || exit {int(not loaded)}\n' if name == "systemctl" else ""
+        (tools / name).write_text(f"#!/bin/sh\n{asked}{said}exit {codes.get(name, 0)}\n")
         (tools / name).chmod(0o755)
+    (tools / "modinfo").write_text("#!/bin/sh\necho 595.91.07\n")
+    (tools / "modinfo").chmod(0o755)
     text = (ROLES / "gpu_stack/templates/gpu-stack.j2").read_text("utf-8")
     for ours, theirs in (
         ("/usr/lib/trainwright", tools),
@@ -250,6 +263,23 @@ def test_a_boot_that_cannot_install_says_what_to_do(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "packages").exists() and (
         tmp_path / "run/gpu-stack-tried"
     ).exists()
+
+
+def test_a_driver_that_stays_loaded_keeps_slurmd_down_until_the_next_boot(tmp_path: Path) -> None:
+    """Its daemons hold it in a second try of one boot: jobs would find two versions, of libraries and of the module."""
+    code, called = boot(tmp_path, loaded="580.95.05")
+    stopped = [line for line in called if line.startswith("systemctl stop")]
+    assert (
+        code == 1
+        and len(stopped) == 3
+        and called.index(stopped[-1]) < called.index("modprobe -r nvidia")
+    )
+    said = (tmp_path / "stderr").read_text()
+    assert "580.95.05 is in use and stays loaded" in said and "-> reboot the node" in said
+    # The same for who starts slurmd by hand, although the packages do not wait any more.
+    assert not (tmp_path / "state" / "packages").exists()
+    assert boot(tmp_path, loaded="580.95.05")[0] == 1
+    assert boot(tmp_path, loaded="595.91.07")[0] == 0
 
 
 def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:

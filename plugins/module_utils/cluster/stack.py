@@ -101,7 +101,14 @@ def versions(settings: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str]]:
             )
         found[component] = version
     # One version, whoever sets it.
-    if "driver" in (settings.get("gpu_stack_versions") or {}):
+    given = settings.get("gpu_stack_versions") or {}
+    manager = given.get("fabric_manager")
+    if manager and not stack.same(manager, found.get("driver", "")):
+        raise stack.StackError(
+            f"gpu_stack_versions.fabric_manager: {manager} is not the version of the driver, {found.get('driver')},"
+            " which it has to be"
+        )
+    if "driver" in given:
         found["fabric_manager"] = found["driver"]
     return name, found
 
@@ -125,6 +132,10 @@ def _driver(facts: t.Mapping[str, t.Any], source: str, version: str) -> Json:
         return found
     return {"of_distribution": True, "runfile": False, "packages": list(archive.packages), "held": list(archive.held),
             "fabric_manager": archive.fabric_manager}  # fmt: skip
+
+
+def _switched(model: str, count: int) -> bool:
+    return count >= _SWITCHED.get(model, 2**16)
 
 
 def parts(
@@ -160,7 +171,7 @@ def parts(
         if on and (not component or component in wanted)
     ]
     daemons = {
-        "fabric_manager": count >= _SWITCHED.get(model, 2**16),
+        "fabric_manager": _switched(model, count),
         "subnet_manager": model in _SUBNET,
         "imex": model in _IMEX,
     }
@@ -252,7 +263,10 @@ def results(inputs: Inputs, kinds: t.Mapping[str, Declared]) -> list[Result]:
     found = []
     for host, facts in hosts.items():
         if word(inputs, host) == PRESENT:
-            found += _of_present(inputs, host, facts.get("stack") or {}, kinds.get(host))
+            found += _of_present(inputs, host, facts, kinds.get(host))
+        elif not (kinds.get(host) and kinds[host].kind):
+            found += _of_unknown_type(host, facts)
+    found += _left_aside(inputs, hosts)
     peers: dict[tuple[str, str, str], dict[str, dict[str, str]]] = {}
     for host, facts in hosts.items():
         declared = kinds.get(host)
@@ -269,22 +283,89 @@ def results(inputs: Inputs, kinds: t.Mapping[str, Declared]) -> list[Result]:
     return found
 
 
+def _of_unknown_type(host: str, facts: t.Mapping[str, t.Any]) -> list[Result]:
+    """Name a managed host whose fabric nobody knows: before its driver is there, GPUs of any model look alike."""
+    count = int((facts.get("on_bus") or {}).get("gpus") or len(facts.get("gpus") or []))
+    if count < min(_SWITCHED.values()):
+        return []
+    return [
+        Result(
+            host,
+            CHECK,
+            Verdict.WARN,
+            value=count,
+            threshold="a machine type",
+            unit="GPUs",
+            detail="the machine type alone says whether they need Fabric Manager, nvlsm or IMEX, and none is installed",
+            remedy="write its machine_type into slurm_node (docs/machine_types.md)",
+        )
+    ]
+
+
+def _left_aside(inputs: Inputs, hosts: t.Container[str]) -> list[Result]:
+    """Name the hosts that are to be managed, have GPUs or EFA, and are not in the group that decides where."""
+    if not members(inputs, GROUP):
+        return []
+    return [
+        Result(
+            host,
+            CHECK,
+            Verdict.WARN,
+            value=f"not in {GROUP}",
+            detail=f"{WORD} is {MANAGED} there, and that group has other hosts, so nothing is installed",
+            remedy=f"put it into {GROUP}, or write {WORD}: {PRESENT}",
+        )
+        for host, facts in seen(inputs, "slurm_compute")
+        if host not in hosts
+        and word(inputs, host) == MANAGED
+        and (has(facts, "gpus") or has(facts, "efa"))
+    ]
+
+
+def _lacks_manager(facts: t.Mapping[str, t.Any], declared: Declared | None) -> list[stack.Misfit]:
+    """Return that Fabric Manager is missing where its hardware needs it: no program of CUDA starts there."""
+    have = facts.get("stack") or {}
+    gpus = declared.kind.gpus if declared and declared.kind else None
+    if not (gpus and have.get("driver") and _switched(gpus.model, gpus.count)):
+        return []
+    if have.get("fabric_manager"):
+        return []
+    return [
+        stack.Misfit(
+            "fabric_manager",
+            "",
+            have["driver"],
+            f"{gpus.count} {gpus.model} reach each other through NVSwitches, and CUDA does not start there without it",
+            f"install nvidia-fabricmanager {have['driver']}, and hold both; where the hypervisor runs it, write"
+            f" {WORD}: {NONE}",
+        )
+    ]
+
+
 def _of_present(
-    inputs: Inputs, host: str, have: dict[str, str], declared: Declared | None
+    inputs: Inputs, host: str, facts: t.Mapping[str, t.Any], declared: Declared | None
 ) -> list[Result]:
+    have = dict(facts.get("stack") or {})
     gpus = declared.kind.gpus if declared and declared.kind else None
     found = [
         _result(host, Verdict.FAIL if misfit.sure else Verdict.WARN, misfit)
-        for misfit in stack.node(have, gpus.model if gpus else "")
+        for misfit in [
+            *stack.node(have, gpus.model if gpus else ""),
+            *_lacks_manager(facts, declared),
+        ]
     ]
     named = str(inputs["settings"].get("gpu_stack_release") or "")
-    if not named:
+    own = inputs["settings"].get("gpu_stack_versions") or {}
+    if not (named or own):
         return found
     try:
         release, wanted = versions(inputs["settings"])
     except stack.StackError:  # preflight has a check of its own for it
         return found
     source = stack.releases(inputs["settings"].get("gpu_stack_releases") or {})[release].source
+    if not named:  # versions of the inventory alone
+        release, source = "gpu_stack_versions", "the inventory"
+        wanted = {name: version for name, version in wanted.items() if name in own}
     for misfit in stack.against(have, stack.Release(release, wanted, source)):
         # A newer one may be right; an older one lacks what the release was named for.
         old = misfit.component != "kernel" and stack.older(misfit.found, misfit.wanted)

@@ -64,7 +64,9 @@ def unbuilt(wanted: t.Mapping[str, str]) -> dict[str, str]:
     wanted: versions by module, as far as they count: 595 is any of that branch.
     """
     found = {}
-    for name, version in wanted.items():
+    for name, text in wanted.items():
+        # That of a package may have an epoch and a revision, and a module has neither.
+        version = (text.partition(":")[2] or text).partition("-")[0]
         have = kernel_modules.installed_version(name)
         if not f"{have}.".startswith(f"{version}."):
             found[name] = have

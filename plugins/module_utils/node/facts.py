@@ -16,6 +16,7 @@ import platform
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import typing as t
 
@@ -225,6 +226,8 @@ class Commands:
             env=COMMAND_ENV,
             text=True,
             errors="replace",
+            # A group of its own, since a script that hangs may wait for a program of its own.
+            start_new_session=True,
         )
 
     def output(self, key: str, timeout: float = 20.0) -> str:
@@ -235,7 +238,9 @@ class Commands:
         try:
             return process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             return ""
 
 

@@ -153,6 +153,10 @@ def cgroup(root: str = "/") -> dict[str, object]:
     return {"mode": "v2" if v2 else "v1", "controllers": sorted(text.split())}
 
 
+# Python's isdigit() takes characters that int() refuses, and int() refuses very long numbers.
+_SMALL = re.compile(r"[0-9]{1,9}")
+
+
 def parse_nvidia_smi(text: str, minors: dict[str, int]) -> list[dict[str, object]]:
     """GPUs from nvidia-smi's CSV of index, name, memory.total (MiB) and pci.bus_id.
 
@@ -161,7 +165,7 @@ def parse_nvidia_smi(text: str, minors: dict[str, int]) -> list[dict[str, object
     gpus = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
-        if len(parts) != 4 or not parts[0].isdigit():
+        if len(parts) != 4 or not _SMALL.fullmatch(parts[0]):
             continue
         index = int(parts[0])
         minor = minors.get(pci_address(parts[3]), index)
@@ -170,7 +174,7 @@ def parse_nvidia_smi(text: str, minors: dict[str, int]) -> list[dict[str, object
                 "device": "/dev/nvidia%d" % minor,
                 "index": index,
                 "model": parts[1],
-                "memory_mb": int(parts[2]) if parts[2].isdigit() else 0,
+                "memory_mb": int(parts[2]) if _SMALL.fullmatch(parts[2]) else 0,
             }
         )
     return gpus

@@ -74,7 +74,7 @@ def _cuda(root: str) -> str:
     try:
         told = json.loads(read(os.path.join(root, "usr/local/cuda/version.json")) or "{}")
         return str(told["cuda"]["version"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         found = re.search(r"(\d+\.\d+)$", os.path.realpath(os.path.join(root, "usr/local/cuda")))
         return found.group(1) if found else ""
 

@@ -48,7 +48,7 @@ def releases(inputs: Inputs) -> Iterator[Problem]:
         return
     for misfit in fitting(wanted):
         # A release of its publisher fits; with an EFA of the site's own, its parts are that installer's.
-        if misfit.component == "driver":
+        if misfit.component in ("driver", "fabric_manager"):
             remedy = f"{misfit.remedy}: name them in gpu_stack_versions (driver, cuda), or another gpu_stack_release"
             yield Problem(CLUSTER, "gpu_stack_versions", misfit.what, remedy)
 

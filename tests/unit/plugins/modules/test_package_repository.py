@@ -188,6 +188,33 @@ def test_the_pins_of_the_boot_are_there_while_it_is_waited_for(
         assert not boot.exists()
 
 
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt")
+def test_after_a_refusal_apt_holds_what_is_installed(
+    apt_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the pins of the refused versions, an upgrade takes the half of them that the repository has."""
+    apt = serving(tmp_path)
+    file = apt.preferences / "trainwright-gpu-stack"
+    file.write_text(pins_text(PINS, "https://x.example/"))
+    assert apt.installs("upgrade") == {
+        **dict.fromkeys((*DRIVER, "nvidia-unlisted"), NEW),
+        "libnccl2": "2.28-1",
+    }
+    have = {**dict.fromkeys((*DRIVER, "nvidia-unlisted"), OLD), "libnccl2": "2.27-1"}
+    monkeypatch.setattr(package_repository, "packages_here", lambda _module: have)
+    boot = tmp_path / "of-the-boot"
+    boot.write_text("pins")
+    pins = [{"only": True, "elsewhere": False, "waits": False, **pin} for pin in PINS]
+    for pin in pins:
+        pin["waits"] = False
+    todo, _found = package_repository.plan(Module(pins=pins, hold=True, boot_pins=str(boot)))
+    changes = {change.path: change for change in todo.changes}
+    assert str(boot) not in changes
+    file.write_bytes(changes[str(apt_directory / "PINS" / "trainwright-x")].data)
+    assert apt.installs("upgrade") == apt.installs("dist-upgrade") == {}
+    assert apt.candidate("nvidia-utils") == ""
+
+
 # -- the files of a host ---------------------------------------------------------------------------
 class Module:
     """A module with the options that plan() reads."""
@@ -198,6 +225,7 @@ class Module:
         usual: dict[str, t.Any] = {
             "name": "x", "state": "present", "url": "https://x.example/y", "suite": "./", "components": [],
             "key_url": None, "key_fingerprint": None, "trusted": False, "pins": [], "timeout": 3, "boot_pins": None,
+            "hold": False,
         }  # fmt: skip
         self.params = {**usual, **given}
 

@@ -120,6 +120,43 @@ def test_a_newer_one_and_an_odd_one_are_named_and_work() -> None:
     )
 
 
+def test_fabric_manager_that_is_missing_keeps_a_node_out() -> None:
+    """CUDA does not start on eight GPUs behind NVSwitches, also where all peers lack it and nobody is odd."""
+    given = given_stack({"fabric_manager": None})
+    for host in ("c1", "c3"):
+        del given["facts"][host]["stack"]["fabric_manager"]
+    found = stack_results(given)
+    assert found == [(host, "FAIL", "none", "595.91.07") for host in ("c1", "c2", "c3")]
+    # Without a driver, it is the driver that is missing.
+    for host in ("c1", "c2", "c3"):
+        given["facts"][host]["stack"] = {}
+    assert stack_results(given) == []
+
+
+def test_versions_of_the_inventory_alone_are_compared() -> None:
+    given = given_stack(gpu_stack_versions={"driver": "595.112.07"})
+    found = stack_results(given)
+    assert {one[:2] for one in found} == {(host, "FAIL") for host in ("c1", "c2", "c3")}
+    assert {one[3] for one in found} == {"595.112.07"}
+
+
+def test_many_gpus_of_a_managed_host_without_a_type_are_named() -> None:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    for host in ("c1", "c2", "c3"):
+        given["host_vars"][host]["slurm_node"] = {}
+        given["host_vars"][host].pop("aws_instance_type", None)
+        given["facts"][host]["on_bus"] = {"gpus": 8, "efa": 0}
+    found = [one for one in stack_results(given) if one[3] == "a machine type"]
+    assert found == [(host, "WARN", 8, "a machine type") for host in ("c1", "c2", "c3")]
+
+
+def test_a_managed_host_outside_of_the_group_is_named() -> None:
+    given = given_stack(word="managed", gpu_stack_repository=REPOSITORY)
+    given["groups"]["slurm_gpu"] = ["c1"]
+    found = [one for one in stack_results(given) if one[2] == "not in slurm_gpu"]
+    assert [one[:2] for one in found] == [("c2", "WARN"), ("c3", "WARN")]
+
+
 def test_none_means_that_nobody_looks() -> None:
     given = given_stack({"fabric_manager": "1.0"}, word="none")
     assert stack_results(given) == []
@@ -187,6 +224,12 @@ def test_versions_of_the_site_come_before_those_of_the_release() -> None:
         ({"gpu_stack_versions": {"driver": 595.9}}, "gpu_stack_versions.driver", "595.9 is not the text", "correct"),
         ({"gpu_stack_versions": {"drivr": "1"}}, "gpu_stack_versions.drivr", "is not one of", "correct"),
         ({"gpu_stack_releases": {"a": {"driver": "1"}}}, "gpu_stack_releases.a.source", "is missing", "correct"),
+        ({"gpu_stack_versions": {"fabric_manager": "580.95.05"}}, "gpu_stack_versions.fabric_manager",
+         "is not the version of the driver, 595.91.07", "correct"),
+        ({"gpu_stack_versions": {"driver": "595.112.07", "fabric_manager": "595.91.07"}},
+         "gpu_stack_versions.fabric_manager", "is not the version of the driver, 595.112.07", "correct"),
+        ({"gpu_stack_releases": {"a": {"driver": "595.91.07", "fabric_manager": "595.58.03", "source": "x"}},
+          "gpu_stack_release": "a"}, "gpu_stack_versions", "of the driver's very version", "gpu_stack_versions"),
         ({"gpu_stack_versions": {"driver": "550.163.01"}}, "gpu_stack_versions", "wanted >= 580 (CUDA 13.2",
          "CUDA of an older"),
         ({"gpu_stack_repository": {"url": "x"}}, "gpu_stack_repository.url", "is not a URL", "https://"),

@@ -58,6 +58,9 @@ def test_headers_that_no_repository_has_get_a_remedy(text: str) -> None:
         ("595.91.07", "595.91.07", True),
         ("595.91.07", "595.91", True),
         ("595.91.07", "595.9", False),
+        # As a package has it.
+        ("595.91.07", "595.91.07-1", True),
+        ("595.91.07", "1:595.91.07-1", True),
         ("580.95.05", "595.91.07", False),
         ("", "595.91.07", False),
     ],

@@ -105,6 +105,8 @@ def test_gpus_are_named_by_minor_and_not_by_index(tmp_path):
 def test_nvidia_smi_that_fails_gives_no_gpus():
     text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
     assert machine.parse_nvidia_smi(text, {}) == []
+    for odd in ("\u00b2", "9" * 5000):  # digits that int() refuses
+        assert machine.parse_nvidia_smi(f"{odd}, NVIDIA H100, 81559, 00000000:1B:00.0", {}) == []
 
 
 def test_gpu_devices_in_order_without_control_devices(tmp_path):
