@@ -416,7 +416,7 @@ def gather(
         "files": there,
         "ssh_host_key": " ".join(read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]),
         "boot_id": read("/proc/sys/kernel/random/boot_id"),
-        "reboot": reboots.reboot_reasons(root),
+        "reboot": [*reboots.reboot_reasons(root), *stack.of_next_boot(virtualization(root), root)],
         "slurmd_running_conf": slurm_conf_values(own_conf),
         # slurmd and sackd keep what they have from slurmctld.
         "service_hosts": service_hosts(

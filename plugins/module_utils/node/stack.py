@@ -11,7 +11,7 @@ import re
 import typing as t
 from fnmatch import fnmatchcase
 
-from . import efa_manifest, kernel_modules, nvidia_runfile
+from . import efa_manifest, kernel_modules, nvidia_runfile, reboots
 from .machine import read
 
 #: Packages of the components of hardware/stack_data.py, on Debian and RHEL alike; the first that is installed counts.
@@ -68,6 +68,20 @@ def _driver(root: str) -> str:
     # "NVIDIA UNIX x86_64 Kernel Module  535.183.01  ...", "NVIDIA UNIX Open Kernel Module for x86_64  595.91.07  ..."
     found = re.search(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)", text)
     return found.group(1) if found else read(os.path.join(root, "sys/module/nvidia/version"))
+
+
+def of_next_boot(virtualization: str, root: str = "/") -> list[dict[str, str]]:
+    """Return that the kernel runs another driver than the next boot loads, as a reason for a reboot; [] if not.
+
+    nvidia-smi and CUDA refuse to work then: their libraries are those of the driver on the disk.
+    virtualization: of node_facts; the modules of a container are those of its host.
+    """
+    loaded = _driver(root)
+    disk = kernel_modules.installed_version("nvidia") if loaded else ""
+    if virtualization == "container" or not disk or disk == loaded:
+        return []
+    reason = f"NVIDIA driver {disk} is installed, and {loaded} is loaded"
+    return [{"part": "nvidia_driver", "reason": reboots.plain(reason)}]
 
 
 def _cuda(root: str) -> str:

@@ -189,3 +189,23 @@ def test_where_the_driver_on_disk_is_from(tmp_path: Path) -> None:
     assert not fact_schema.fault({"driver_from": found})
     assert fact_schema.fault({"driver_from": {**found, "runfile": "$(x)"}})
     assert {"libcuda1", "nvidia-*"} <= set(stack.package_names())
+
+
+@pytest.mark.parametrize(
+    ("disk", "kind", "reason"),
+    [
+        ("595.91.07", "kvm", ""),
+        ("595.112.07", "kvm", "NVIDIA driver 595.112.07 is installed, and 595.91.07 is loaded"),
+        # Its modules are those of its host.
+        ("595.112.07", "container", ""),
+        ("", "kvm", ""),
+    ],
+)
+def test_a_driver_that_was_upgraded_below_the_loaded_one_wants_a_reboot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str, kind: str, reason: str
+) -> None:
+    monkeypatch.setattr(kernel_modules, "installed_version", lambda _name: disk)
+    assert stack.of_next_boot(kind, str(tmp_path)) == [], "without a driver that is loaded"
+    tree(tmp_path, {"proc/driver/nvidia/version": OPEN})
+    found = [one["reason"] for one in stack.of_next_boot(kind, str(tmp_path))]
+    assert found == ([reason] if reason else [])
