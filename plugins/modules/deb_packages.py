@@ -172,6 +172,20 @@ def refuse_held(module: AnsibleModule, names: list[str]) -> None:
         )
 
 
+def warn_of_unknown(module: AnsibleModule, names: list[str]) -> None:
+    """Warn in check mode of versions that no repository has by the lists of this host, which the run may fetch again.
+
+    Packages that are not in the lists at all may be of a repository that the run names first.
+    """
+    command = ["apt-get", "--simulate", "--yes", "--no-install-recommends", "--allow-downgrades"]
+    rc, out, err = module.run_command(
+        [*command, "install", *names], environ_update={"LC_ALL": "C.UTF-8"}
+    )
+    lines = [line for line in (out + err).splitlines() if line.startswith("E: Version '")]
+    if rc and lines:
+        module.warn(f"check mode: {not_known(module, chr(10).join(lines))}")
+
+
 def lists_age() -> float:
     """Return the seconds since the package lists were fetched."""
     times = [os.stat(path).st_mtime for path in STAMPS if os.path.exists(path)]
@@ -347,6 +361,8 @@ def main() -> None:
         have = installed(module)
     missing = have.missing(module.params["names"])
     missing += lost(module, missing)
+    if missing and module.check_mode:
+        warn_of_unknown(module, missing)
     if missing and fetch_only:
         # In check mode the pins may not be there yet.
         waiting = module.params["boot_pins"] or ""

@@ -28,7 +28,7 @@ from .stack_data import (
 
 Stack = t.Mapping[str, str]
 #: The text of a version; packages add a Debian epoch and a revision, which decide nothing.
-VERSION = re.compile(r"[0-9][A-Za-z0-9.+~_-]{0,63}")
+VERSION = re.compile(r"[0-9](?:[A-Za-z0-9.+~_-]{0,62}[A-Za-z0-9+~])?")
 #: With fewer nodes than these, none can be called the odd one.
 _PEERS = 3
 

@@ -258,6 +258,13 @@ def test_real_apt_brings_back_a_dependency_and_names_what_it_knows(host: Path) -
     assert run(names=["driver"], check=True)["missing"] == ["libdriver=595-1"], (
         "nothing was changed"
     )
+    warned: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deb_packages.AnsibleModule, "warn", lambda _self, text: warned.append(text))
+        for name in ("libdriver=13.2.99[-+.]*?", "libdriver=595-1", "of-another-repository=1"):
+            assert run(names=[name], check=True)["changed"]
+    [text] = warned
+    assert text.startswith("check mode: (libdriver: no repository of this host gives 13.2.99")
 
 
 @pytest.mark.parametrize("fetch_only", [True, False])

@@ -222,6 +222,7 @@ def test_versions_of_the_site_come_before_those_of_the_release() -> None:
     [
         ({"gpu_stack_release": "dlami"}, "gpu_stack_release", "dlami is none of", "docs/gpu_stack.md"),
         ({"gpu_stack_versions": {"driver": 595.9}}, "gpu_stack_versions.driver", "595.9 is not the text", "correct"),
+        ({"gpu_stack_versions": {"driver": "595."}}, "gpu_stack_versions.driver", "'595.' is not the text", "correct"),
         ({"gpu_stack_versions": {"drivr": "1"}}, "gpu_stack_versions.drivr", "is not one of", "correct"),
         ({"gpu_stack_releases": {"a": {"driver": "1"}}}, "gpu_stack_releases.a.source", "is missing", "correct"),
         ({"gpu_stack_versions": {"fabric_manager": "580.95.05"}}, "gpu_stack_versions.fabric_manager",
