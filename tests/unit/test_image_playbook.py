@@ -33,8 +33,8 @@ def find(playbook: str) -> dict[str, Any]:
     return dict(found)
 
 
-def run(tmp_path: Path, managed: list[str], **plan: Any) -> tuple[int, str]:
-    """Run the play with its own hosts and refusals, and without its roles."""
+def run(tmp_path: Path, managed: list[str], efa: str = "", **plan: Any) -> tuple[int, str]:
+    """Run the play with its own hosts and refusals, and without its roles. efa: why EFA waits for a boot."""
     of_image = find("image.yml")
     of_image["become"] = False
     of_image["tasks"] = [
@@ -45,7 +45,8 @@ def run(tmp_path: Path, managed: list[str], **plan: Any) -> tuple[int, str]:
     first = {"hosts": "ctl", "gather_facts": False, "tasks": [told]}
     (tmp_path / "inventory").write_text(yaml.safe_dump(INVENTORY), encoding="utf-8")
     (tmp_path / "play.yml").write_text(yaml.safe_dump([first, of_image]), encoding="utf-8")
-    given = json.dumps({"__gpu_stack_boot": {"waits": False, "reason": "", **plan}})
+    boot = {"waits": False, "reason": "", **plan}
+    given = json.dumps({"__gpu_stack_boot": boot, "__gpu_stack_efa_waits_for": efa})
     return play(tmp_path, str(tmp_path / "play.yml"), "-e", given)
 
 
@@ -62,9 +63,10 @@ def test_only_a_managed_machine_for_an_image_gets_it(
 
 def test_packages_that_wait_for_a_boot_are_not_put_into_an_image(tmp_path: Path) -> None:
     reason = "NVIDIA driver 2 instead of 1, which is loaded"
-    code, said = run(tmp_path, ["img"], waits=True, reason=reason)
-    assert code == 2 and "set up img" not in said
-    assert f"img: {reason}, and its packages are installed at the next boot -> reboot" in said
+    for given in ({"waits": True, "reason": reason}, {"efa": reason}):
+        code, said = run(tmp_path, ["img"], **given)
+        assert code == 2 and "set up img" not in said
+        assert f"img: {reason}, and the next boot installs it -> reboot" in said
 
 
 def test_it_installs_what_site_yml_installs() -> None:
