@@ -163,11 +163,11 @@ def test_a_repository_whose_key_is_another_gets_nothing_installed(stack: Stack) 
     assert set(apt_files(stack).values()) == {""}
 
 
+@pytest.mark.soak("two runs of four attempts each; the unit tests have them with the real apt")
 def test_a_version_that_the_repository_lacks_leaves_nothing_half_installed(stack: Stack) -> None:
-    if SOAK:  # apt-get itself says it, three times.
-        done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
-        assert "Version '9.9.9[-+.]*?' for 'libnccl2' was not found" in done.output
-        assert all(stack.versions(host) == {} for host in NODES)
+    done = stack.play(gpu_stack_versions={"nccl": "9.9.9"}, rc=2)
+    assert "Version '9.9.9[-+.]*?' for 'libnccl2' was not found" in done.output
+    assert all(stack.versions(host) == {} for host in NODES)
     done = stack.play(gpu_stack_versions={"cuda": "13.2.99"}, rc=2)
     said = " ".join(done.output.split())
     known = "cuda-toolkit-13-2: no repository of this host gives 13.2.99[-+.]*?, known: 13.2.0-1"
@@ -260,6 +260,7 @@ def test_nccl_tests_that_nobody_could_build_change_nothing(stack: Stack) -> None
     assert refused.changed == set()
 
 
+@pytest.mark.soak("one more run; the unit tests find what is lost with the real apt")
 def test_what_was_lost_comes_back_and_dcgm_is_not_the_old_one(stack: Stack) -> None:
     """Dependencies that somebody forced away, and a package that was installed after the process had started."""
     site, before = stack.site, stack.versions("c1")
