@@ -59,7 +59,7 @@ options:
     default: 300
 attributes:
   check_mode:
-    description: Reports which packages it would install.
+    description: Reports which packages it would install, and warns of versions that no repository of the host has.
     support: full
   diff_mode:
     description: The names of the packages that are installed.

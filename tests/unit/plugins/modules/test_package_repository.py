@@ -204,9 +204,7 @@ def test_after_a_refusal_apt_holds_what_is_installed(
     monkeypatch.setattr(package_repository, "packages_here", lambda _module: have)
     boot = tmp_path / "of-the-boot"
     boot.write_text("pins")
-    pins = [{"only": True, "elsewhere": False, "waits": False, **pin} for pin in PINS]
-    for pin in pins:
-        pin["waits"] = False
+    pins = [{"only": True, "elsewhere": False, **pin, "waits": False} for pin in PINS]
     todo, _found = package_repository.plan(Module(pins=pins, hold=True, boot_pins=str(boot)))
     changes = {change.path: change for change in todo.changes}
     assert str(boot) not in changes

@@ -340,3 +340,12 @@ def test_network_mounts_of_a_node() -> None:
         {"path": "/fsx", "source": "10.0.0.7@tcp:/abcdef", "fstype": "lustre"},
         {"path": "/home", "source": "10.0.0.5:/home", "fstype": "nfs4"},
     ]
+
+
+def test_a_command_that_hangs_ends_with_what_it_has_started(tmp_path):
+    commands = facts.Commands()
+    commands.start("slow", ["sh", "-c", f"sleep 300 & echo $! >{tmp_path}/child; wait"])
+    assert commands.output("slow", timeout=1.0) == ""
+    child = (tmp_path / "child").read_text().strip()
+    state = machine.read(f"/proc/{child}/stat").rpartition(")")[2].split()
+    assert state[:1] in ([], ["Z"])  # gone, or waiting to be forgotten

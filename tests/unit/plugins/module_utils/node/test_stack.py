@@ -209,3 +209,8 @@ def test_a_driver_that_was_upgraded_below_the_loaded_one_wants_a_reboot(
     tree(tmp_path, {"proc/driver/nvidia/version": OPEN})
     found = [one["reason"] for one in stack.of_next_boot(kind, str(tmp_path))]
     assert found == ([reason] if reason else [])
+
+
+def test_a_version_file_that_nests_without_end_is_none(tmp_path: Path) -> None:
+    root = tree(tmp_path, {"usr/local/cuda/version.json": "[" * 100_000})
+    assert "cuda" not in stack.stack({}, root)
