@@ -9,6 +9,7 @@ import typing as t
 from ansible.plugins.action.normal import ActionModule as Normal
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.drift_report import report
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.drift import AS_LEFT, DRIFTED
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.recorded import this_run
 
 #: Lines about one host that a run prints.
 _MOST = 5
@@ -21,6 +22,7 @@ class ActionModule(Normal):
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
         group = self._task.args.get("group")
+        self._task.args = {**self._task.args, "run": this_run()}
         result = t.cast("dict[str, t.Any]", super().run(tmp, task_vars))
         for name in ("add_group", "add_host"):  # never by a node's word
             result.pop(name, None)

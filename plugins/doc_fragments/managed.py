@@ -20,4 +20,5 @@ options:
       manager: {description: Name of the role or of the file of the playbook., type: str, required: true}
       part: {description: Name of the task., type: str, required: true}
       version: {description: Version of the collection., type: str, default: ''}
+      run: {description: The run of Ansible., type: str, default: ''}
 """

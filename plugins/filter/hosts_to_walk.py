@@ -11,7 +11,8 @@ version_added: "1.2.0"
 author: The trainwright team (@trainwright)
 description:
   - Returns a pattern for C(hosts) of a play, without the hosts of the group C(trainwright_as_left), which
-    M(trainwright.slurm.drift_info) makes. Without that group the pattern stays as it is.
+    M(trainwright.slurm.drift_info) makes. Without that group the pattern stays as it is, as with a host in the group
+    C(trainwright_walk_all): what an earlier part of the run left out may be wanted otherwise now.
 positional: groups
 options:
   _input:
@@ -39,12 +40,15 @@ _value:
 
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import GROUP
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import (
+    GROUP,
+    WALK_ALL,
+)
 
 
 def hosts_to_walk(pattern: str, groups: t.Mapping[str, t.Sequence[str]]) -> str:
     """Return the pattern. Ansible takes one kind of separator in it."""
-    if not groups.get(GROUP):
+    if not groups.get(GROUP) or groups.get(WALK_ALL):
         return pattern
     return f"{pattern}{',' if ',' in pattern else ':'}!{GROUP}"
 

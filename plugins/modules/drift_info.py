@@ -34,6 +34,11 @@ options:
     description: A group of this run, to which the host is added if it is as it was left.
     type: str
     version_added: "1.2.0"
+  run:
+    description: A name of the run of Ansible. The action plugin sets it.
+    type: str
+    default: ''
+    version_added: "1.2.0"
 attributes:
   action:
     description: The action plugin adds the host to O(group).
@@ -102,6 +107,18 @@ secrets:
   returned: success
   type: str
   sample: ""
+others:
+  description: >-
+    How many calls of other runs of Ansible have changed something here, for M(trainwright.slurm.host_wanted); -1 if
+    that is not known.
+  returned: success
+  type: int
+  sample: 31
+run:
+  description: The name of this run.
+  returned: success
+  type: str
+  sample: 5f0c1d2e3f4a5b6c
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -116,19 +133,23 @@ def main() -> None:
             "timeout": {"type": "float", "default": 30},
             "wanted": {"type": "str"},
             "group": {"type": "str"},
+            "run": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
     try:
         found = drift.answer(
-            module.params["wanted"], module.params["timeout"], module.params["directory"]
+            module.params["wanted"],
+            module.params["timeout"],
+            module.params["directory"],
+            module.params["run"],
         )
     except OSError as error:
         module.fail_json(
             msg=f"{error.filename or module.params['directory']}: {error.strerror or error} -> run this as root, and"
             " check the file system"
         )
-    module.exit_json(changed=False, **found)
+    module.exit_json(changed=False, run=module.params["run"], **found)
 
 
 if __name__ == "__main__":

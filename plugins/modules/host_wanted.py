@@ -20,6 +20,15 @@ options:
     description: The digest. C(site.yml) makes it of C(slurm_model.wanted) and the digest of the secrets.
     type: str
     required: true
+  run:
+    description: The run that has set the host up, as M(trainwright.slurm.drift_info) returned it before.
+    type: str
+    default: ''
+  others:
+    description:
+      - How many calls of other runs had changed something there before, as M(trainwright.slurm.drift_info) returned
+        it. If there are more of them now, nothing is kept. Without it nobody looks.
+    type: int
 attributes:
   check_mode:
     description: Changes nothing.
@@ -35,6 +44,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+kept:
+  description: Whether the digest is kept, or would be.
+  returned: success
+  type: bool
+  sample: true
 digest:
   description: The digest that is kept; in check mode the one that would be.
   returned: success
@@ -49,16 +63,29 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import mani
 def main() -> None:
     """Keep the digest. It is not a change of what the host is."""
     module = AnsibleModule(
-        argument_spec={"digest": {"type": "str", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "digest": {"type": "str", "required": True},
+            "run": {"type": "str", "default": ""},
+            "others": {"type": "int"},
+        },
+        supports_check_mode=True,
     )
+    given, kept = module.params, True
     if not module.check_mode:
         try:
-            manifest_place.remember(module.params["digest"])
+            kept = manifest_place.remember(
+                given["digest"], run=given["run"], others=given["others"]
+            )
         except (manifest_place.ManifestError, OSError) as error:
             module.fail_json(
                 msg=f"{manifest_place.DIRECTORY}: {error} -> check the file system (read-only, full?) and run again"
             )
-    module.exit_json(changed=False, digest=module.params["digest"])
+    if not kept:
+        module.warn(
+            "Another run has changed something here at the same time, so the next run walks over this host -> run them"
+            " one after the other"
+        )
+    module.exit_json(changed=False, kept=kept, digest=given["digest"])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ that runs the module has it too.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import re
@@ -36,6 +37,22 @@ def collection_version() -> str:
     return found[1] if found else ""
 
 
+def this_run() -> str:
+    """Return a name of this run of Ansible, which another one on any control node does not have.
+
+    Called in a worker, whose parent is the process of the run.
+    """
+    parent = os.getppid()
+    try:
+        # Seconds after the boot, in ticks: a number of a process comes back, and not with the same start.
+        since = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        started = since.split()[19]
+    except (OSError, IndexError):
+        started = ""
+    name = f"{os.uname().nodename} {parent} {started}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
 def managed_by(
     task: t.Any, task_vars: t.Mapping[str, t.Any] | None = None, templar: t.Any = None
 ) -> dict[str, str]:
@@ -50,7 +67,12 @@ def managed_by(
     label = getattr(task.loop_control, "label", None)
     if label and templar and "ansible_loop_var" in (task_vars or {}):
         part = f"{part} ({templar.template(label)})"
-    return {"manager": manager, "part": part, "version": collection_version()}
+    return {
+        "manager": manager,
+        "part": part,
+        "version": collection_version(),
+        "run": this_run(),
+    }
 
 
 class ActionModule(Normal):

@@ -21,6 +21,7 @@ import pytest
 
 from .conftest import Converged
 from .site import SOAK, sample, tail
+from .test_drift import look
 
 pytestmark = pytest.mark.systems(
     "debian13", only="shared state, and a backup that gets the change later"
@@ -168,10 +169,19 @@ def killed(site: Converged, playbook: str, seconds: float, *arguments: str, **ex
     return f"it had ended with {process.returncode} before {seconds:.1f} s"
 
 
+def drifted(site: Converged, place: Path) -> set[tuple[str, str]]:
+    """What drift.yml finds other than it was left; what a run has not finished is not among it."""
+    _run, results = look(site, place, rc=None)
+    return {(one["host"], one["detail"]) for one in results if one["verdict"] == "FAIL"}
+
+
 @pytest.fixture(scope="module")
-def undisturbed(site: Converged) -> Iterator[dict[str, Any]]:
+def undisturbed(
+    site: Converged, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
     """The states before and after the change when nobody disturbs it, how long it takes, and a job that runs."""
     site.end_all_jobs()
+    of_others = drifted(site, tmp_path_factory.mktemp("before"))
     before = state(site)
     job = site.sbatch("srun sleep 7200", "-N2")
     site.wait_job(job, ["RUNNING"])
@@ -180,6 +190,7 @@ def undisturbed(site: Converged) -> Iterator[dict[str, Any]]:
         "states": [before, state(site)],
         "seconds": run.seconds,
         "job": site.job(job),
+        "drifted": of_others,
     }
     site.end_all_jobs()
     site.play("site.yml", *TAGS, **BACK)
@@ -188,7 +199,7 @@ def undisturbed(site: Converged) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("attempt", range(sample(2, 20)))
 def test_a_change_that_was_killed_is_done_by_the_next_run(
-    site: Converged, undisturbed: dict[str, Any], attempt: int
+    site: Converged, undisturbed: dict[str, Any], attempt: int, tmp_path: Path
 ) -> None:
     """The first attempt kills the way back, the second the change itself, and so on."""
     seed = int(time.time()) * 100 + attempt
@@ -198,6 +209,9 @@ def test_a_change_that_was_killed_is_done_by_the_next_run(
     extra = (BACK, CHANGED)[target]
     moment = random.Random(seed).uniform(0.1, 0.7) * undisturbed["seconds"]
     what = killed(site, "site.yml", moment, *TAGS, **extra)
+    # A manifest that is ahead of its host would say that something is missing there.
+    ahead = drifted(site, tmp_path) - undisturbed["drifted"]
+    assert not ahead, f"seed {seed}: {what}: {ahead}"
     run = site.play("site.yml", *TAGS, **extra)
     ended = "ended with 0" in what
     what = f"seed {seed}: {what}; the next run made {len(run.changed)} changes"

@@ -8,8 +8,10 @@ import os
 import subprocess
 import sys
 import typing as t
+from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.trainwright.slurm.plugins.filter.hosts_to_walk import hosts_to_walk
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest, manifest_place
 
@@ -48,7 +50,11 @@ HOSTS = {
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the two plays print."""
-    directory = tmp_path_factory.mktemp("left")
+    return played(tmp_path_factory.mktemp("left"), PLAYBOOK)
+
+
+def played(directory: Path, playbook: str) -> str:
+    """Return what a playbook prints, with all hosts."""
     collection = directory / "c/ansible_collections/trainwright/slurm"
     collection.parent.mkdir(parents=True)
     collection.symlink_to(ROOT)
@@ -64,9 +70,14 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     # A node of which the manifest cannot be read.
     (directory / "broken").write_text("a file")
     lines.append(f"broken ansible_connection=local place={directory / 'broken'} asked=d1")
-    lines += ["[all:vars]", f"ansible_python_interpreter={sys.executable}"]
+    lines += [
+        "[slurm_controller]",
+        "drifted",
+        "[all:vars]",
+        f"ansible_python_interpreter={sys.executable}",
+    ]
     (directory / "hosts").write_text("\n".join(lines) + "\n")
-    (directory / "play.yml").write_text(PLAYBOOK)
+    (directory / "play.yml").write_text(playbook)
     environment = {
         **os.environ,
         "ANSIBLE_COLLECTIONS_PATH": str(directory / "c"),
@@ -104,11 +115,22 @@ def test_the_last_line_counts_the_hosts(output: str) -> None:
     assert "6 hosts: 1 as left, 0 changed, 1 drifted, 0 failed" in output
 
 
+def test_the_second_part_of_a_run_walks_over_what_the_first_has_left_out(tmp_path: Path) -> None:
+    """As in a playbook that imports site.yml twice."""
+    plays = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8"))
+    (again,) = [play for play in plays if play["name"].startswith("Walk over all hosts where")]
+    twice = [again, *yaml.safe_load(PLAYBOOK)] * 2
+    found = played(tmp_path, yaml.safe_dump(twice))
+    assert found.count("walked over left, ") == 1 and "walked over left, 6 in all" in found, found
+    assert found.count("walked over other, ") == 2, found
+
+
 CASES: list[tuple[str, dict[str, t.Any], str]] = [
     ("slurm_compute", {}, "slurm_compute"),
     ("slurm_compute", {"trainwright_as_left": []}, "slurm_compute"),
     ("a:b", {"trainwright_as_left": ["c1"]}, "a:b:!trainwright_as_left"),
     ("c1,c2", {"trainwright_as_left": ["c1"]}, "c1,c2,!trainwright_as_left"),
+    ("a:b", {"trainwright_as_left": ["c1"], "trainwright_walk_all": ["ctl1"]}, "a:b"),
 ]
 
 

@@ -19,6 +19,8 @@ if t.TYPE_CHECKING:
 
 #: The group of this run that has the hosts which are left out.
 GROUP = "trainwright_as_left"
+#: The group of this run that has a host if none is left out any more.
+WALK_ALL = "trainwright_walk_all"
 
 #: Groups whose hosts every run walks over: what roles leave there is also in databases and in other hosts.
 WALKED = (

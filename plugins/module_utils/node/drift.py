@@ -389,18 +389,23 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
 
 
 def answer(
-    wanted: str | None = None, seconds: float = 30.0, directory: str = manifest.DIRECTORY
+    wanted: str | None = None,
+    seconds: float = 30.0,
+    directory: str = manifest.DIRECTORY,
+    run: str = "",
 ) -> dict[str, t.Any]:
     """Return the result of a look, or, where the node was set up for another digest than wanted, that it was not made.
 
-    Raises OSError where the manifest cannot be read.
+    run: the run of Ansible that looks. Raises OSError where the manifest cannot be read.
     """
+    # Before the look: what another run changes meanwhile counts.
+    others = manifest_place.of_others(run, directory)
     nothing: dict[str, t.Any] = {"differences": [], "left_out": 0, "unknown": [], "items": 0}
     if wanted is not None and (not wanted or manifest_place.wanted(directory) != wanted):
-        return {"state": OTHER, **nothing, "secrets": ""}
+        return {"state": OTHER, **nothing, "secrets": "", "others": others}
     found = look(directory, seconds)
     secrets = "" if found["left_out"] else manifest.content_of(SECRETS, directory)
     managers = {one.manager for one in manifest.entries(directory) if one.module == SECRETS}
     if any(one["role"] in managers for one in found["differences"]):
         secrets = ""
-    return {**found, "secrets": secrets}
+    return {**found, "secrets": secrets, "others": others}

@@ -34,6 +34,7 @@ ARGUMENT: dict[str, t.Any] = {
             "manager": {"type": "str", "required": True},
             "part": {"type": "str", "required": True},
             "version": {"type": "str", "default": ""},
+            "run": {"type": "str", "default": ""},
         },
     }
 }
@@ -233,10 +234,16 @@ class Record:
     """The entry of one call: begin before the first change, end after the last."""
 
     def __init__(
-        self, manager: str, part: str, module: str, version: str = "", directory: str = DIRECTORY
+        self,
+        manager: str,
+        part: str,
+        module: str,
+        version: str = "",
+        directory: str = DIRECTORY,
+        run: str = "",
     ) -> None:
         self.manager, self.part, self.module, self.version = manager, part, module, version
-        self.directory = directory
+        self.directory, self.run = directory, run
         self.began = False
         named = hashlib.sha256(f"{manager}\n{part}\n{module}".encode()).hexdigest()[:16]
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", manager)[:60]
@@ -247,7 +254,7 @@ class Record:
         if not self.began:
             with self._reported():
                 prepare(self.directory)
-                forget(self.directory)
+                forget(self.directory, self.run)
                 found = entries(self.directory)
                 own = self._own(found)
                 self._put(
@@ -288,6 +295,9 @@ class Record:
                 self._put("closed", sealed, self._next(found), self._same_release(self._own(found)))
             self._forget_older(found)
             self._tell_others(found, packages or {})
+            if self.began:
+                # A run that looked between the two has not seen what changed in between.
+                forget(self.directory, self.run)
         self.began = False
 
     def _stands(self, found: t.Sequence[Entry], sealed: t.Sequence[Item]) -> bool:
@@ -475,6 +485,8 @@ def of(module: t.Any) -> Record:
     if not given or module.check_mode or os.geteuid():
         return NoRecord()
     name = str(module._name).rpartition(".")[2]
-    record = _OfModule(given["manager"], given["part"], name, given["version"], DIRECTORY)
+    record = _OfModule(
+        given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"]
+    )
     record.module_itself = module
     return record

@@ -2,16 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The directory of the manifest of a node: its key, its files, and the digest for which the node was set up.
 
+That digest counts only for a run that was alone: of two at once, each may have changed what the other one has written.
+So changes are counted by the run that made them.
+
 Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import secrets
 import stat
 import tempfile
+import typing as t
 
 from .terminal import PrintableError
 
@@ -19,6 +25,9 @@ DIRECTORY = "/var/lib/trainwright/manifest"
 KEY = ".key"
 #: The digest of what was wanted here when the last whole run had ended.
 WANTED = ".wanted"
+#: How many calls have changed something here, and how many of them were of each of the latest runs.
+CALLS = ".calls"
+_RUNS = 8
 #: Bytes of a file that are read. The longest of this collection has some 100 kB.
 _MOST = 16 << 20
 
@@ -108,15 +117,62 @@ def wanted(directory: str = DIRECTORY) -> str:
         return ""
 
 
-def remember(digest_of_wanted: str, directory: str = DIRECTORY) -> None:
-    """Keep the digest for which a whole run has set the node up. Raises ManifestError, and OSError."""
+def remember(
+    digest_of_wanted: str, directory: str = DIRECTORY, run: str = "", others: int | None = None
+) -> bool:
+    """Keep the digest for which a whole run has set the node up; return whether that run was alone.
+
+    others: of_others() of the run before its first change, None where nobody counted.
+    Raises ManifestError, and OSError.
+    """
     prepare(directory)
-    if wanted(directory) != digest_of_wanted:
-        write(os.path.join(directory, WANTED), digest_of_wanted + "\n")
+    with _locked(directory):
+        if others is not None and of_others(run, directory) != others:
+            return False
+        if wanted(directory) != digest_of_wanted:
+            write(os.path.join(directory, WANTED), digest_of_wanted + "\n")
+    return True
 
 
-def forget(directory: str = DIRECTORY) -> None:
-    """Remove the digest, before something changes: an interrupted run leaves none. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(directory, WANTED))
-        sync(directory)
+def of_others(run: str, directory: str = DIRECTORY) -> int:
+    """Return how many calls of other runs have changed something here, -1 where that is not known."""
+    found = _calls(directory)
+    return found[0] - found[1].get(run, 0) if found else -1
+
+
+def forget(directory: str = DIRECTORY, run: str = "") -> None:
+    """Remove the digest, before a call of a run changes something: an interrupted run leaves none. Raises OSError."""
+    with _locked(directory):
+        # A file that cannot be read may have had any number.
+        total, runs = _calls(directory) or (secrets.randbelow(1 << 48), {})
+        count = runs.pop(run, 0) + 1
+        latest = [*runs.items()][1 - _RUNS :]
+        write(
+            os.path.join(directory, CALLS),
+            json.dumps({"total": total + 1, "runs": dict([*latest, (run, count)])}) + "\n",
+        )
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, WANTED))
+            sync(directory)
+
+
+def _calls(directory: str) -> tuple[int, dict[str, int]] | None:
+    """Return the number of calls, and those of each run; none before the first, None where they cannot be read."""
+    try:
+        found = json.loads(text(os.path.join(directory, CALLS)))
+        return int(found["total"]), {str(run): int(count) for run, count in found["runs"].items()}
+    except FileNotFoundError:
+        return 0, {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+@contextlib.contextmanager
+def _locked(directory: str) -> t.Iterator[None]:
+    """Keep other calls from the digest and the numbers. Ends with the process at the latest."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

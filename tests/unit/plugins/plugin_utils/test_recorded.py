@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[4]
 MODULES = sorted(
     f"trainwright.slurm.{path.stem}"
     for path in (ROOT / "plugins" / "action").glob("*.py")
-    if "recorded import" in path.read_text(encoding="utf-8")
+    if re.search(r"recorded import (ActionModule|managed_by)", path.read_text(encoding="utf-8"))
 )
 
 

@@ -432,6 +432,75 @@ def test_what_a_node_was_set_up_for_is_forgotten_before_the_next_change(tmp_path
     assert [entry.fault for entry in found(tmp_path)] == [""]  # it is no entry
 
 
+class Part(t.NamedTuple):
+    """A step of one of two runs, each of which writes its own word into every file."""
+
+    run: str
+    step: str
+    file: int = 0
+
+
+def course(run: str, number: int) -> list[Part]:
+    steps = [Part(run, step, file) for file in range(number) for step in ("begin", "change", "end")]
+    return [Part(run, "look"), *steps, Part(run, "remember")]
+
+
+@settings(max_examples=300, deadline=None)
+@given(order=st.permutations([*"a" * 8, *"b" * 8]), first=st.sampled_from(["", "a", "b"]))
+def test_of_two_runs_at_once_none_is_believed_that_the_other_has_changed(
+    tmp_path_factory: pytest.TempPathFactory, order: list[str], first: str
+) -> None:
+    directory = str(tmp_path_factory.mktemp("two") / "manifest")
+    files = [first, first]
+    steps = {run: iter(course(run, len(files))) for run in "ab"}
+    others: dict[str, int] = {}
+    calls: dict[tuple[str, int], manifest.Record] = {}
+    for run, step, file in (next(steps[name]) for name in order):
+        key = (run, file)
+        if step == "look":
+            others[run] = manifest_place.of_others(run, directory)
+        elif step == "begin":
+            calls[key] = manifest.Record("demo", f"file {file}", "config_files", "", directory, run)
+            if files[file] == run:
+                del calls[key]  # it finds nothing to change
+            else:
+                calls[key].begin()
+        elif step == "change" and key in calls:
+            files[file] = run
+        elif step == "end" and key in calls:
+            calls[key].end([link(f"/etc/{file}", run)])
+        elif step == "remember":
+            manifest_place.remember(run, directory, run, others[run])
+    kept = manifest_place.wanted(directory)
+    assert not kept or files == [kept, kept]
+    alone = order in ([*"a" * 8, *"b" * 8], [*"b" * 8, *"a" * 8])
+    assert kept or not alone
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"total": 1, "runs": []}', "\0"])
+def test_numbers_of_calls_that_cannot_be_read_are_not_trusted(tmp_path: Path, text: str) -> None:
+    directory = str(tmp_path / "manifest")
+    record(tmp_path).end([link(str(tmp_path / "a"))])
+    place = Path(directory, manifest_place.CALLS)
+    place.write_text(text)
+    before = manifest_place.of_others("mine", directory)
+    assert before == -1
+    record(tmp_path).begin()
+    assert manifest_place.of_others("mine", directory) > 0
+    assert not manifest_place.remember("d1", directory, "mine", before)
+    assert manifest_place.wanted(directory) == ""
+
+
+def test_the_numbers_of_many_runs_do_not_add_up(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+    for number in range(40):
+        record(tmp_path).end([])
+        manifest.Record("demo", "x", "config_files", "", directory, f"run{number}").begin()
+    assert len(json.loads(Path(directory, manifest_place.CALLS).read_text())["runs"]) == 8
+    assert manifest_place.of_others("run39", directory) == 39
+    assert manifest_place.of_others("run1", directory) == 40
+
+
 def test_what_a_node_was_set_up_for_is_not_read_through_a_link(tmp_path: Path) -> None:
     directory = tmp_path / "manifest"
     manifest_place.remember("d1", str(directory))
