@@ -150,7 +150,7 @@ class Fleet:
         command = [
             str(Path(sys.executable).with_name("ansible-playbook")),
             *("-i", str(self.inventory), str(ROOT / "playbooks/site.yml")),
-            *("-e", "site_full=false", *arguments),
+            *arguments,
         ]
         began, busy = time.monotonic(), _cpu()
         done = subprocess.run(

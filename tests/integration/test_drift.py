@@ -310,7 +310,6 @@ def test_each_drift_is_found_and_repaired(quiet_site: Converged, tmp_path: Path)
 # -- hosts that a run leaves out -------------------------------------------------------------------------------
 #: Executions on a host on which nothing is done: its facts, and the look.
 LOOKS = 5
-LEAVE_OUT = ("-e", "site_full=false")
 
 
 def walked(site: Converged, run: Run) -> set[str]:
@@ -331,7 +330,7 @@ def weighed(quiet_site: Converged) -> Iterator[Converged]:
     file = site.cluster.inventory / "host_vars" / "c1.yml"
     assert not file.exists()
     forget_credentials(site)
-    site.play("site.yml", *LEAVE_OUT)
+    site.play("site.yml")
     yield site
     file.unlink(missing_ok=True)
     site.play("site.yml", rc=None)
@@ -340,7 +339,7 @@ def weighed(quiet_site: Converged) -> Iterator[Converged]:
 @pytest.mark.systems("debian13")
 def test_only_nodes_with_something_to_do_take_part(weighed: Converged) -> None:
     site, nodes = weighed, nodes_of(weighed)
-    run = site.play("site.yml", *LEAVE_OUT)
+    run = site.play("site.yml")
     assert walked(site, run) == set(), tail(run.output, 60)
     assert f"{len(nodes)} as left, 0 changed, 0 drifted, 0 failed" in run.output.splitlines()[-1]
 
@@ -349,7 +348,7 @@ def test_only_nodes_with_something_to_do_take_part(weighed: Converged) -> None:
     variables.mkdir(exist_ok=True)
     (variables / "c1.yml").write_text(yaml.safe_dump({"slurmd_unit": {"Service": {"Nice": 1}}}))
     site.run("c2", "chmod 0640 /etc/default/slurmd")
-    run = site.play("site.yml", *LEAVE_OUT)
+    run = site.play("site.yml")
     assert walked(site, run) == {"c1", "c2"}, tail(run.output, 60)
     told = " ".join(run.output.split())
     assert "c2: file /etc/default/slurmd: mode: 0640, not 0644 (role slurmd: " in told
@@ -360,11 +359,11 @@ def test_only_nodes_with_something_to_do_take_part(weighed: Converged) -> None:
     part = ("--tags", "slurmd", "--limit", "c1,slurm_controller", "-e", '{"slurmd_unit": {}}')
     site.play("site.yml", *part)
     assert "Nice=1" not in site.run("c1", "systemctl cat slurmd")
-    run = site.play("site.yml", *LEAVE_OUT)
+    run = site.play("site.yml")
     assert walked(site, run) == {"c1"}, tail(run.output, 60)
     assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
-    assert walked(site, site.play("site.yml", "--check", *LEAVE_OUT)) == set()
+    assert walked(site, site.play("site.yml", "--check")) == set()
 
-    run = site.play("site.yml")
+    run = site.play("site.yml", "-e", "site_full=true")
     assert walked(site, run) == set(nodes), tail(run.output, 60)
     assert not run.changed
