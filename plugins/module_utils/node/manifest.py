@@ -405,7 +405,8 @@ class Record:
             },
             sort_keys=True,
         )
-        write(self.path, text + "\n")
+        # A closed entry that a power cut takes back is an open one again, or one that cannot be read.
+        write(self.path, text + "\n", durable=state != "closed")
 
     @contextlib.contextmanager
     def _reported(self) -> t.Iterator[None]:

@@ -58,15 +58,19 @@ def sync(directory: str) -> None:
         os.close(handle)
 
 
-def write(path: str, text: str, replace: bool = True) -> None:
-    """Write a file that only root reads, whole or not at all, also where the power fails."""
+def write(path: str, text: str, replace: bool = True, durable: bool = True) -> None:
+    """Write a file that only root reads, whole or not at all.
+
+    durable: also where the power fails. Without it the file may be the old one then, or one that cannot be read.
+    """
     directory = os.path.dirname(path)
     handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         if replace:
             os.replace(temporary, path)
         else:
@@ -74,7 +78,8 @@ def write(path: str, text: str, replace: bool = True) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-    sync(directory)
+    if durable:
+        sync(directory)
 
 
 def key_of(directory: str) -> str:
@@ -150,6 +155,7 @@ def forget(directory: str = DIRECTORY, run: str = "") -> None:
         write(
             os.path.join(directory, CALLS),
             json.dumps({"total": total + 1, "runs": dict([*latest, (run, count)])}) + "\n",
+            durable=False,
         )
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(directory, WANTED))
