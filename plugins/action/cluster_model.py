@@ -176,8 +176,9 @@ class ActionModule(ActionBase):
             except wanted.NotKnown:
                 continue  # the run walks over it
         try:
-            common = wanted.collection_digest()
-        except OSError:
+            of_play = wanted.play_variables(self._task.get_play(), self._templar.template, plain)
+            common = [wanted.collection_digest(), of_play]
+        except (OSError, wanted.NotKnown):
             return {}
         return digests.wanted(inputs, model, common, variables)
 

@@ -82,6 +82,22 @@ def inventory_names(variables: t.Mapping[str, t.Any]) -> list[str]:
     )
 
 
+def play_variables(
+    play: t.Any, template: t.Callable[[t.Any], t.Any], plain: t.Callable[[t.Any], t.Any]
+) -> dict[str, t.Any]:
+    """Return the variables of the play itself, such as those of an import_playbook: no host has them.
+
+    template: for values that are kept in a vault. Raises NotKnown where a value depends on who reads it.
+    """
+    found = {}
+    for name, value in play.get_vars().items():
+        if not name.startswith("__"):
+            if re.search(r"\{[{%#]", str(value)):
+                raise NotKnown(f"{name}: a template among the variables of the play")
+            found[name] = plain(template(value))
+    return found
+
+
 def host_variables(
     variables: t.Mapping[str, t.Any],
     places: t.Sequence[str],

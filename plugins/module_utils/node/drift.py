@@ -18,7 +18,7 @@ import shutil
 import stat
 import typing as t
 
-from . import deadline, drift_paths, fstab, manifest, manifest_place, sysctl, tuning
+from . import deadline, dependencies, drift_paths, fstab, manifest, manifest_place, sysctl, tuning
 from .drift_paths import Difference
 from .left import accounts_of
 from .machine import read
@@ -113,11 +113,29 @@ def _packages(items: t.Sequence[Item]) -> Found:
     if not have.versions:
         fault = (_UNKNOWN, "the package manager lists no package", "a package")
         return [(number, fault) for number in range(len(items))]
-    return [
+    found = [
         (number, one)
         for number, item in enumerate(items)
         for one in package_differences(item, have)
     ]
+    if shutil.which("dpkg-query"):
+        whole = dependencies.Packages(run(["dpkg-query", "-W", "-f", dependencies.FORM]).stdout)
+        found += lost_dependencies(items, whole)
+    return found
+
+
+def lost_dependencies(items: t.Sequence[Item], whole: dependencies.Packages) -> Found:
+    """Return which packages need what is not there any more."""
+    if not whole.lost(item["name"] for item in items):
+        return []
+    found: Found = []
+    for number, item in enumerate(items):
+        lost = sorted(whole.lost([item["name"]]))
+        if lost:
+            found.append(
+                (number, ("dependency", f"without {', '.join(lost)}", "all that it needs"))
+            )
+    return found
 
 
 # -- accounts --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -115,9 +116,10 @@ def prepare(directory: str = DIRECTORY) -> None:
 
 # -- what was wanted -------------------------------------------------------------------------------------------
 def wanted(directory: str = DIRECTORY) -> str:
-    """Return the digest for which the node was set up last; "" where a call has changed something since."""
+    """Return the digest for which the node was set up last; "" where an entry was changed or removed since."""
     try:
-        return text(os.path.join(directory, WANTED)).strip()
+        kept, _, entries = text(os.path.join(directory, WANTED)).strip().partition(" ")
+        return kept if entries == _digest_of_entries(directory) else ""
     except (OSError, ValueError):
         return ""
 
@@ -135,8 +137,18 @@ def remember(
         if others is not None and of_others(run, directory) != others:
             return False
         if wanted(directory) != digest_of_wanted:
-            write(os.path.join(directory, WANTED), digest_of_wanted + "\n")
+            line = f"{digest_of_wanted} {_digest_of_entries(directory)}\n"
+            write(os.path.join(directory, WANTED), line)
     return True
+
+
+def _digest_of_entries(directory: str) -> str:
+    """Return a digest of all entries: what is not recorded any more is not looked at. Raises OSError and ValueError."""
+    made = hashlib.sha256()
+    for name in sorted(name for name in os.listdir(directory) if name.endswith(".json")):
+        content = text(os.path.join(directory, name))
+        made.update(f"{name}\0{len(content)}\0{content}\0".encode())
+    return made.hexdigest()
 
 
 def of_others(run: str, directory: str = DIRECTORY) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -56,6 +57,21 @@ def test_a_variable_that_cannot_be_read_means_a_walk() -> None:
 
     with pytest.raises(wanted.NotKnown, match="slurm_conf"):
         of(Lazy(slurm_conf="{{ x }}"))
+
+
+def test_variables_of_the_play_count() -> None:
+    """Those of an import_playbook are in no host's variables."""
+
+    def read(given: dict[str, t.Any]) -> dict[str, t.Any]:
+        play = SimpleNamespace(get_vars=lambda: given)
+        return wanted.play_variables(play, lambda value: value, lambda value: value)
+
+    assert read({"slurm_conf": {"KillWait": 7}, "__preflight_alone": False}) == {
+        "slurm_conf": {"KillWait": 7}
+    }
+    for value in ("{{ x }}", {"a": ["{% if x %}"]}):
+        with pytest.raises(wanted.NotKnown, match="slurm_conf"):
+            read({"slurm_conf": value})
 
 
 def test_hook_files_count_by_their_content(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    dependencies,
     drift,
     drift_paths,
     files,
@@ -349,6 +350,21 @@ def row(name: str, version: str, status: str = "installed") -> str:
 def test_a_package(rows: str, what: list[str]) -> None:
     (item,) = left.of_packages(["mun?e"], Installed(row("munge", "1-1")))
     assert [one[0] for one in drift.package_differences(item, Installed(rows))] == what
+
+
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [
+        ("installed", []),
+        ("config-files", [(0, ("dependency", "without liblua5.1-0", "all that it needs"))]),
+    ],
+)
+def test_a_package_that_has_lost_a_dependency(there: str, found: list[t.Any]) -> None:
+    """As by dpkg --force-depends; the next run installs it again."""
+    rows = "installed\tslurmctld\t1\t\t, liblua5.1-0 (>= 5)\ninstalled\tmunge\t1\t\t, \n"
+    whole = dependencies.Packages(f"{rows}{there}\tliblua5.1-0\t5.1\t\t, \n")
+    items = [{"kind": "package", "name": name} for name in ("slurmctld", "munge")]
+    assert drift.lost_dependencies(items, whole) == found
 
 
 @pytest.mark.parametrize(

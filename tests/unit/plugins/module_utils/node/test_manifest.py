@@ -419,9 +419,10 @@ def test_a_plan_says_what_it_leaves_also_where_nothing_changes(tmp_path: Path) -
 def test_what_a_node_was_set_up_for_is_forgotten_before_the_next_change(tmp_path: Path) -> None:
     directory = str(tmp_path / "manifest")
     assert manifest_place.wanted(directory) == ""
+    one = record(tmp_path)
+    one.end([link(str(tmp_path / "a"))])
     manifest_place.remember("d1", directory)
     assert manifest_place.wanted(directory) == "d1"
-    one = record(tmp_path)
     one.end([link(str(tmp_path / "a"))])  # nothing had to be changed
     assert manifest_place.wanted(directory) == "d1"
     one.begin()
@@ -499,6 +500,21 @@ def test_the_numbers_of_many_runs_do_not_add_up(tmp_path: Path) -> None:
     assert len(json.loads(Path(directory, manifest_place.CALLS).read_text())["runs"]) == 8
     assert manifest_place.of_others("run39", directory) == 39
     assert manifest_place.of_others("run1", directory) == 40
+
+
+def test_what_a_node_was_set_up_for_counts_with_all_that_was_recorded_then(tmp_path: Path) -> None:
+    """A call that finds all as it wants it records it, and so may hide what somebody has changed by hand."""
+    directory = str(tmp_path / "manifest")
+    one = record(tmp_path)
+    one.end([link(str(tmp_path / "a"))])
+    manifest_place.remember("d1", directory)
+    one.end([link(str(tmp_path / "a"))])
+    assert manifest_place.wanted(directory) == "d1"
+    one.end([link(str(tmp_path / "a"), "other")])
+    assert manifest_place.wanted(directory) == ""
+    manifest_place.remember("d1", directory)
+    Path(one.path).unlink()
+    assert manifest_place.wanted(directory) == ""
 
 
 def test_what_a_node_was_set_up_for_is_not_read_through_a_link(tmp_path: Path) -> None:
