@@ -23,7 +23,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,11 +136,17 @@ def _clock() -> str:
 
 
 def up(
-    name: str, cpus: int = 2, memory_mb: int = 2048, disks: Sequence[tuple[str, int]] = ()
+    name: str,
+    cpus: int = 2,
+    memory_mb: int = 2048,
+    disks: Sequence[tuple[str, int]] = (),
+    taps: Mapping[str, str] | None = None,
 ) -> Machine:
     """Start a machine with a fresh disk, or return the one that runs.
 
-    disks: further disks, blank, each by its serial number and its size in MiB.
+    disks: further disks, blank, each by its serial number and its size in MiB. taps: further network interfaces, the
+    machine's by MAC address, each with the name of the TAP device at its other end. That device lives as long as the
+    machine, also in another network namespace of this host.
 
     Raises:
         LocalError: no qemu, or no answer on SSH; the message has the end of the machine's console.
@@ -153,7 +159,7 @@ def up(
     base = image(CACHE)
     for left in reversed(range(BOOT_TRIES)):
         down(name)
-        _make(machine, base, cpus, memory_mb, disks)
+        _make(machine, base, cpus, memory_mb, disks, taps or {})
         _start(machine)
         if _answers(machine):
             break
@@ -200,7 +206,12 @@ def stop(machine: Machine) -> None:
 
 
 def _make(
-    machine: Machine, base: Path, cpus: int, memory_mb: int, disks: Sequence[tuple[str, int]]
+    machine: Machine,
+    base: Path,
+    cpus: int,
+    memory_mb: int,
+    disks: Sequence[tuple[str, int]],
+    taps: Mapping[str, str],
 ) -> None:
     """Make the machine's files, with the command line that starts it."""
     machine.directory.mkdir(parents=True)
@@ -217,6 +228,9 @@ def _make(
         lan = f" lan={machine.address}/24"
         more += ["-netdev", f"dgram,id=lan,local.type=unix,remote.type=unix,{sockets}"]
         more += ["-device", f"virtio-net-pci,netdev=lan,romfile=,mac=52:54:00:77:00:{last:02x}"]
+    for mac, tap in taps.items():
+        more += ["-netdev", f"tap,id={tap},ifname={tap},script=no,downscript=no"]
+        more += ["-device", f"virtio-net-pci,netdev={tap},romfile=,mac={mac}"]
     for serial, size_mb in disks:
         file = machine.directory / f"{serial}.raw"
         file.touch()

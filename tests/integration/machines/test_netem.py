@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A delay by netem on the interface of a machine, which only a kernel of its own has, against a kept baseline.
 
-Two nodes cannot be told from each other: tests/integration/test_validate.py names the late one of six.
+Two nodes cannot be told from each other: test_netem_switch.py names the late one of six.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ def switched() -> Iterator[tuple[Site, machines.Machine]]:
     """A cluster of six compute nodes, and the machine that is their switch."""
     cluster = Nodes("val7")
     made = Site(cluster)
+    machines.down(NAME)
     cluster.local.destroy()
     try:
         cluster.local.create(os="debian13", compute=len(NAMES))
@@ -66,19 +67,18 @@ def switched() -> Iterator[tuple[Site, machines.Machine]]:
         # Other clones on this host have such devices too.
         tag = cluster.local.unique.rpartition("-")[2]
         taps = {node: f"tw{tag}-{node}" for node in NAMES}
-        # The devices end with the machine, wherever they are.
-        machines.down(NAME)
         switch = machines.up(
             NAME, memory_mb=512, taps={MACS[node]: tap for node, tap in taps.items()}
         )
         switch.run(
-            "modprobe -a bridge sch_netem && ip link add br0 type bridge && ip link set br0 up"
+            "modprobe -a bridge sch_netem && ip link add br0 type bridge forward_delay 0 && ip link set br0 up"
         )
         for node in NAMES:
             switch.run(f"port={port(node)} && ip link set $port master br0 up")
             connect(made, node, taps[node])
         yield made, switch
     finally:
+        # Its devices end with it, wherever they are.
         machines.down(NAME)
         cluster.local.destroy()
 
@@ -106,13 +106,13 @@ def forwarded(switch: machines.Machine) -> dict[str, int]:
 @pytest.mark.parametrize(
     "delays",
     [
-        # The control: what is emulated names nobody.
+        # Without a delay, the emulation alone must not have a node named.
         {},
         {"c4": "50ms"},
         # Too little to be seen in the bandwidth.
         {"c5": "10ms"},
     ],
-    ids=str,
+    ids=["healthy", "late", "a little late"],
 )
 def test_a_late_port_of_the_switch_names_its_node_and_nothing_else(
     switched: tuple[Site, machines.Machine], tmp_path: Path, delays: dict[str, str]
