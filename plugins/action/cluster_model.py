@@ -59,6 +59,8 @@ def plain(value: t.Any) -> t.Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(item) for item in value), key=repr)
     return value
 
 
@@ -172,7 +174,9 @@ class ActionModule(ActionBase):
         variables = {}
         for host in digests.candidates(inputs, model):
             try:
-                variables[host] = wanted.host_variables(task_vars["hostvars"][host], places, plain)
+                variables[host] = wanted.host_variables(
+                    task_vars["hostvars"][host], task_vars["hostvars"].raw_get(host), places, plain
+                )
             except wanted.NotKnown:
                 continue  # the run walks over it
         try:
@@ -217,6 +221,8 @@ class ActionModule(ActionBase):
             for host in groups.get(digests.GROUP, [])
             if host not in task_vars["ansible_play_hosts_all"]
         ]
+        # Groups of this run alone are no place of a host.
+        groups = {name: hosts for name, hosts in groups.items() if name not in digests.OF_THE_RUN}
         hosts_in_run = [*task_vars["ansible_play_hosts_all"], *left]
         in_run = set(hosts_in_run)
         facts: dict[str, dict[str, t.Any]] = {}

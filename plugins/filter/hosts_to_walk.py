@@ -12,7 +12,7 @@ author: The trainwright team (@trainwright)
 description:
   - Returns a pattern for C(hosts) of a play, without the hosts of the group C(trainwright_as_left), which
     M(trainwright.slurm.drift_info) makes. Without that group the pattern stays as it is, as with a host in the group
-    C(trainwright_walk_all): what an earlier part of the run left out may be wanted otherwise now.
+    C(trainwright_walk_all), where an earlier part of the run has left out what may be wanted otherwise now.
 positional: groups
 options:
   _input:

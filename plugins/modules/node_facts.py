@@ -321,7 +321,7 @@ ansible_facts:
           returned: always
         ssh_host_key: {description: Public Ed25519 host key., type: str, returned: always}
         packages_interrupted:
-          description: Whether dpkg was stopped in the middle of its work.
+          description: Whether dpkg, or an installation by this collection, was stopped in the middle of its work.
           type: bool
           returned: always
         boot_id: {description: Identifies this boot of the kernel., type: str, returned: always}

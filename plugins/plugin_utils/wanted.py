@@ -29,6 +29,8 @@ _OF_THE_RUN = {
     # They decide what a run looks at or writes on the control node, and not what it leaves on hosts.
     *("site_full", "slurm_preflight_report", "role_name", "role_names", "role_path", "group_names"),
 }
+#: In a template: what is neither among the variables of the host nor in its facts, and may change by itself.
+_ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
 _TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
 
@@ -100,20 +102,25 @@ def play_variables(
 
 def host_variables(
     variables: t.Mapping[str, t.Any],
+    raw: t.Mapping[str, t.Any],
     places: t.Sequence[str],
     plain: t.Callable[[t.Any], t.Any],
 ) -> dict[str, t.Any]:
     """Return the values of a host's variables, and the digests of the files of the site that they name.
 
-    variables: of one host, templated at access. places: directories of a site's files. plain: makes a value plain
-    containers. Raises NotKnown.
+    variables: of one host, templated at access. raw: the same, with their templates. places: directories of a site's
+    files. plain: makes a value plain containers. Raises NotKnown.
     """
     found: dict[str, t.Any] = {}
     for name in inventory_names(variables):
         try:
             found[name] = plain(variables[name])
         except (AnsibleError, KeyError) as error:
-            raise NotKnown(f"{name}: its template cannot be read here") from error
+            # It refers to what only a role or a task has; its text decides then, with the rest of the variables.
+            text = str(raw.get(name))
+            if _ELSEWHERE.search(text):
+                raise NotKnown(f"{name}: its template cannot be read here") from error
+            found[name] = text
     found["group_names"] = sorted(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )

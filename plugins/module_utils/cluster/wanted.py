@@ -21,6 +21,7 @@ if t.TYPE_CHECKING:
 GROUP = "trainwright_as_left"
 #: The group of this run that has a host if none is left out any more.
 WALK_ALL = "trainwright_walk_all"
+OF_THE_RUN = (GROUP, WALK_ALL)
 
 #: Groups whose hosts every run walks over: what roles leave there is also in databases and in other hosts.
 WALKED = (

@@ -22,7 +22,7 @@ from tests.unit.cluster import ROOT
 
 
 def of(variables: t.Mapping[str, t.Any], places: t.Sequence[str] = ()) -> dict[str, t.Any]:
-    return wanted.host_variables(variables, places, lambda value: value)
+    return wanted.host_variables(variables, {}, places, lambda value: value)
 
 
 @given(st.dictionaries(st.sampled_from(["slurm_conf", "my_own", "ansible_host"]), st.integers()))
@@ -50,13 +50,25 @@ def test_groups_that_playbooks_know_count_and_those_of_the_run_do_not() -> None:
     assert first != of({"group_names": ["slurm_compute", "slurm_pyxis"]})
 
 
-def test_a_variable_that_cannot_be_read_means_a_walk() -> None:
-    class Lazy(dict):  # type: ignore[type-arg]
-        def __getitem__(self, name: str) -> t.Any:
-            raise AnsibleUndefinedVariable("x is undefined")
+class Lazy(dict):  # type: ignore[type-arg]
+    def __getitem__(self, name: str) -> t.Any:
+        raise AnsibleUndefinedVariable("x is undefined")
 
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{ lookup('env', x) }}", "{{ hostvars[x].y }}", "{{ x ~ now() }}", "{{ slurm_model.x }}"],
+)
+def test_a_variable_that_cannot_be_read_means_a_walk_if_it_may_change_by_itself(text: str) -> None:
     with pytest.raises(wanted.NotKnown, match="slurm_conf"):
-        of(Lazy(slurm_conf="{{ x }}"))
+        wanted.host_variables(Lazy(slurm_conf=text), {"slurm_conf": text}, [], lambda value: value)
+
+
+def test_of_another_variable_that_cannot_be_read_the_text_counts() -> None:
+    """Such as one about facts that nobody has gathered."""
+    for text in ("{{ ansible_facts.default_ipv4.address }}", ["{{ item }}"]):
+        found = wanted.host_variables(Lazy(own=text), {"own": text}, [], lambda value: value)
+        assert found["own"] == str(text)
 
 
 def test_variables_of_the_play_count() -> None:
