@@ -424,8 +424,8 @@ def gather(
             slurm_places.conf_text(os.path.join(places["config_dir"], "slurmdbd.conf")),
         ),
     }
-    # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted, as does the policy of
-    # deb_packages that keeps services from starting.
+    # dpkg keeps a journal here only while it works: a remaining one means that it was interrupted. So does the policy
+    # of deb_packages that keeps services from starting.
     facts["packages_interrupted"] = bool(
         glob.glob("/var/lib/dpkg/updates/[0-9]*")
         or "trainwright.slurm" in read("/usr/sbin/policy-rc.d")
