@@ -41,6 +41,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.schema import Model
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.attention import some
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import (
     customise,
@@ -172,17 +173,21 @@ class ActionModule(ActionBase):
             str(task_vars.get("inventory_dir") or ""), str(task_vars.get("playbook_dir") or "")
         )
         variables = {}
+        walked: dict[str, list[str]] = {}
         for host in digests.candidates(inputs, model):
             try:
-                variables[host] = wanted.host_variables(
-                    task_vars["hostvars"][host], task_vars["hostvars"].raw_get(host), places, plain
-                )
-            except wanted.NotKnown:
-                continue  # the run walks over it
+                raw = {**task_vars["hostvars"].raw_get(host), "hostvars": task_vars["hostvars"]}
+                templar = self._templar.copy_with_new_env(available_variables=raw)
+                variables[host] = wanted.host_variables(raw, templar.template, places, plain)
+            except wanted.NotKnown as error:
+                walked.setdefault(str(error), []).append(host)
+        for why, hosts in walked.items():
+            self._display.v(printable(f"walks over {some(hosts, 5)} in every run: {why}"))
         try:
             of_play = wanted.play_variables(self._task.get_play(), self._templar.template, plain)
             common = [wanted.collection_digest(), of_play]
-        except (OSError, wanted.NotKnown):
+        except (OSError, wanted.NotKnown) as error:
+            self._display.v(printable(f"walks over all hosts in every run: {error}"))
             return {}
         return digests.wanted(inputs, model, common, variables)
 

@@ -188,6 +188,14 @@ def main() -> None:
                 paths, params["nfs_read_ahead"], module.check_mode, handle.read()
             )
         changed, told = changed + tuned, told + words
+        left = list(plan.leaves)
+        if params["nfs_read_ahead"] and not words:
+            left = [
+                {**item, "read_ahead": params["nfs_read_ahead"]}
+                if item["kind"] == "mount" and item["name"] in paths
+                else item
+                for item in left
+            ]
         if params["lustre_tuning"] and any(mount["fstype"] == "lustre" for mount in there):
             cpus = machine.cpu_layout()["cpus"]
             tuned, words = lustre.tune(cpus, machine.memory_mb(), module.check_mode)
@@ -195,7 +203,6 @@ def main() -> None:
             lacking = lustre.ask_for_reboot(cpus, module.check_mode)
             changed += [f"reason for a reboot: {one}" for one in lacking]
         wanted = [one for mount in [*here, *there] for one in mount["directories"]]
-        left = list(plan.leaves)
         if wanted:
             changed += mounting.directories(wanted, module.check_mode, record.begin, left)
         record.end(left)

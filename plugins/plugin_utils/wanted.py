@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import posixpath
 import re
 import typing as t
 from pathlib import Path
@@ -15,6 +16,7 @@ import jinja2
 from ansible import context
 from ansible.errors import AnsibleError
 from ansible.release import __version__ as core_version
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.manifest import passes
 
 from .customise import CustomiseError, site_template
 
@@ -29,6 +31,10 @@ _OF_THE_RUN = {
     # They decide what a run looks at or writes on the control node, and not what it leaves on hosts.
     *("site_full", "slurm_preflight_report", "role_name", "role_names", "role_path", "group_names"),
 }
+#: In a template: what each play and each role has of its own, also with a default.
+_OF_A_PLAY = re.compile(
+    r"\b(?:ansible_play_\w+|play_hosts|role_\w+|ansible_role_\w+|slurm_model|slurm_facts)\b"
+)
 #: In a template: what is neither among the variables of the host nor in its facts, and may change by itself.
 _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
@@ -94,36 +100,42 @@ def play_variables(
     found = {}
     for name, value in play.get_vars().items():
         if not name.startswith("__"):
+            if name in (*_TEMPLATES, "job_hooks_parts"):
+                raise NotKnown(f"{name}: names files, and is a variable of the play")
             if re.search(r"\{[{%#]", str(value)):
                 raise NotKnown(f"{name}: a template among the variables of the play")
             found[name] = plain(template(value))
+    _refuse_passing(found)
     return found
 
 
 def host_variables(
     variables: t.Mapping[str, t.Any],
-    raw: t.Mapping[str, t.Any],
+    template: t.Callable[[t.Any], t.Any],
     places: t.Sequence[str],
     plain: t.Callable[[t.Any], t.Any],
 ) -> dict[str, t.Any]:
     """Return the values of a host's variables, and the digests of the files of the site that they name.
 
-    variables: of one host, templated at access. raw: the same, with their templates. places: directories of a site's
-    files. plain: makes a value plain containers. Raises NotKnown.
+    variables: of one host, with their templates. template: resolves these with all that the host's tasks have. places:
+    directories of a site's files. plain: makes a value plain containers. Raises NotKnown.
     """
     found: dict[str, t.Any] = {}
     for name in inventory_names(variables):
+        text = str(variables[name])
+        if _OF_A_PLAY.search(text):
+            raise NotKnown(f"{name}: its value depends on the play")
         try:
-            found[name] = plain(variables[name])
+            found[name] = plain(template(variables[name]))
         except (AnsibleError, KeyError) as error:
             # It refers to what only a role or a task has; its text decides then, with the rest of the variables.
-            text = str(raw.get(name))
             if _ELSEWHERE.search(text):
                 raise NotKnown(f"{name}: its template cannot be read here") from error
             found[name] = text
     found["group_names"] = sorted(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )
+    _refuse_passing(found)
     given = [name for name in _TEMPLATES if found.get(name)]
     if given:
         raise NotKnown(f"{given[0]}: a template of the site may read anything")
@@ -131,6 +143,15 @@ def host_variables(
         [file, _content(file, places)] for file in _hook_files(found.get("job_hooks_parts"))
     ]
     return found
+
+
+def _refuse_passing(found: t.Mapping[str, t.Any]) -> None:
+    """Raise NotKnown for files where the manifest of a host leaves them out."""
+    for name, files in found.items():
+        if name.endswith("_files") and isinstance(files, list):
+            paths = [str(one.get("path")) for one in files if isinstance(one, dict)]
+            if any(passes(posixpath.normpath(path)) for path in paths):
+                raise NotKnown(f"{name}: nobody records what a boot removes")
 
 
 def _hook_files(parts: t.Any) -> t.Iterator[str]:

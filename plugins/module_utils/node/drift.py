@@ -18,7 +18,17 @@ import shutil
 import stat
 import typing as t
 
-from . import deadline, dependencies, drift_paths, fstab, manifest, manifest_place, sysctl, tuning
+from . import (
+    deadline,
+    dependencies,
+    drift_paths,
+    fstab,
+    manifest,
+    manifest_place,
+    read_ahead,
+    sysctl,
+    tuning,
+)
 from .drift_paths import Difference
 from .left import accounts_of
 from .machine import read
@@ -205,6 +215,9 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
                 found.append(("source", f"{there.fstype} {there.source}", source))
         else:
             found += _source_differs(there, source, fstype, fstab.is_network(fstype, listed))
+        kib = item.get("read_ahead", 0)
+        if read_ahead.tune([path], kib, True, mountinfo)[0]:
+            found.append(("read-ahead", "another", f"{kib} KiB"))
     return found
 
 

@@ -21,8 +21,12 @@ from hypothesis import strategies as st
 from tests.unit.cluster import ROOT
 
 
+def same(value: t.Any) -> t.Any:
+    return value
+
+
 def of(variables: t.Mapping[str, t.Any], places: t.Sequence[str] = ()) -> dict[str, t.Any]:
-    return wanted.host_variables(variables, {}, places, lambda value: value)
+    return wanted.host_variables(variables, same, places, same)
 
 
 @given(st.dictionaries(st.sampled_from(["slurm_conf", "my_own", "ansible_host"]), st.integers()))
@@ -50,25 +54,38 @@ def test_groups_that_playbooks_know_count_and_those_of_the_run_do_not() -> None:
     assert first != of({"group_names": ["slurm_compute", "slurm_pyxis"]})
 
 
-class Lazy(dict):  # type: ignore[type-arg]
-    def __getitem__(self, name: str) -> t.Any:
-        raise AnsibleUndefinedVariable("x is undefined")
+def unreadable(_value: t.Any) -> t.Any:
+    raise AnsibleUndefinedVariable("x is undefined")
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{{ lookup('env', x) }}", "{{ hostvars[x].y }}", "{{ x ~ now() }}", "{{ slurm_model.x }}"],
+    "text", ["{{ lookup('env', x) }}", "{{ hostvars[x].y }}", ["{{ x ~ now() }}"]]
 )
-def test_a_variable_that_cannot_be_read_means_a_walk_if_it_may_change_by_itself(text: str) -> None:
+def test_a_variable_that_cannot_be_read_means_a_walk_if_it_may_change_by_itself(
+    text: t.Any,
+) -> None:
     with pytest.raises(wanted.NotKnown, match="slurm_conf"):
-        wanted.host_variables(Lazy(slurm_conf=text), {"slurm_conf": text}, [], lambda value: value)
+        wanted.host_variables({"slurm_conf": text}, unreadable, [], same)
 
 
 def test_of_another_variable_that_cannot_be_read_the_text_counts() -> None:
     """Such as one about facts that nobody has gathered."""
     for text in ("{{ ansible_facts.default_ipv4.address }}", ["{{ item }}"]):
-        found = wanted.host_variables(Lazy(own=text), {"own": text}, [], lambda value: value)
-        assert found["own"] == str(text)
+        assert wanted.host_variables({"own": text}, unreadable, [], same)["own"] == str(text)
+
+
+@pytest.mark.parametrize("name", ["ansible_play_hosts", "play_hosts", "slurm_model", "role_path"])
+def test_what_a_play_or_a_role_has_of_its_own_is_not_known_also_with_a_default(name: str) -> None:
+    with pytest.raises(wanted.NotKnown, match="own"):
+        of({"own": [f"{{{{ {name} | default(7) }}}}"]})
+
+
+@pytest.mark.parametrize("path", ["/run/a.conf", "/etc/../tmp/x", "/var/tmp/y"])
+def test_files_that_a_boot_removes_mean_a_walk(path: str) -> None:
+    files = [{"path": "/etc/a", "content": "x"}, {"path": path, "content": "x"}]
+    with pytest.raises(wanted.NotKnown, match="slurmd_files"):
+        of({"slurmd_files": files})
+    assert of({"slurmd_files": files[:1]})
 
 
 def test_variables_of_the_play_count() -> None:
@@ -76,7 +93,7 @@ def test_variables_of_the_play_count() -> None:
 
     def read(given: dict[str, t.Any]) -> dict[str, t.Any]:
         play = SimpleNamespace(get_vars=lambda: given)
-        return wanted.play_variables(play, lambda value: value, lambda value: value)
+        return wanted.play_variables(play, same, same)
 
     assert read({"slurm_conf": {"KillWait": 7}, "__preflight_alone": False}) == {
         "slurm_conf": {"KillWait": 7}
@@ -84,6 +101,13 @@ def test_variables_of_the_play_count() -> None:
     for value in ("{{ x }}", {"a": ["{% if x %}"]}):
         with pytest.raises(wanted.NotKnown, match="slurm_conf"):
             read({"slurm_conf": value})
+    for name, files in (
+        ("slurmd_template", "own.j2"),
+        ("job_hooks_parts", [{"file": "check.sh"}]),
+        ("slurmd_files", [{"path": "/run/a"}]),
+    ):
+        with pytest.raises(wanted.NotKnown, match=name):
+            read({name: files})
 
 
 def test_hook_files_count_by_their_content(tmp_path: Path) -> None:

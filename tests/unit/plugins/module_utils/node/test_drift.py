@@ -352,6 +352,22 @@ def test_a_package(rows: str, what: list[str]) -> None:
     assert [one[0] for one in drift.package_differences(item, Installed(rows))] == what
 
 
+def test_a_mount_that_reads_ahead_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tune(
+        paths: list[str], kib: int, check: bool, _mountinfo: str
+    ) -> tuple[list[str], list[str]]:
+        assert check
+        return ([f"{path}: read_ahead_kb={kib}" for path in paths if kib], [])
+
+    monkeypatch.setattr(drift.read_ahead, "tune", tune)
+    line = "nfs1:/data /data nfs4 rw"
+    mountinfo = "40 1 0:52 / /data rw - nfs4 nfs1:/data rw\n"
+    item = {"kind": "mount", "name": "/data", "line": line, "auto": True}
+    assert drift.mount_differences(item, f"{line} 0 0\n", mountinfo) == []
+    found = drift.mount_differences({**item, "read_ahead": 15360}, f"{line} 0 0\n", mountinfo)
+    assert found == [("read-ahead", "another", "15360 KiB")]
+
+
 @pytest.mark.parametrize(
     ("there", "found"),
     [
