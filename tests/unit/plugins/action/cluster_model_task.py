@@ -43,10 +43,12 @@ class Process:
         limit: str = "",
         returned: dict[str, dict[str, t.Any]] | None = None,
         first: str = "",
+        of_play: dict[str, t.Any] | None = None,
     ) -> dict[str, t.Any]:
         """Return what the task returned; "failed" and "msg" where it refused.
 
-        returned: what else modules returned as facts on a host. first: the host that the task runs for.
+        returned: what else modules returned as facts on a host. first: the host that the task runs for. of_play:
+        variables that an import_playbook gives the plays.
         """
         assert self._process.stdin and self._process.stdout
         given = {
@@ -57,6 +59,7 @@ class Process:
             "limit": limit,
             "returned": returned or {},
             "first": first,
+            "of_play": of_play or {},
         }
         self._process.stdin.write(json.dumps(given) + "\n")
         self._process.stdin.flush()
@@ -100,6 +103,7 @@ def run(given: dict[str, t.Any]) -> dict[str, t.Any]:
     path = str(ROOT / "playbooks" / "preflight.yml")
     plays = Playbook.load(path, variable_manager=manager, loader=loader).get_plays()
     play = next(play for play in plays if play.get_name() == PLAY)
+    play.vars = {**play.vars, **given["of_play"]}
     (task,) = [task for task in tasks(play.compile()) if task.action == ACTION]
     pattern = Templar(loader=loader, variables=manager.get_vars(play=play)).template(play.hosts)
     hosts = [host for host in inventory.get_hosts(pattern) if host.name in given["facts"]]

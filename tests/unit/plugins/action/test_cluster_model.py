@@ -109,6 +109,38 @@ def test_settings_are_the_primary_controllers(process: Process, tmp_path: Path) 
     assert memory == pytest.approx(facts()["c1"]["memory_mb"] * 0.44, rel=0.01)
 
 
+ELSEWHERE_READ: dict[str, tuple[dict[str, t.Any], dict[str, t.Any]]] = {
+    "another-host": ({"core": 1}, {"core": 2}),
+    "the-play": ({"of_play": {"own": 1}}, {"of_play": {"own": 2}}),
+}
+
+
+@pytest.mark.parametrize("case", list(ELSEWHERE_READ))
+def test_what_is_wanted_on_a_host_is_more_than_its_own_variables(
+    process: Process, tmp_path: Path, case: str
+) -> None:
+    """Variables of other hosts that its own read, also with a default, and those of the play."""
+    found = []
+    reads = {"node_base_limits": ["* soft core {{ hostvars['c1']['core'] | default(7) }}"]}
+    for number, given in enumerate((ELSEWHERE_READ[case][0], *ELSEWHERE_READ[case])):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        variables = {"c1": {"core": given.get("core", 0)}, "c2": reads}
+        one = Case("reads", "", "", "", "", {"__preflight_alone": False}, host_variables=variables)
+        done = play(process, one, directory, of_play=given.get("of_play"))
+        assert not done["failed"], done["msg"]
+        found.append(done["wanted"]["c2"])
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_template_among_the_variables_of_the_play_means_a_walk(
+    process: Process, tmp_path: Path
+) -> None:
+    case = Case("template", "", "", "", "", {"__preflight_alone": False})
+    done = play(process, case, tmp_path, of_play={"own": "{{ 1 + 1 }}"})
+    assert done["wanted"] == {}
+
+
 STACKS: dict[str, tuple[dict[str, dict[str, t.Any]], list[str]]] = {
     "same": ({"c1": {"gpu_stack_release": "dlami-2026-04"}, "c2": {"gpu_stack_release": "dlami-2026-04"},
               "ctl1": {"gpu_stack_release": "{{ 'dlami-2026-04' }}"}}, []),
