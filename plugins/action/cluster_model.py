@@ -226,7 +226,7 @@ class ActionModule(ActionBase):
             for host in groups.get(digests.GROUP, [])
             if host not in task_vars["ansible_play_hosts_all"]
         ]
-        # Groups of this run alone are no place of a host.
+        # A node does not keep the groups of this run.
         groups = {name: hosts for name, hosts in groups.items() if name not in digests.OF_THE_RUN}
         hosts_in_run = [*task_vars["ansible_play_hosts_all"], *left]
         in_run = set(hosts_in_run)
