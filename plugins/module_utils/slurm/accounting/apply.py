@@ -15,7 +15,7 @@ from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
 from ..records import Job
-from . import identity, kept, plan, removals
+from . import kept, plan, removals
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
 
@@ -136,8 +136,6 @@ def tree(session: Session) -> dict[str, t.Any]:
 
     directory = session.params["state_directory"]
     try:
-        if session.params["controller_state"]:
-            identity.refuse_another(session, session.params["controller_state"])
         result = converge(session, wanted, planner, registered=False)
         return kept.keep(session, directory, result) if directory else result
     except SlurmError as error:
