@@ -441,6 +441,9 @@ class Services:
             except ServicesError as error:
                 if not verbs or verbs[-1] == "stop" or not spec.get("proved"):
                     raise
+                before = self.states[unit]
+                if before.active == "inactive" and before.file not in IS_ENABLED:
+                    raise  # somebody has ended it for good: it would work on what was moved away
                 raise self._without_the_new_files(unit, spec, error) from error
             if spec["state"] == "started":
                 self.proved.keep(unit, spec.get("proved") or ())

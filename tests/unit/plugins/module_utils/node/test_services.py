@@ -374,6 +374,30 @@ def test_files_with_which_a_unit_does_not_run_are_put_back(systemd, tmp_path, mo
     assert systemd.run(unit("slurmdbd", stamp="s2", **spec)) == ["restart slurmdbd.service"]
 
 
+def test_a_unit_that_somebody_ended_for_good_does_not_run_with_its_old_files(
+    systemd, tmp_path, monkeypatch
+):
+    """As slurmdbd after its database was moved: what it records in the old one is lost."""
+    conf = tmp_path / "slurmdbd.conf"
+    spec = {"state": "started", "proved": [str(conf)]}
+    conf.write_text("old")
+    systemd.have(slurmdbd={})
+    systemd.run(unit("slurmdbd", stamp="s1", **spec))
+    conf.write_text("new")
+    systemd.have(slurmdbd={"UnitFileState": "disabled", "Broken": "yes"})
+    do = services.Services._do
+
+    def runs_with_the_old(self, name, verb):
+        if conf.read_text() == "old":
+            systemd.have(slurmdbd={"ActiveState": "active"})
+        do(self, name, verb)
+
+    monkeypatch.setattr(services.Services, "_do", runs_with_the_old)
+    with pytest.raises(services.ServicesError, match="Remedy") as caught:
+        systemd.run(unit("slurmdbd", stamp="s2", enabled=True, **spec))
+    assert "as they were before" not in str(caught.value) and conf.read_text() == "new"
+
+
 def test_a_unit_that_ends_at_once_is_an_error(systemd):
     systemd.have(slurmd={"Type": "simple", "After": "failed"})
     with pytest.raises(services.ServicesError, match="ended right after it was started"):
