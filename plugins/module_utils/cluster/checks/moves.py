@@ -137,7 +137,7 @@ def controllers(inputs: Inputs) -> Iterator[Problem]:
             "/var/lib/trainwright/record.json",
             f"this host has neither the record nor slurm.conf, but {fold(running.hosts)} run under its slurmctld:"
             " the cluster would start without its jobs, keys and nodes",
-            f"restore the host from its backup ({GUIDE}), or, to begin anew with new keys and without jobs, write"
+            f"restore the host from its backup ({GUIDE}), or, to begin again with new keys and without jobs, write"
             f" {ALLOWED}",
         )
 
