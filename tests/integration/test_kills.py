@@ -84,6 +84,8 @@ VOLATILE = "|".join(
         r"var/lib/trainwright/applied/(proved|before)\.json",
         r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-( |$)",
         r"etc/(passwd|group|shadow|gshadow)\.(lock|org)",
+        # Only a whole run keeps the digest, and the calls are counted.
+        r"var/lib/trainwright/manifest/\.(wanted|calls) ",
         # Each entry has the number of its call.
         r"^[0-9a-f]{64}  var/lib/trainwright/manifest/",
         # Its lines are compared; a group of the user's own stays with the home.
