@@ -118,7 +118,7 @@ def prepare(directory: str = DIRECTORY) -> None:
 def wanted(directory: str = DIRECTORY) -> str:
     """Return the digest for which the node was set up last; "" where an entry was changed or removed since."""
     try:
-        kept, _, entries = text(os.path.join(directory, WANTED)).strip().partition(" ")
+        kept, _blank, entries = text(os.path.join(directory, WANTED)).strip().partition(" ")
         return kept if entries == _digest_of_entries(directory) else ""
     except (OSError, ValueError):
         return ""
