@@ -103,6 +103,13 @@ options:
         writes it every 5 minutes.
       - Must run on a controller.
     type: path
+  controller_state:
+    description:
+      - C(StateSaveLocation) of the slurmctld on this host. If slurmctld has worked with another database than the one
+        that slurmdbd has now, the task fails before it changes anything.
+      - Newer releases keep the cluster's number there, and refuse another one at their next start.
+    type: path
+    version_added: "1.2.0"
   owned:
     description:
       - What this task owns, so that it removes what is there and not named. Without it, nothing is
@@ -223,6 +230,7 @@ SPEC = {
     "users": {**SEVERAL, "options": USER},
     "qos": {**SEVERAL, "options": QOS},
     "state_directory": {"type": "path"},
+    "controller_state": {"type": "path"},
     "owned": {"type": "dict", "default": {}, "options": OWNED},
 }
 

@@ -15,7 +15,7 @@ from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
 from ..records import Job
-from . import kept, plan, removals
+from . import identity, kept, plan, removals
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
 
@@ -36,12 +36,16 @@ def _lines(things: t.Mapping[str, t.Any]) -> str:
     return json.dumps(things, indent=1, sort_keys=True) + "\n" if things else ""
 
 
+def _clusters(session: Session, transport: Transport) -> list[dict[str, str]]:
+    columns = {"cluster": accounting.CLUSTER_COLUMNS}
+    return session.call(transport.accounting_rows, ("cluster",), "", columns)["cluster"]
+
+
 def _cluster(
     session: Session, transport: Transport, registered: bool
 ) -> tuple[str, list[dict[str, str]]]:
     """Return the cluster that is meant, and the rows of all; registered: it must be there."""
-    columns = {"cluster": accounting.CLUSTER_COLUMNS}
-    rows = session.call(transport.accounting_rows, ("cluster",), "", columns)["cluster"]
+    rows = _clusters(session, transport)
     known = [row["cluster"] for row in rows]
     named = session.params.get("cluster") or ""
     if named and registered and named not in known:
@@ -136,6 +140,12 @@ def tree(session: Session) -> dict[str, t.Any]:
 
     directory = session.params["state_directory"]
     try:
+        if session.params["cluster"] and session.params["controller_state"]:
+            identity.refuse_another(
+                session.params["cluster"],
+                session.params["controller_state"],
+                lambda: [row["cluster"] for row in _clusters(session, session.using("read"))],
+            )
         result = converge(session, wanted, planner, registered=False)
         return kept.keep(session, directory, result) if directory else result
     except SlurmError as error:
