@@ -22,7 +22,7 @@ import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
 
 from .conftest import Converged
-from .site import Run, tail
+from .site import SOAK, Run, tail
 
 DIRECTORY = "/var/lib/trainwright/manifest"
 KEPT = "/run/drift-test"
@@ -355,7 +355,8 @@ def test_only_nodes_with_something_to_do_take_part(quiet_site: Converged) -> Non
         run = site.play("site.yml")
         assert walked(site, run) == {"c1"}, tail(run.output, 60)
         assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
-        assert walked(site, site.play("site.yml", "--check")) == set()
+        if SOAK:
+            assert walked(site, site.play("site.yml", "--check")) == set()
     finally:
         file.unlink(missing_ok=True)
         run = site.play("site.yml", "-e", "site_full=true", rc=None)
