@@ -74,9 +74,7 @@ class State:
     same_stamp: bool | None = None  # as when it was last started; None if nothing records it
     error: str = ""
     newer: list[str] = field(default_factory=list)  # watched paths newer than the start
-    command: str = (
-        ""  # digest of the arguments of the main process; "" where these do not tell anything
-    )
+    command: str = ""  # digest of the main process's arguments; "" where these do not tell anything
     drop_ins: list[str] = field(default_factory=list)  # as systemd has read them
     settings: dict[str, str] = field(default_factory=dict)  # of the kernel, that its files decide
     unset: list[str] = field(default_factory=list)  # those of them that somebody has changed
@@ -439,11 +437,10 @@ class Services:
             try:
                 self._bring(unit, spec, verbs)
             except ServicesError as error:
-                if not verbs or verbs[-1] == "stop" or not spec.get("proved"):
-                    raise
                 before = self.states[unit]
-                if before.active == "inactive" and before.file not in IS_ENABLED:
-                    raise  # somebody has ended it for good: it would work on what was moved away
+                ended = before.active == "inactive" and before.file not in IS_ENABLED
+                if ended or not verbs or verbs[-1] == "stop" or not spec.get("proved"):
+                    raise  # what somebody has ended for good would work on what was moved away
                 raise self._without_the_new_files(unit, spec, error) from error
             if spec["state"] == "started":
                 self.proved.keep(unit, spec.get("proved") or ())
