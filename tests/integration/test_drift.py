@@ -348,14 +348,14 @@ def test_only_nodes_with_something_to_do_take_part(quiet_site: Converged) -> Non
         assert site.run("c2", "stat -c %a /etc/default/slurmd").strip() == "644"
         assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
 
-        # A change by another run, after which the inventory is what it was before.
-        part = ("--tags", "slurmd", "--limit", "c1,slurm_controller", "-e", '{"slurmd_unit": {}}')
-        site.play("site.yml", *part)
-        assert "Nice=1" not in site.run("c1", "systemctl cat slurmd")
-        run = site.play("site.yml")
-        assert walked(site, run) == {"c1"}, tail(run.output, 60)
-        assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
         if SOAK:
+            # A change by another run, after which the inventory is what it was before. The unit tests have it, too.
+            part = ("--tags", "slurmd", "--limit", "c1,slurm_controller")
+            site.play("site.yml", *part, "-e", '{"slurmd_unit": {}}')
+            assert "Nice=1" not in site.run("c1", "systemctl cat slurmd")
+            run = site.play("site.yml")
+            assert walked(site, run) == {"c1"}, tail(run.output, 60)
+            assert "Nice=1" in site.run("c1", "systemctl cat slurmd")
             assert walked(site, site.play("site.yml", "--check")) == set()
     finally:
         file.unlink(missing_ok=True)
