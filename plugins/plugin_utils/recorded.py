@@ -44,7 +44,7 @@ def this_run() -> str:
     """
     parent = os.getppid()
     try:
-        # Seconds after the boot, in ticks: a number of a process comes back, and not with the same start.
+        # Ticks from the boot to its start: a number of a process comes back, and not with the same start.
         since = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8").rpartition(")")[2]
         started = since.split()[19]
     except (OSError, IndexError):
