@@ -162,6 +162,8 @@ class ActionModule(ActionBase):
         result["news"] = [message for message in model["messages"] if message not in said]
         result["as_expected"] = expected.get("version_string") in (None, model["version_string"])
         result["wanted"] = self._wanted(inputs, model, task_vars) if options["wanted"] else None
+        served = digests.candidates_with_services(inputs, model)
+        result["wanted_services"] = [host for host in served if host in (result["wanted"] or {})]
         result.update(model)
         return result
 
@@ -174,11 +176,14 @@ class ActionModule(ActionBase):
         )
         variables = {}
         walked: dict[str, list[str]] = {}
-        for host in digests.candidates(inputs, model):
+        served = digests.candidates_with_services(inputs, model)
+        for host in [*digests.candidates(inputs, model), *served]:
             try:
                 raw = {**task_vars["hostvars"].raw_get(host), "hostvars": task_vars["hostvars"]}
                 templar = self._templar.copy_with_new_env(available_variables=raw)
-                variables[host] = wanted.host_variables(raw, templar.template, places, plain)
+                variables[host] = wanted.host_variables(
+                    raw, templar.template, places, plain, served=host in served
+                )
             except wanted.NotKnown as error:
                 walked.setdefault(str(error), []).append(host)
         for why, hosts in walked.items():
@@ -223,7 +228,7 @@ class ActionModule(ActionBase):
         # The facts of those that were left out after the first look are known, too.
         left = [
             host
-            for host in groups.get(digests.GROUP, [])
+            for host in [*groups.get(digests.GROUP, []), *groups.get(digests.SERVICES, [])]
             if host not in task_vars["ansible_play_hosts_all"]
         ]
         # A node does not keep the groups of this run.

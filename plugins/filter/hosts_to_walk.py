@@ -13,7 +13,9 @@ description:
   - Returns a pattern for C(hosts) of a play, without the hosts of the group C(trainwright_as_left), which
     M(trainwright.slurm.drift_info) makes. Without that group the pattern stays as it is, as with a host in the group
     C(trainwright_walk_all), where an earlier part of the run has left out what may be wanted otherwise now.
-positional: groups
+  - With O(services), where every host of the cluster is as it was left, those of the group
+    C(trainwright_services_as_left) are left out, too.
+positional: groups, services
 options:
   _input:
     description: The pattern, with C(:) or commas between its parts.
@@ -23,6 +25,10 @@ options:
     description: The variable C(groups).
     type: dict
     required: true
+  services:
+    description: Whether all that this play leaves on controllers, and on other hosts with services, is recorded there.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -42,15 +48,24 @@ import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import (
     GROUP,
+    SERVED,
+    SERVICES,
     WALK_ALL,
 )
 
 
-def hosts_to_walk(pattern: str, groups: t.Mapping[str, t.Sequence[str]]) -> str:
+def hosts_to_walk(
+    pattern: str, groups: t.Mapping[str, t.Sequence[str]], services: bool = False
+) -> str:
     """Return the pattern. Ansible takes one kind of separator in it."""
     if not groups.get(GROUP) or groups.get(WALK_ALL):
         return pattern
-    return f"{pattern}{',' if ',' in pattern else ':'}!{GROUP}"
+    separator = "," if "," in pattern else ":"
+    left = {host for name in (GROUP, SERVICES) for host in groups.get(name) or ()}
+    everyone = {host for name in ("slurm_cluster", *SERVED) for host in groups.get(name) or ()}
+    if services and groups.get(SERVICES) and everyone <= left:
+        pattern = f"{pattern}{separator}!{SERVICES}"
+    return f"{pattern}{separator}!{GROUP}"
 
 
 class FilterModule:

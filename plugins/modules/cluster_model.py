@@ -509,7 +509,6 @@ mounts:
 scratches:
   description: The scratch of each host with its C(path), and its C(kind) as scratch_disks returns it.
   type: list
-  elements: dict
   returned: success
 users:
   description: C(cluster_users) with every key present.
@@ -522,7 +521,6 @@ users:
 groups:
   description: Groups to create.
   type: list
-  elements: dict
   sample: [{name: ada, gid: 2001}]
   returned: success
 messages:
@@ -533,14 +531,16 @@ messages:
 news:
   description: The messages that O(expected) does not have.
   type: list
-  elements: str
   returned: success
 wanted:
   description:
     - By host a digest of all that decides what a run leaves there, for hosts that C(site.yml) may leave out. It lacks a
-      host for which that cannot be told, and is empty in a run with C(--tags).
-    - Null without O(wanted).
+      host for which that cannot be told. Empty in a run with C(--tags), null without O(wanted).
   type: dict
+  returned: success
+wanted_services:
+  description: Those of RV(wanted) with services of the cluster, which are left out of some plays only.
+  type: list
   returned: success
 as_expected:
   description: Whether the version is that of O(expected); true without it.

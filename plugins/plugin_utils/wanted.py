@@ -114,11 +114,13 @@ def host_variables(
     template: t.Callable[[t.Any], t.Any],
     places: t.Sequence[str],
     plain: t.Callable[[t.Any], t.Any],
+    served: bool = False,
 ) -> dict[str, t.Any]:
     """Return the values of a host's variables, and the digests of the files of the site that they name.
 
     variables: of one host, with their templates. template: resolves these with all that the host's tasks have. places:
-    directories of a site's files. plain: makes a value plain containers. Raises NotKnown.
+    directories of a site's files. plain: makes a value plain containers. served: whether the host has services of the
+    cluster. Raises NotKnown.
     """
     found: dict[str, t.Any] = {}
     for name in inventory_names(variables):
@@ -136,7 +138,8 @@ def host_variables(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )
     _refuse_passing(found)
-    given = [name for name in _TEMPLATES if found.get(name)]
+    templates = [name for name in found if name.endswith("_template")] if served else _TEMPLATES
+    given = [name for name in templates if found.get(name)]
     if given:
         raise NotKnown(f"{given[0]}: a template of the site may read anything")
     found["files of the site"] = [

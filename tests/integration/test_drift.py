@@ -197,6 +197,12 @@ def of_other(host: str, role: str, item: manifest.Item) -> Iterator[Fault]:
     if kind == "user" and item.get("shell"):
         undo = f"usermod -s {shlex.quote(item['shell'])} {quoted}"
         yield Fault(host, kind, name, "shell", role, f"usermod -s /bin/false {quoted}", undo)
+    if kind == "database":
+        right = f"SELECT ON {name}.*"
+        ask = f"mariadb --socket={shlex.quote(item['socket'])} -e"
+        do = f"REVOKE {right} FROM {item['user']}@localhost"
+        undo = f"GRANT {right} TO {item['user']}@localhost"
+        yield Fault(host, kind, name, "rights", role, f'{ask} "{do}"', f'{ask} "{undo}"')
     if kind == "mount":
         keep, back = saved("/etc/fstab")
         script = shlex.quote(f"s#^\\(\\S*\\s*{name}\\s\\s*\\S*\\s*\\)#\\1nodev,#")

@@ -19,6 +19,7 @@ INTERNAL = {
     "cluster_model",
     "cluster_secrets",
     "config_files",
+    "database_rights",
     "deb_packages",
     "efa_installer",
     "host_wanted",

@@ -132,6 +132,32 @@ CASES: list[tuple[str, dict[str, t.Any], str]] = [
     ("c1,c2", {"trainwright_as_left": ["c1"]}, "c1,c2,!trainwright_as_left"),
     ("a:b", {"trainwright_as_left": ["c1"], "trainwright_walk_all": ["ctl1"]}, "a:b"),
 ]
+SERVED: dict[str, t.Any] = {
+    "slurm_cluster": ["ctl1", "c1"],
+    "slurm_controller": ["ctl1"],
+    "slurm_database": ["db1"],
+    "trainwright_as_left": ["c1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("services", "walk_all", "hosts"),
+    [
+        (["ctl1", "db1"], [], "a:!trainwright_services_as_left:!trainwright_as_left"),
+        (["ctl1", "db1"], ["ctl1"], "a"),
+        # Another host with services is walked over, so all of them are; it may not even be among this run's hosts.
+        (["ctl1"], [], "a:!trainwright_as_left"),
+        ([], [], "a:!trainwright_as_left"),
+    ],
+)
+def test_hosts_with_services_are_left_out_only_with_all_others(
+    services: list[str], walk_all: list[str], hosts: str
+) -> None:
+    groups = {**SERVED, "trainwright_services_as_left": services, "trainwright_walk_all": walk_all}
+    assert hosts_to_walk("a", groups, True) == hosts
+    assert hosts_to_walk("a", groups) == ("a" if walk_all else "a:!trainwright_as_left")
+    more = {**groups, "slurm_cluster": ["ctl1", "c1", "c2"]}
+    assert "services" not in hosts_to_walk("a", more, True)
 
 
 @pytest.mark.parametrize(("pattern", "groups", "hosts"), CASES)

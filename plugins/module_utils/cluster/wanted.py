@@ -19,9 +19,12 @@ if t.TYPE_CHECKING:
 
 #: The group of this run that has the hosts which are left out.
 GROUP = "trainwright_as_left"
+#: The group of this run that has the hosts with services of the cluster which are as they were left. They are left out
+#: of some plays, and only where no other host takes part in these.
+SERVICES = "trainwright_services_as_left"
 #: The group of this run that has a host if none is left out any more.
 WALK_ALL = "trainwright_walk_all"
-OF_THE_RUN = (GROUP, WALK_ALL)
+OF_THE_RUN = (GROUP, SERVICES, WALK_ALL)
 
 #: Groups whose hosts every run walks over: what roles leave there is also in databases and in other hosts.
 WALKED = (
@@ -34,6 +37,10 @@ WALKED = (
 LEFT_OUT = ("slurm_compute", "slurm_login")
 #: Groups whose first host does something for all of them.
 FIRST = ("slurm_login", "slurm_pyxis")
+#: Hosts with services of the cluster, of which not all is recorded: records in databases, users' homes.
+SERVED = ("slurm_controller", "slurm_database", "slurm_rest")
+#: Groups with which no host with services is left out of any play: what they leave for others is not recorded.
+SERVED_APART = ("slurm_nfs_server", "slurm_build", "slurm_pyxis")
 
 #: Facts that vary by themselves, or that a run itself makes, so that the look at what it left has them.
 FACTS_APART = frozenset(
@@ -54,6 +61,9 @@ MODEL_APART = frozenset(
         *("nodes", "slurmd_digests", "compute_hosts", "scratches", "tuning", "health_agents_left"),
     }
 )
+
+#: Parts of the cluster model that say what a run found, and not what is written.
+OF_ONE_RUN = frozenset({"messages", "results", "untested", "unlisted"})
 
 
 def candidates(inputs: Inputs, model: Model) -> list[str]:
@@ -88,6 +98,23 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
     ]
 
 
+def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
+    """Return the hosts with services that may be left out of some plays.
+
+    None where another host takes part in these plays anyway: it may need what the first of them makes or reads.
+    """
+    groups = inputs["groups"]
+    left = set(candidates(inputs, model))
+    served = [host for group in SERVED for host in groups.get(group, [])]
+    served += groups.get("slurm_login", [])[:1]
+    found = [host for host in dict.fromkeys(served) if host not in left]
+    everyone = {*groups.get("slurm_cluster", []), *served}
+    if not left or any(groups.get(group) for group in SERVED_APART) or everyone - {*left, *found}:
+        return []
+    recorded = all(_is_recorded(inputs["facts"].get(host) or {}) for host in found)
+    return found if recorded else []
+
+
 def _is_recorded(facts: t.Mapping[str, t.Any]) -> bool:
     """Whether the system of a host is one of which everything is recorded, and nothing was interrupted there."""
     return facts.get("os", {}).get("like") == "debian" and not facts.get("packages_interrupted")
@@ -101,11 +128,14 @@ def wanted(
     common: what counts for all of them, such as the digest of the collection. variables: what the inventory has for
     each host; a host without them is walked over.
     """
+    slurm_groups = {
+        name: hosts for name, hosts in inputs["groups"].items() if name.startswith("slurm_")
+    }
     shared = digest(
         [
             common,
             {name: value for name, value in model.items() if name not in MODEL_APART},
-            {name: hosts for name, hosts in inputs["groups"].items() if name.startswith("slurm_")},
+            slurm_groups,
         ]
     )
     nodes = {node["host"]: node for node in model["nodes"]}
@@ -114,11 +144,7 @@ def wanted(
     for host in candidates(inputs, model):
         if host not in variables:
             continue
-        facts = inputs["facts"][host]
-        own = {name: value for name, value in facts.items() if name not in FACTS_APART}
-        # A running slurmd has fetched plugstack.conf, which was not there before its first start.
-        slurm = facts.get("slurm") or {}
-        own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith("plugstack")}
+        own = _lasting(inputs["facts"][host])
         parts = [
             host,
             nodes.get(host),
@@ -127,4 +153,18 @@ def wanted(
             {**model["tuning"], "hosts": host in model["tuning"]["hosts"]},
         ]
         found[host] = digest([shared, parts, own, variables[host]])
+    whole = {name: value for name, value in model.items() if name not in OF_ONE_RUN}
+    for host in candidates_with_services(inputs, model):
+        if host in variables:
+            own = _lasting(inputs["facts"][host])
+            found[host] = digest([common, whole, slurm_groups, host, own, variables[host]])
     return found
+
+
+def _lasting(facts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the facts of a host without those that vary by themselves."""
+    own = {name: value for name, value in facts.items() if name not in FACTS_APART}
+    # A running slurmd has fetched plugstack.conf, which was not there before its first start.
+    slurm = facts.get("slurm") or {}
+    own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith("plugstack")}
+    return own

@@ -19,6 +19,7 @@ import stat
 import typing as t
 
 from . import (
+    database,
     deadline,
     dependencies,
     drift_paths,
@@ -296,6 +297,21 @@ def _tuned(items: t.Sequence[Item]) -> Found:
     ]
 
 
+# -- databases -------------------------------------------------------------------------------------------------
+def _databases(items: t.Sequence[Item], key: str) -> Found:
+    found: Found = []
+    for number, item in enumerate(items):
+        try:
+            there = database.rights(item["name"], item["user"], item["socket"])
+        except database.DatabaseError as error:
+            found.append((number, (_UNKNOWN, str(error), "a server that knows the user")))
+            continue
+        if manifest.digest(there.encode(), key) != item["digest"]:
+            left = f"those of {item['user']} that were left"
+            found.append((number, ("rights", "another database, user or password", left)))
+    return found
+
+
 # -- paths -----------------------------------------------------------------------------------------------------
 def _paths(items: t.Sequence[Item], key: str, seconds: float) -> Found:
     """Ask a child about all of them: what is on a mount whose server is dead holds up only that."""
@@ -336,6 +352,8 @@ def _looked(items: t.Sequence[Item], group: str, key: str, seconds: float) -> Fo
     try:
         if group == "path":
             return _paths(items, key, seconds)
+        if group == "database":
+            return _databases(items, key)
         if group in _LOOKS:
             return _LOOKS[group](items)
         fault = "a kind that this release does not know"

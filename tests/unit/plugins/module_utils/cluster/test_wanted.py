@@ -114,9 +114,8 @@ def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
     def group(name: str) -> t.Callable[[t.Any], None]:
         return lambda given: given["groups"].update({name: ["c1"]})
 
-    for name in wanted.WALKED:
-        if name != "slurm_controller":
-            assert left(group(name)) == {"c2"}, name
+    for name in {*wanted.WALKED, *wanted.SERVED_APART} - {*wanted.SERVED}:
+        assert left(group(name)) == {"c2"}, name
     assert "c1" not in left(lambda given: given["facts"]["c1"]["os"].update(like="rhel"))
     assert "c1" not in left(lambda given: given["facts"]["c1"].update(packages_interrupted=True))
     lustre = {"path": "/fsx", "source": "fs@tcp:/x", "fstype": "lustre"}
@@ -130,11 +129,57 @@ def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
     assert set(digests(inputs(), {"c2": {}})) == {"c2"}  # of the others the variables are not known
 
 
+def served(given: t.Any) -> list[str]:
+    return wanted.candidates_with_services(given, build_model(given))
+
+
+def test_hosts_with_services_may_be_left_out_with_all_others_and_not_without() -> None:
+    assert served(inputs()) == ["ctl", "login1"]
+    assert set(digests(inputs(), dict.fromkeys((*HOSTS, "ctl"), {}))) == {*HOSTS, "ctl"}
+
+    def after(change: t.Callable[[t.Any], t.Any]) -> list[str]:
+        given = inputs()
+        change(given)
+        return served(given)
+
+    for name in wanted.SERVED_APART:
+        assert not after(lambda given, name=name: given["groups"].update({name: ["ctl"]})), name  # type: ignore[misc]
+    # A host that takes part anyway: the others may have what it needs.
+    assert not after(lambda given: given["facts"]["c1"]["os"].update(like="rhel"))
+    assert not after(lambda given: given["facts"]["ctl"].update(packages_interrupted=True))
+    assert not after(lambda given: given["facts"].pop("ctl"))
+    assert not after(lambda given: given["groups"]["slurm_cluster"].append("more"))
+    assert not after(lambda given: given["settings"].update(node_health_nhc_conf="* || x"))
+    assert after(lambda given: given["groups"].update(slurm_database=["c2"])) == [
+        "ctl",
+        "c2",
+        "login1",
+    ]
+
+
+def test_what_only_hosts_with_services_have_changes_their_digests() -> None:
+    def of(given: t.Any, own: dict[str, t.Any] | None = None) -> t.Any:
+        return digests(given, {"ctl": own or {}, "login1": {}, **dict.fromkeys(HOSTS, {})})
+
+    first = of(inputs())
+    assert first["ctl"] != of(inputs(), {"mariadb_conf": {"port": 3307}})["ctl"]
+    assert first == of(inputs())
+    for change in ({"slurm_rest_port": 6821}, {"slurm_auth_type": "slurm"}):
+        assert first["ctl"] != of(inputs(**change))["ctl"], change
+    given = inputs()
+    given["host_vars"]["c1"]["slurm_node"] = {"weight": 10}
+    then = of(given)
+    assert first["ctl"] != then["ctl"] and first["c2"] == then["c2"]
+
+
 def _roles() -> set[str]:
-    """The roles of the plays from which hosts are left out."""
+    """The roles of the plays from which hosts are left out that have no service of the cluster."""
     found = set()
     for play in PLAYS:
-        if "hosts_to_walk" not in str(play.get("hosts")):
+        hosts = str(play.get("hosts"))
+        if "hosts_to_walk" not in hosts or re.match(
+            r"\{\{ 'slurm_(controller|database|rest)' \|", hosts
+        ):
             continue
         text = str({key: play[key] for key in ("roles", "tasks") if key in play})
         found.update(re.findall(r"trainwright\.slurm\.([a-z_]+)'", text))
@@ -181,6 +226,63 @@ def test_every_play_of_hosts_that_may_be_left_out_leaves_them_out() -> None:
             others = re.sub(r"'slurm_cluster:!slurm_cluster'", "", hosts)
             served = not re.search(r"slurm_(compute|login|pyxis|cluster)\b", others)
             assert known or served, play.get("name")
+
+
+#: Modules of others that change something in plays from which hosts with services are left out.
+KNOWN_BY = {
+    "community.mysql.mysql_db": "database_rights",
+    "community.mysql.mysql_user": "database_rights",
+}
+#: Tasks of hosts that are no candidates, by their files.
+OF_OTHERS = {
+    "finish_debian.yml": "packages_interrupted",
+    "install_rhel.yml": "another system",
+    "repository_debian.yml": "another install_method",
+    "repository_epel.yml": "another system",
+    "repository_rhel.yml": "another system",
+}
+ONLY_READ = ("assert", "fail", "debug", "set_fact", "import_tasks", "include_tasks", "include_role")
+
+
+def _modules(tasks: t.Iterable[t.Any]) -> t.Iterator[tuple[str, t.Any]]:
+    for task in tasks:
+        for key in ("block", "rescue", "always"):
+            yield from _modules(task.get(key, []))
+        yield from ((key, task) for key in task if "." in key)
+
+
+def test_roles_from_which_hosts_with_services_are_left_out_record_all_that_they_change() -> None:
+    roles = set()
+    for play in PLAYS:
+        if "hosts_to_walk(groups, true)" in str(play.get("hosts")):
+            roles.update(re.findall(r"trainwright\.slurm\.([a-z_]+)'", str(play)))
+    roles = {role for role in roles if (ROOT / "roles" / role).is_dir()}
+    assert {"mariadb", "slurmdbd", "slurmrestd", "slurm_packages", "node_base"} <= roles
+    assert not roles & {
+        "slurmctld",
+        "slurm_accounts",
+        "enroot",
+        "pyxis",
+        "nfs_server",
+        "slurm_login",
+    }
+    unknown = set()
+    for role in roles:
+        for file in (ROOT / "roles" / role / "tasks").glob("*.yml"):
+            if file.name in OF_OTHERS:
+                continue
+            for name, _task in _modules(yaml.safe_load(file.read_text("utf-8")) or []):
+                short = name.rpartition(".")[2]
+                path = ROOT / "plugins/modules" / f"{short}.py"
+                text = path.read_text("utf-8") if path.is_file() else ""
+                reads = (
+                    short in ONLY_READ
+                    or short.endswith(("_facts", "_info"))
+                    or ("changed=False" in text and "changed=True" not in text)
+                )
+                if not ("manifest.ARGUMENT" in text or name in KNOWN_BY or reads):
+                    unknown.add((role, file.name, name))
+    assert unknown == set()
 
 
 def test_inputs_are_not_changed() -> None:
