@@ -75,7 +75,20 @@ _FAILED: tuple[tuple[str, str], ...] = (
 _WHERE = re.compile(
     r"^(Task failed: )?(Finalization of task args for '[^']*' failed: )?(Error while resolving value for '[^']*': )+"
 )
+# What the module services says of a unit that failed, with lines of its journal.
+_JOURNAL = re.compile(r"\nLast lines of [a-z' ]+ journal:\n(.*)(?=\nRemedy: )", re.DOTALL)
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
+
+
+def _journal_told(found: re.Match[str]) -> str:
+    """Return the one line of a journal that says why: the last fatal one, or error, or what systemd does not say."""
+    lines = [re.sub(r"^\w{3} +\d+ [\d:]+ \S+ ", "", line) for line in found[1].splitlines()]
+    own = [line for line in lines if not line.startswith("systemd[")] or lines
+    for word in ("fatal:", "error:", ""):
+        told = [line for line in own if word in line.lower()]
+        if told:
+            return f": {told[-1]}"
+    return ""
 
 
 def joined(text: object) -> str:
@@ -130,10 +143,11 @@ def explain(result: t.Mapping[str, t.Any], unreachable: bool = False) -> tuple[s
     if result.get("remedy"):
         return why, one_line(result["remedy"])
     # Not one of `why`, which may have been cut before its remedy.
-    message = _WHERE.sub("", joined(result.get("msg") or ""))
-    if " -> " in message:
-        why, remedy = message.rsplit(" -> ", 1)
-        return one_line(why), one_line(remedy)
+    message = _WHERE.sub("", joined(_JOURNAL.sub(_journal_told, str(result.get("msg") or ""))))
+    for mark in (" Remedy: ", " -> "):
+        before, found, remedy = message.rpartition(mark)
+        if found:
+            return one_line(before), one_line(remedy)
     searched = " ".join(
         str(result.get(key) or "")
         for key in ("msg", "reason", "stderr", "module_stderr", "module_stdout")

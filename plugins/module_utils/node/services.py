@@ -321,7 +321,7 @@ class Services:
         stamps: Stamps | None = None,
         proved: Proved | None = None,
     ) -> None:
-        self.specs = specs
+        self.specs, self.began = specs, time.time()
         self.parse_show = parse_show
         self.stamps = stamps or Stamps()
         self.proved = proved or Proved()
@@ -494,9 +494,9 @@ class Services:
         if needed:
             what += " It requires %s, which failed" % needed
         cause = needed or unit
-        journal = run(
-            ["journalctl", "--unit", cause, "--lines", str(JOURNAL_LINES), "--no-pager", "--quiet"]
-        ).stdout.strip()
+        ask = ["journalctl", "--unit", cause, f"--lines={JOURNAL_LINES}", "--no-pager", "--quiet"]
+        # Those of an earlier start may give another reason.
+        journal = (run([*ask, f"--since=@{int(self.began)}"]).stdout or run(ask).stdout).strip()
         return ServicesError(
             "%s: %s\nLast lines of %s journal:\n%s\nRemedy: fix what the journal names "
             "(`systemctl status %s` shows more) and run the playbook again; it takes up where it "

@@ -81,3 +81,47 @@ def test_a_reason_in_a_variable_is_shown_without_where_it_was_resolved() -> None
         "role slurmd needs the cluster model",
         "run role trainwright.slurm.cluster",
     )
+
+
+DENIED = (
+    "slurmdbd: error: mysql_real_connect failed: 1045 Access denied for user 'slurm'@'localhost'"
+)
+
+
+@pytest.mark.parametrize(
+    ("journal", "told"),
+    [
+        ([f"Nov 26 21:00:01 ctl1 slurmdbd[77]: {DENIED}"] * 9, DENIED),
+        (
+            [
+                "Nov 26 21:00:01 ctl1 slurmctld[7]: slurmctld: fatal: CLUSTER ID MISMATCH.",
+                "Nov 26 21:00:02 ctl1 slurmctld[7]: slurmctld: error: later",
+                "Nov 26 21:00:03 ctl1 systemd[1]: slurmctld.service: Failed with result 'exit-code'.",
+            ],
+            "slurmctld: fatal: CLUSTER ID MISMATCH.",
+        ),
+        (["Nov 26 21:00:01 ctl1 systemd[1]: x.service: Killed."], "x.service: Killed."),
+        (["(nothing)"], "(nothing)"),
+    ],
+)
+def test_a_service_that_failed_is_told_with_one_line_of_its_journal_and_its_remedy(
+    journal: list[str], told: str
+) -> None:
+    """A whole journal would be cut before both."""
+    lines = "\n".join(journal)
+    message = (
+        "slurmdbd.service: was not ready within 90 s: nothing listens on port 6819\n"
+        f"Last lines of its journal:\n{lines}"
+        "\nRemedy: fix what the journal names (`systemctl status slurmdbd.service` shows more) and run again"
+    )
+    why, remedy = explain({"failed": True, "msg": message})
+    assert why.startswith(
+        "slurmdbd.service: was not ready within 90 s: nothing listens on port 6819: "
+    )
+    assert why.endswith(told) and "Last lines" not in why
+    assert remedy.startswith("fix what the journal names (")
+
+
+def test_a_change_in_the_words_of_a_remedy_does_not_cut_it() -> None:
+    message = "c1: it broke. Remedy: set KillWait: 30 -> 40 again"
+    assert explain({"msg": message}) == ("c1: it broke.", "set KillWait: 30 -> 40 again")
