@@ -75,7 +75,7 @@ _FAILED: tuple[tuple[str, str], ...] = (
 _WHERE = re.compile(
     r"^(Task failed: )?(Finalization of task args for '[^']*' failed: )?(Error while resolving value for '[^']*': )+"
 )
-# What the module services says of a unit that failed, with lines of its journal.
+# The message of the module services about a unit that failed, with lines of its journal.
 _JOURNAL = re.compile(r"\nLast lines of [a-z' ]+ journal:\n(.*)(?=\nRemedy: )", re.DOTALL)
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
