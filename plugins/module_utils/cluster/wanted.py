@@ -26,21 +26,14 @@ SERVICES = "trainwright_services_as_left"
 WALK_ALL = "trainwright_walk_all"
 OF_THE_RUN = (GROUP, SERVICES, WALK_ALL)
 
-#: Groups whose hosts every run walks over: what roles leave there is also in databases and in other hosts.
-WALKED = (
-    "slurm_controller",
-    "slurm_database",
-    "slurm_rest",
-    "slurm_nfs_server",
-    "slurm_build",
-)
+#: Groups of hosts with services of the cluster: roles also write into databases and on other hosts there, and not all of
+#: it is recorded.
+SERVED = ("slurm_controller", "slurm_database", "slurm_rest", "slurm_nfs_server")
+#: Groups whose hosts every run walks over, if any host of the cluster takes part.
+WALKED = (*SERVED, "slurm_build")
 LEFT_OUT = ("slurm_compute", "slurm_login")
 #: Groups whose first host does something for all of them.
 FIRST = ("slurm_login", "slurm_pyxis")
-#: Hosts with services of the cluster, of which not all is recorded: records in databases, users' homes.
-SERVED = ("slurm_controller", "slurm_database", "slurm_rest")
-#: Groups with which no host with services is left out of any play: what they leave for others is not recorded.
-SERVED_APART = ("slurm_nfs_server", "slurm_build", "slurm_pyxis")
 
 #: Facts that vary by themselves, or that a run itself makes, so that the look at what it left has them.
 FACTS_APART = frozenset(
@@ -101,15 +94,17 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
 def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
     """Return the hosts with services that may be left out of some plays.
 
-    None where another host takes part in these plays anyway: it may need what the first of them makes or reads.
+    None where another host takes part in these plays anyway: it may need what they make or read for all.
     """
     groups = inputs["groups"]
     left = set(candidates(inputs, model))
+    if model["kept_out"] or model["gpus_to_come"] or model["stack"]["hosts"]:
+        return []
     served = [host for group in SERVED for host in groups.get(group, [])]
-    served += groups.get("slurm_login", [])[:1]
+    served += [host for group in FIRST for host in groups.get(group, [])[:1]]
     found = [host for host in dict.fromkeys(served) if host not in left]
     everyone = {*groups.get("slurm_cluster", []), *served}
-    if not left or any(groups.get(group) for group in SERVED_APART) or everyone - {*left, *found}:
+    if not left or groups.get("slurm_build") or everyone - {*left, *found}:
         return []
     recorded = all(_is_recorded(inputs["facts"].get(host) or {}) for host in found)
     return found if recorded else []

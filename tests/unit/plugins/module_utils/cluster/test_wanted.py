@@ -114,7 +114,7 @@ def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
     def group(name: str) -> t.Callable[[t.Any], None]:
         return lambda given: given["groups"].update({name: ["c1"]})
 
-    for name in {*wanted.WALKED, *wanted.SERVED_APART} - {*wanted.SERVED}:
+    for name in {*wanted.WALKED} - {*wanted.SERVED}:
         assert left(group(name)) == {"c2"}, name
     assert "c1" not in left(lambda given: given["facts"]["c1"]["os"].update(like="rhel"))
     assert "c1" not in left(lambda given: given["facts"]["c1"].update(packages_interrupted=True))
@@ -142,19 +142,26 @@ def test_hosts_with_services_may_be_left_out_with_all_others_and_not_without() -
         change(given)
         return served(given)
 
-    for name in wanted.SERVED_APART:
-        assert not after(lambda given, name=name: given["groups"].update({name: ["ctl"]})), name  # type: ignore[misc]
+    assert not after(lambda given: given["groups"].update(slurm_build=["ctl"]))
     # A host that takes part anyway: the others may have what it needs.
     assert not after(lambda given: given["facts"]["c1"]["os"].update(like="rhel"))
     assert not after(lambda given: given["facts"]["ctl"].update(packages_interrupted=True))
     assert not after(lambda given: given["facts"].pop("ctl"))
     assert not after(lambda given: given["groups"]["slurm_cluster"].append("more"))
     assert not after(lambda given: given["settings"].update(node_health_nhc_conf="* || x"))
-    assert after(lambda given: given["groups"].update(slurm_database=["c2"])) == [
-        "ctl",
-        "c2",
-        "login1",
-    ]
+    for name in ("slurm_database", "slurm_nfs_server"):
+        found = after(lambda given, name=name: given["groups"].update({name: ["c2"]}))  # type: ignore[misc]
+        assert found == ["ctl", "c2", "login1"], name
+    found = after(lambda given: given["groups"].update(slurm_pyxis=["c2", "c1", "login1"]))
+    assert found == ["ctl", "login1", "c2"]
+    for part, value in {
+        "kept_out": [{"host": "c1"}],
+        "gpus_to_come": ["c1"],
+        "stack": {"hosts": {"ctl": {}}},
+    }.items():
+        model = build_model(inputs())
+        model.update({part: value})  # type: ignore[typeddict-item]
+        assert not wanted.candidates_with_services(inputs(), model), part
 
 
 def test_what_only_hosts_with_services_have_changes_their_digests() -> None:
