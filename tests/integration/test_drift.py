@@ -319,7 +319,7 @@ LOOKS = 5
 
 
 #: Controllers, NFS servers and the like: those in the plays of these services, too.
-SERVES = 20
+SERVES = 25
 
 
 def walked(site: Converged, run: Run) -> set[str]:
