@@ -80,6 +80,17 @@ def test_a_role_replaces_its_own_entry_and_nothing_else(tmp_path: Path) -> None:
     assert sorted(item["name"] for item in standing(tmp_path)) == ["/etc/a", "/etc/c"]
 
 
+def test_a_user_that_a_later_call_has_removed_is_not_missing(tmp_path: Path) -> None:
+    """As after a run that was killed before the call that makes the homes."""
+    kim = {"kind": "user", "name": "kim", "uid": 7}
+    record(tmp_path, "main").end([kim])
+    record(tmp_path, "homes").end([{**kim, "home": "/home/kim"}])
+    record(tmp_path, "main").end([{"kind": "no user", "name": "kim"}])
+    assert standing(tmp_path) == [{"kind": "no user", "name": "kim"}]
+    record(tmp_path, "main").end([kim])
+    assert [item["kind"] for item in standing(tmp_path)] == ["user"]
+
+
 def test_an_unchanged_call_writes_nothing(tmp_path: Path) -> None:
     record(tmp_path).end([link("/etc/a")])
     before = {path: path.stat().st_ino for path in (tmp_path / "manifest").iterdir()}
