@@ -26,8 +26,8 @@ SERVICES = "trainwright_services_as_left"
 WALK_ALL = "trainwright_walk_all"
 OF_THE_RUN = (GROUP, SERVICES, WALK_ALL)
 
-#: Groups of hosts with services of the cluster: roles also write into databases and on other hosts there, and not all of
-#: it is recorded.
+#: Groups of hosts with services of the cluster: roles also write into databases and on other hosts there, and not all
+#: of it is recorded.
 SERVED = ("slurm_controller", "slurm_database", "slurm_rest", "slurm_nfs_server")
 #: Groups whose hosts every run walks over, if any host of the cluster takes part.
 WALKED = (*SERVED, "slurm_build")
@@ -98,7 +98,9 @@ def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
     """
     groups = inputs["groups"]
     left = set(candidates(inputs, model))
-    if model["kept_out"] or model["gpus_to_come"] or model["stack"]["hosts"]:
+    # Nobody records the files below a directory whose owner counts for all of them.
+    below = any(one["recursive"] for mount in model["mounts"] for one in mount["directories"])
+    if below or model["kept_out"] or model["gpus_to_come"] or model["stack"]["hosts"]:
         return []
     served = [host for group in SERVED for host in groups.get(group, [])]
     served += [host for group in FIRST for host in groups.get(group, [])[:1]]

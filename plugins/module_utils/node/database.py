@@ -46,8 +46,10 @@ def rights(database: str, user: str, socket: str) -> str:
     ]
     try:
         said = run([client, *options, f"--execute={query}"], _PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DatabaseError(f"the server cannot be asked: {error}") from error
+    except subprocess.TimeoutExpired:
+        raise DatabaseError(f"the server does not answer within {_PATIENCE_S:g} s") from None
+    except OSError as error:
+        raise DatabaseError(f"{client}: {error.strerror or error}") from error
     if said.returncode:
         raise DatabaseError(said.stderr.strip() or f"{client} ended with {said.returncode}")
     return "\n".join(sorted(said.stdout.splitlines()))

@@ -15,7 +15,7 @@ import stat
 import typing as t
 
 from . import manifest, safe_path
-from .file_blocks import block_of
+from .file_blocks import block_of, is_in_place
 from .manifest import Item
 
 #: One difference: what differs, what is there, what was left; the last two without contents.
@@ -125,7 +125,8 @@ def _block(stream: t.Any, item: Item, key: str) -> Seen:
             if lines is None:
                 return {"block": False}
             found = lines.encode("utf-8", errors="surrogateescape")
-            return {"block": True, "digest": manifest.digest(found, key)}
+            there = manifest.digest(found, key)
+            return {"block": True, "digest": there, "in_place": is_in_place(text, item)}
         data += part
     return {"fault": f"has more than {_MOST_TEXT >> 20} MiB"}
 
@@ -179,12 +180,15 @@ def _block_differs(item: Item, seen: Seen) -> list[Difference]:
         return [("extra", name, "nothing")] if seen["block"] else []
     if not seen["block"]:
         return [("missing", "nothing", name)]
-    return [] if seen["digest"] == item["digest"] else [("content", "other lines", name)]
+    if seen["digest"] != item["digest"]:
+        return [("content", "other lines", name)]
+    beside = item.get("insertbefore") or item.get("insertafter")
+    return [] if seen["in_place"] else [("place", "on the other side", f"{name} beside {beside}")]
 
 
 # -- what check mode cannot see --------------------------------------------------------------------------------
 #: Differences for which a call of config_files writes a file again, and does not only set its attributes.
-_WRITTEN = ("missing", "type", "content", "target", "extra")
+_WRITTEN = ("missing", "type", "content", "place", "target", "extra")
 
 
 def units_to_start(

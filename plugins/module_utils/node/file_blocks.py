@@ -53,16 +53,33 @@ def edit_block(text: str, block: str | None, spec: dict) -> str:
                 "by hand" % (begin, end)
             ) from None
         others = lines[:first] + lines[last + 1 :]
-        place = _place(others, spec)
-        wrong = place is not None and (first > place if spec.get("insertbefore") else first < place)
-        number = place if wrong else first
-        return "".join(others[:number] + wanted + others[number:])
+        right = _right_place(others, first, spec)
+        return "".join(others[:right] + wanted + others[right:])
     if block is None:
         return text
     number = _place(lines, spec)
     if number is None:
         number = 0 if spec.get("insertbefore") == "BOF" else len(lines)
     return "".join(lines[:number] + wanted + lines[number:])
+
+
+def is_in_place(text: str, spec: dict) -> bool:
+    """Whether a block is on the right side of the line that the spec names; true where there is no block."""
+    begin, end = "# BEGIN %s" % spec["marker"], "# END %s" % spec["marker"]
+    lines = text.splitlines(keepends=True)
+    stripped = [line.rstrip("\r\n") for line in lines]
+    if begin not in stripped or end not in stripped[stripped.index(begin) :]:
+        return True
+    first = stripped.index(begin)
+    others = lines[:first] + lines[stripped.index(end, first) + 1 :]
+    return _right_place(others, first, spec) == first
+
+
+def _right_place(others: list[str], first: int, spec: dict) -> int:
+    """Return where a block belongs that is at a number among the other lines."""
+    place = _place(others, spec)
+    wrong = place is not None and (first > place if spec.get("insertbefore") else first < place)
+    return place if place is not None and wrong else first
 
 
 def _place(lines: list[str], spec: dict) -> int | None:

@@ -231,7 +231,10 @@ def _leaves(change: Change, spec: dict, wanted: bytes | None) -> list[dict]:
         text = (wanted or b"").decode("utf-8", errors="surrogateescape")
         lines = block_of(text, block["marker"])
         data = None if lines is None else lines.encode("utf-8", errors="surrogateescape")
-        items.append({"kind": "block", "name": path, "marker": block["marker"], "data": data})
+        where = {key: block[key] for key in ("insertbefore", "insertafter") if block.get(key)}
+        items.append(
+            {"kind": "block", "name": path, "marker": block["marker"], **where, "data": data}
+        )
     return items
 
 

@@ -326,6 +326,8 @@ def directories(
         if one["remove_after_days"]:
             _refuse_to_age(str(one["path"]))
         if one["recursive"] and (not check or os.path.isdir(one["path"])):
+            if not check:
+                begin()
             count = below(one, check)
             changed += [f"{one['path']} ({count} below it)"] if count else []
     if left is not None:

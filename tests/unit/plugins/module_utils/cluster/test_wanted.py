@@ -154,6 +154,12 @@ def test_hosts_with_services_may_be_left_out_with_all_others_and_not_without() -
         assert found == ["ctl", "c2", "login1"], name
     found = after(lambda given: given["groups"].update(slurm_pyxis=["c2", "c1", "login1"]))
     assert found == ["ctl", "login1", "c2"]
+    mount = {"path": "/shared", "source": "nas:/x", "fstype": "nfs"}
+    for recursive in (True, False):
+        tools = {"path": "/shared/tools", "owner": "alice", "recursive": recursive}
+        mounts = [{**mount, "directories": [tools]}]
+        found = after(lambda given, mounts=mounts: given["settings"].update(cluster_mounts=mounts))  # type: ignore[misc]
+        assert bool(found) is not recursive
     for part, value in {
         "kept_out": [{"host": "c1"}],
         "gpus_to_come": ["c1"],

@@ -47,7 +47,7 @@ def place(tmp_path: Path) -> Path:
     etc.mkdir()
     (etc / "shared").write_text("theirs\n")
     (etc / "theirs").write_text("theirs\n")
-    block = {"marker": "demo"}
+    block = {"marker": "demo", "insertafter": "^theirs"}
     listed = [
         {**USUAL, "path": f"{etc}/file", "content": "content\n", "mode": "0640"},
         {**USUAL, "path": f"{etc}/secret", "content": "password\n", "mode": "0600", "secret": True},
@@ -125,6 +125,11 @@ def lines_of_block(path: str) -> None:
     Path(path).write_text(text.replace("ours", "others"))
 
 
+def block_elsewhere(path: str) -> None:
+    ours = Path(path).read_text().replace("theirs\n", "")
+    Path(path).write_text(f"{ours}theirs\n")
+
+
 def without_block(path: str) -> None:
     Path(path).write_text("theirs\n")
 
@@ -163,6 +168,7 @@ def mutations(item: manifest.Item) -> t.Iterator[tuple[str, str, t.Callable[[str
     if kind == "block":
         yield "other lines", "content", lines_of_block
         yield "without the block", "missing", without_block
+        yield "the block elsewhere", "place", block_elsewhere
     if "only" in item:
         yield "a further file", "extra", lambda path: Path(path, "further").write_text("x")
         yield "a hidden one", "extra", lambda path: Path(path, ".hidden").write_text("x")
@@ -176,8 +182,10 @@ def test_every_single_difference_is_found(
     assert {item["kind"] for item in items} == set(manifest.PATHS)
     tried = 0
     for item in items:
-        keys = set(item) - {"kind", "name", "marker", "only", "size", "digest", "target"}
-        assert keys <= {"uid", "gid", "mode"}, "a new key of an item has no mutation"
+        keys = set(item) - {"kind", "name", "only", "size", "digest", "target"}
+        assert keys <= {"uid", "gid", "mode", "marker", "insertafter"}, (
+            "a new key of an item has no mutation"
+        )
         for name, what, change in mutations(item):
             if os.geteuid() and name in ("owner", "group"):
                 continue

@@ -11,7 +11,7 @@ import pathlib
 import stat
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import files
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import file_blocks, files
 
 ME = {"owner": str(os.getuid()), "group": str(os.getgid())}
 NOBODY = "no-such-user-here"
@@ -225,6 +225,8 @@ class TestBlock:
         assert files.edit_block(lines(text), "x", spec) == lines(expected)
         assert files.edit_block(lines(expected), "x", spec) == lines(expected)
         assert files.edit_block(lines(text), None, spec) == "a1\na2\nb\n"
+        assert file_blocks.is_in_place(lines(text), spec) == (text == expected)
+        assert file_blocks.is_in_place(lines(expected).rstrip("\n"), spec)
 
     def test_a_link_is_followed(self, tmp_path):
         (tmp_path / "real").write_text("x\n")
