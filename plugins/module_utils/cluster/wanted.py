@@ -56,7 +56,7 @@ MODEL_APART = frozenset(
 )
 
 #: Parts of the cluster model that say what a run found, and not what is written.
-OF_ONE_RUN = frozenset({"messages", "results", "untested", "unlisted"})
+OF_ONE_RUN = frozenset({"messages", "results", "untested", "unlisted", "new_nodes"})
 
 
 def candidates(inputs: Inputs, model: Model) -> list[str]:
