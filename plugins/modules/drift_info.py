@@ -10,8 +10,9 @@ module: drift_info
 short_description: Compare a host with what the roles have left on it
 version_added: "1.2.0"
 description:
-  - Compares files, links, directories, units, packages, users, groups, mounts, kernel settings and secrets of this host
-    with the manifest in C(/var/lib/trainwright/manifest), which each call of a role writes once it has succeeded.
+  - Compares files, links, directories, units, packages, users, groups, mounts, databases, kernel settings and secrets
+    of this host with the manifest in C(/var/lib/trainwright/manifest), which each call of a role writes once it has
+    succeeded.
   - Files are compared by their content, whatever their times are. Nothing is changed, and no content is returned.
   - What no call of a role has recorded is not looked at.
 options:
