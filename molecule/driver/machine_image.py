@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from driver.host import locked, run
-from driver.image import recipe_for
+from driver.image import PYTHON_FILES, recipe_for
 from driver.layout import SYSTEMS, LocalError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ def packages() -> list[str]:
 
 def digest() -> str:
     """A digest over everything that decides what is in the image, except the archive's state."""
-    parts = [json.dumps(packages()), Path(__file__).read_text(encoding="utf-8")]
+    parts = [json.dumps([packages(), PYTHON_FILES]), Path(__file__).read_text(encoding="utf-8")]
     for path in sorted(FILES.rglob("*")):
         if path.is_file():
             parts += [str(path.relative_to(FILES)), path.read_text(encoding="utf-8")]
@@ -137,6 +137,8 @@ def _build(out: Path) -> None:
         ]
     )
     shutil.copytree(FILES, root, dirs_exist_ok=True)
+    for name, text in PYTHON_FILES.items():
+        (root / name).write_text(text, encoding="utf-8")
     systemctl = ["systemctl", f"--root={root}", "--quiet"]
     run([*systemctl, "mask", *_MASKED])
     run([*systemctl, "disable", *_DISABLED])

@@ -39,13 +39,17 @@ class Converged(Site):
     first: Run | None = None
 
     def idempotence(self) -> Run:
-        """Run site.yml again by `molecule idempotence`, which fails when a task changes anything."""
-        return molecule("idempotence", self.scenario)
+        """Run site.yml on every host by `molecule idempotence`, which fails when a task changes anything."""
+        return molecule("idempotence", self.scenario, arguments=("-e", "site_full=true"))
 
 
-def molecule(command: str, *scenarios: str) -> Run:
-    """Run `molecule COMMAND -s SCENARIO ...`, as a person does, and fail with its output."""
+def molecule(command: str, *scenarios: str, arguments: tuple[str, ...] = ()) -> Run:
+    """Run `molecule COMMAND -s SCENARIO ...`, as a person does, and fail with its output.
+
+    arguments: of ansible-playbook.
+    """
     argv = ["molecule", command, *(word for name in scenarios for word in ("-s", name))]
+    argv += ["--", *arguments] if arguments else []
     path = f"{VENV_BIN}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "run.json"
