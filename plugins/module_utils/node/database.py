@@ -16,8 +16,16 @@ from .services import run
 _PATIENCE_S = 20.0
 
 
+#: What the client says of a user who is not there: ER_NONEXISTING_GRANT.
+_NO_SUCH_USER = "ERROR 1141 "
+
+
 class DatabaseError(Exception):
     """The server does not answer, or does not know the user."""
+
+
+class NoSuchUser(DatabaseError):
+    """The server answers, and does not know the user."""
 
 
 def _quoted(text: str) -> str:
@@ -27,7 +35,7 @@ def _quoted(text: str) -> str:
 def rights(database: str, user: str, socket: str) -> str:
     """Return the grants of a user, who logs in from this machine, and the database if it is there; a line each.
 
-    Raises DatabaseError.
+    Raises DatabaseError, and NoSuchUser where only the user is missing.
     """
     client = shutil.which("mariadb") or shutil.which("mysql")
     if not client:
@@ -50,6 +58,8 @@ def rights(database: str, user: str, socket: str) -> str:
         raise DatabaseError(f"the server does not answer within {_PATIENCE_S:g} s") from None
     except OSError as error:
         raise DatabaseError(f"{client}: {error.strerror or error}") from error
+    if said.returncode and _NO_SUCH_USER in said.stderr:
+        raise NoSuchUser(said.stderr.strip())
     if said.returncode:
         raise DatabaseError(said.stderr.strip() or f"{client} ended with {said.returncode}")
     return "\n".join(sorted(said.stdout.splitlines()))

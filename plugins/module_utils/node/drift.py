@@ -303,8 +303,11 @@ def _databases(items: t.Sequence[Item], key: str) -> Found:
     for number, item in enumerate(items):
         try:
             there = database.rights(item["name"], item["user"], item["socket"])
+        except database.NoSuchUser:
+            found.append((number, ("missing", "no such user", f"the user {item['user']}")))
+            continue
         except database.DatabaseError as error:
-            found.append((number, (_UNKNOWN, str(error), "a server that knows the user")))
+            found.append((number, (_UNKNOWN, str(error), "a server that answers")))
             continue
         if manifest.digest(there.encode(), key) != item["digest"]:
             left = f"those of {item['user']} that were left"

@@ -22,6 +22,7 @@ GRANTS = (
     "GRANT USAGE ON *.* TO `slurm`@`localhost` IDENTIFIED BY PASSWORD '*0123'\n"
     "GRANT ALL PRIVILEGES ON `slurm_acct_db`.* TO `slurm`@`localhost`\n"
 )
+NO_SERVER = "ERROR 2002 (HY000): Can't connect to local server through socket '/run/m.sock' (2)"
 NO_USER = "ERROR 1141 (42000) at line 1: There is no such grant defined for user 'slurm' on host 'localhost'"
 
 
@@ -105,14 +106,28 @@ def test_another_password_other_rights_and_a_removed_database_are_differences(
     assert "*9876" not in str(found)
 
 
+def test_a_removed_user_is_a_difference(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    record(capsys)
+    client.says(NO_USER, rc=1)
+    found = look()
+    assert found["state"] == drift.DRIFTED
+    (one,) = found["differences"]
+    assert (one["what"], one["found"], one["left"]) == (
+        "missing",
+        "no such user",
+        "the user slurm",
+    )
+    assert "no such grant" in record(capsys)["msg"]
+
+
 def test_a_server_that_does_not_answer_is_not_known_and_fails_the_call(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(capsys)
-    client.says(NO_USER, rc=1)
+    client.says(NO_SERVER, rc=1)
     found = look()
-    assert found["state"] == drift.NOT_KNOWN and "no such grant" in found["differences"][0]["found"]
-    assert "no such grant" in record(capsys)["msg"]
+    assert found["state"] == drift.NOT_KNOWN and "ERROR 2002" in found["differences"][0]["found"]
+    assert "ERROR 2002" in record(capsys)["msg"]
     client.path.unlink()
     assert "no client" in look()["differences"][0]["found"]
 
