@@ -139,6 +139,9 @@ class Bench:
     def _fresh(self, compute: int, pyxis: bool = False) -> Iterator[None]:
         self.cluster.destroy()
         self.cluster.create(self.system, compute, pyxis=pyxis)
+        for host in self.cluster.hosts:
+            # Other machines compile modules for each task.
+            self.cluster.ssh(host.name, "rm /usr/lib/python3/dist-packages/compiled_zips.pth")
         try:
             yield
             query = "dpkg-query -W -f '${Version}' slurmctld"

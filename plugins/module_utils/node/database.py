@@ -16,7 +16,7 @@ from .services import run
 _PATIENCE_S = 20.0
 
 
-#: What the client says of a user who is not there: ER_NONEXISTING_GRANT.
+#: ER_NONEXISTING_GRANT: the client's word for a user who is not there.
 _NO_SUCH_USER = "ERROR 1141 "
 
 
