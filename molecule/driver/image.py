@@ -68,7 +68,7 @@ _MASKED = (
     "apt-daily-upgrade.timer",
 )
 
-# What makes the modules of Ansible start sooner (node_python/compiled_zips.py).
+# It makes the modules of Ansible start sooner (node_python/compiled_zips.py).
 PYTHON_FILES = {
     f"usr/lib/python3/dist-packages/{file.name}": file.read_text(encoding="utf-8")
     for file in sorted((Path(__file__).resolve().parent / "node_python").glob("compiled_zips.*"))
