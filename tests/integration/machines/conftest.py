@@ -32,12 +32,28 @@ SCRATCH, KEPT = ("scratch0", "scratch1"), "kept"
 KEPT_LABEL = "precious"
 _DISK_MB = 320  # xfs takes 300 at least
 KEEP = bool(os.environ.get("TRAINWRIGHT_KEEP"))
-INVENTORY = Path(__file__).with_name("inventory.yml")
+#: `make test` has emulated machines from so many on.
+PROCESSORS = 4
+HERE = Path(__file__).parent
+INVENTORY = HERE / "inventory.yml"
 USERS = ("alice", "bob", "carol")
 #: Clients wait so long for the locks of others after a restart of the server; the kernel has 90 s.
 GRACE = "mkdir -p /etc/nfs.conf.d; printf '[nfsd]\\nlease-time=10\\ngrace-time=10\\n' >/etc/nfs.conf.d/test.conf"
 #: KiB that /data reads ahead on a client, by the device that mountinfo has.
 READ_AHEAD = "cat /sys/class/bdi/$(findmnt -nro MAJ:MIN -t nfs4 /data)/read_ahead_kb"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave emulated machines to `make soak` where two clusters take all processors.
+
+    There they would take a quarter of the time of all tests. TRAINWRIGHT_KEEP=1 says that somebody wants them.
+    """
+    room = machines.accelerator() == "kvm" or len(os.sched_getaffinity(0)) >= PROCESSORS
+    if room or KEEP:
+        return
+    for item in items:
+        if HERE in item.path.parents and not item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.soak(f"emulated machines need {PROCESSORS} processors"))
 
 
 @dataclass
