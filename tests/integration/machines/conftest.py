@@ -53,7 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if HERE in item.path.parents and not item.get_closest_marker("soak"):
-            item.add_marker(pytest.mark.soak(f"emulated machines need {PROCESSORS} processors"))
+            item.add_marker(
+                pytest.mark.soak(f"emulated machines need {PROCESSORS} processors, or KVM")
+            )
 
 
 @dataclass
