@@ -239,7 +239,13 @@ def test_a_support_bundle_has_this_slurm_and_no_password(
         assert [name for name, text in texts.items() if name.endswith(end) and said in text], end
 
 
-@pytest.mark.parametrize("playbook", ["site.yml", "remove_nodes.yml"])
+@pytest.mark.parametrize(
+    "playbook",
+    [
+        "site.yml",
+        pytest.param("remove_nodes.yml", marks=pytest.mark.soak("the same refusal once more")),
+    ],
+)
 def test_what_changes_slurm_refuses(pc: ParallelCluster, before: str, playbook: str) -> None:
     made = pc.play(playbook, rc=2, nodes=STATIC, confirm="yes")
     assert "managed by AWS ParallelCluster: change its configuration instead" in made.output
@@ -262,6 +268,7 @@ def test_a_host_of_parallelcluster_in_slurm_cluster_is_refused(
     assert "before anything was changed" in made.output
 
 
+@pytest.mark.soak("the unit tests of the facts look for it")
 def test_a_prefix_in_another_place_is_given(
     pc: ParallelCluster, before: str, tmp_path: Path
 ) -> None:
@@ -277,9 +284,8 @@ def test_a_prefix_in_another_place_is_given(
     pc.on("head", "mkdir -p /srv/site && ln -sfn /opt/slurm /srv/site/slurm")
     given = pc.play("preflight.yml", inventory=tmp_path, slurm_prefix="/srv/site/slurm")
     assert "below /srv/site/slurm, managed by" in given.output
-    if SOAK:  # the unit tests of the facts look for it, too
-        wrong = pc.play("preflight.yml", inventory=tmp_path, rc=2, slurm_prefix="/srv/none")
-        assert "Slurm was not found" in wrong.output and "slurm_prefix" in wrong.output
+    wrong = pc.play("preflight.yml", inventory=tmp_path, rc=2, slurm_prefix="/srv/none")
+    assert "Slurm was not found" in wrong.output and "slurm_prefix" in wrong.output
 
 
 def test_a_person_drains_and_resumes_a_node(pc: ParallelCluster, before: str) -> None:
@@ -344,6 +350,7 @@ DIGEST = f"sha256:{'7' * 64}"
 OTHER = "/opt/slurm/etc/plugstack.conf.d/site.conf"
 
 
+@pytest.mark.soak("the unit tests have the refusals of plugstack.conf")
 def test_a_second_pyxis_is_refused(pc: ParallelCluster, before: str) -> None:
     """As in the samples of ParallelCluster's image, once somebody has copied them."""
     conf = "/opt/slurm/etc/plugstack.conf"

@@ -115,6 +115,7 @@ def test_the_nodes_have_the_programs_and_a_job_of_two_nodes_runs(quiet: Converge
     assert not again.changed
 
 
+@pytest.mark.systems("debian13")
 def test_a_drain_part_that_fails_on_one_node_drains_it_and_the_job_runs_elsewhere(
     quiet: Converged,
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_script_on_one_node_is_found_by_name_and_does_not_drain_it(quiet: Conv
         site.run("c2", f"rm -f {path}")
 
 
+@pytest.mark.soak("the unit tests have observe mode, and test_foreign.py both prologs")
 @pytest.mark.systems("debian13")
 def test_in_observe_mode_and_beside_the_sites_own_prolog(quiet: Converged) -> None:
     site = quiet

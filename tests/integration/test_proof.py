@@ -140,6 +140,7 @@ def test_a_plugin_that_is_damaged_after_the_last_step_is_found(quiet_site: Conve
     assert site.invocations() == invocations
 
 
+@pytest.mark.soak("the proof of the compute nodes on one more kind of host")
 @pytest.mark.systems("debian13")
 def test_a_plugin_that_only_a_login_host_cannot_load(quiet_site: Converged) -> None:
     site = quiet_site

@@ -136,7 +136,15 @@ def home() -> Path:
     return HOME
 
 
-@pytest.mark.parametrize("test", SANITY)
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param(name, marks=pytest.mark.soak("two minutes; ruff and mypy find most of it"))
+        if name == "pylint"
+        else name
+        for name in SANITY
+    ],
+)
 def test_sanity(copy: Path, home: Path, test: str) -> None:
     pip_cache = str(Path.home() / ".cache" / "pip")
     targets = SANITY[test]
