@@ -113,9 +113,11 @@ class Run:
 def poll(what: str, check: Callable[[], Any], timeout: float = 60, every: float = 0.3) -> Any:
     """Wait until ``check`` returns something true, and return it; fail with ``what`` after ``timeout`` s.
 
-    Beside other processes of `make test`, it waits twice as long: a limit ends what hangs, and measures nothing.
+    Beside other processes of `make test`, it waits twice as long: a limit ends what hangs, and measures nothing. A
+    look costs CPU that the others need, so looks become rarer.
     """
     timeout *= 2 if "PYTEST_XDIST_WORKER" in os.environ else 1
+    longest = max(every, 1)
     deadline = time.monotonic() + timeout
     while True:
         value = check()
@@ -124,6 +126,7 @@ def poll(what: str, check: Callable[[], Any], timeout: float = 60, every: float 
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {timeout} s; last seen: {value!r}")
         time.sleep(every)
+        every = min(every * 1.3, longest)
 
 
 @dataclass

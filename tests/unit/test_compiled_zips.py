@@ -16,8 +16,9 @@ from driver.machine_image import digest
 
 NODE_PYTHON = Path(__file__).resolve().parents[2] / "molecule" / "driver" / "node_python"
 PROGRAM = """
-import compiled_zips, sys
-compiled_zips.DIRECTORY = {directory!r}
+import site, sys
+site.addsitedir({node_python!r})  # as Python's start does: by the .pth file
+sys.modules["compiled_zips"].DIRECTORY = {directory!r}
 sys.path.insert(0, {archive!r})
 import sent
 print(sent.VALUE)
@@ -29,14 +30,11 @@ def imported(directory: Path, value: int) -> str:
     archive = directory / f"{value}.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("sent.py", f"VALUE = {value}\n")
-    program = PROGRAM.format(directory=str(directory / "kept"), archive=str(archive))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(NODE_PYTHON)},
-        capture_output=True,
-        text=True,
-        check=True,
+    program = PROGRAM.format(
+        node_python=str(NODE_PYTHON), directory=str(directory / "kept"), archive=str(archive)
     )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
