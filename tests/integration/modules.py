@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from .site import ROOT, VENV_BIN, Site, tail
+from .site import ROOT, SOAK, VENV_BIN, Site, tail
 
 # slurmrestd runs on ctl1; the port is set in inventories/local.
 REST_SOCKET = "/run/slurmrestd/slurmrestd.socket"
@@ -30,6 +30,13 @@ MAKE_DEAD = (
 )
 Task = dict[str, Any]
 Results = dict[str, dict[str, Any]]
+
+
+def transports(system: str) -> tuple[str, ...]:
+    """How tests reach Slurm: the older by its commands, the newer by slurmrestd; in `make soak` each by both."""
+    if SOAK:
+        return ("cli", "rest")
+    return ("cli",) if system == "debian12" else ("rest",)
 
 
 def rest_token(site: Site, user: str = "root", lifespan: int = 600) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 from ..benchmarks.accounts import ACCOUNTS, USERS, tree
 from .conftest import Converged
-from .modules import REST_URL, Task, rest_token, run_tasks
+from .modules import REST_URL, Task, rest_token, run_tasks, transports
 from .site import ROOT, SOAK, Run, sample
 
 MODULE = "trainwright.slurm."
@@ -126,8 +126,8 @@ def test_every_module_creates_changes_and_removes(clean_site: Converged, transpo
     That a change is there afterwards the modules look up themselves; they would warn.
     """
     site, cluster = clean_site, cluster_of(clean_site)
-    if transport == "cli" and site.os != "debian12" and not SOAK:
-        pytest.skip("the commands of the older Slurm; `make soak` runs both")
+    if transport not in transports(site.os):
+        pytest.skip("the other Slurm's; `make soak` runs both on both")
     old = " 22.05" in site.run("ctl1", "sacctmgr --version")
     tasks: list[Task] = []
     expected: dict[str, bool] = {}

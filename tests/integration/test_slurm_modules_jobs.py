@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .conftest import Converged
-from .modules import REST_URL, Results, rest_token, run_tasks
+from .modules import REST_URL, Results, rest_token, run_tasks, transports
 
 MODULE = "trainwright.slurm.slurm_job"
 SMALL = {"nodes": 1, "memory": "100M", "time_limit": "5"}
@@ -34,9 +34,9 @@ def jobs(site: Converged, transport: str, tasks: dict[str, dict[str, Any]]) -> R
 
 
 def test_the_life_of_a_job(quiet_site: Converged) -> None:
-    """By both transports at the same time, under names of their own."""
+    """In `make soak` by both transports at the same time, under names of their own."""
     with ThreadPoolExecutor(2) as pool:
-        for future in [pool.submit(life, quiet_site, name) for name in ("cli", "rest")]:
+        for future in [pool.submit(life, quiet_site, name) for name in transports(quiet_site.os)]:
             future.result()
 
 

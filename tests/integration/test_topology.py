@@ -24,6 +24,8 @@ from .modules import run_tasks
 from .site import SOAK, poll, tail
 
 LEAVES = {"c1": "leaf1", "c2": "leaf2"}
+#: What a topology concerns; one test has the whole of site.yml.
+PART = () if SOAK else ("--tags", "slurmctld,slurmd")
 BIG = "/tmp/trainwright-big"
 COUNT = 10_000
 
@@ -70,7 +72,7 @@ def forget(site: Converged) -> None:
     for host in LEAVES:
         put(site, host)
     (Path(site.inventory) / "host_vars").rmdir()
-    site.play("site.yml")
+    site.play("site.yml", *PART)
     assert "No such file" in site.run("ctl1", "ls /etc/slurm/topology.*", check=False)
 
 
@@ -95,8 +97,7 @@ def test_a_tree_is_known_shown_by_jobs_and_changed_without_a_restart(placed: Con
     running = site.sbatch("sleep 600", "-N1 -w c2")
     site.wait_job(running, ["RUNNING"])
     before = site.invocations()
-    part = ("--tags", "slurmctld")
-    check = site.play("site.yml", "--check", "--diff", *part, slurm_topology=spec)
+    check = site.play("site.yml", "--check", "--diff", "--tags", "slurmctld", slurm_topology=spec)
     assert "+SwitchName=leaf1 Nodes=c1" in check.output, tail(check.output, 60)
     assert "No such file" in site.run("ctl1", "ls /etc/slurm/topology.conf", check=False)
     run = site.play("site.yml", slurm_topology=spec)
@@ -145,7 +146,7 @@ def test_blocks_are_known_and_changed_without_a_restart(placed: Converged) -> No
     running = site.sbatch("sleep 600", "-N1 -w c2")
     site.wait_job(running, ["RUNNING"])
     before = site.invocations()
-    run = site.play("site.yml", slurm_topology={"plugin": "block", "block_sizes": [2]})
+    run = site.play("site.yml", *PART, slurm_topology={"plugin": "block", "block_sizes": [2]})
     assert restarted(before, site.invocations()) == set()
     assert shown(site) == {"nvl1": "c[1-2]"}
     if rest:
