@@ -350,7 +350,6 @@ DIGEST = f"sha256:{'7' * 64}"
 OTHER = "/opt/slurm/etc/plugstack.conf.d/site.conf"
 
 
-@pytest.mark.soak("the unit tests have the refusals of plugstack.conf")
 def test_a_second_pyxis_is_refused(pc: ParallelCluster, before: str) -> None:
     """As in the samples of ParallelCluster's image, once somebody has copied them."""
     conf = "/opt/slurm/etc/plugstack.conf"
