@@ -285,8 +285,10 @@ def _training(job: Job, efa: bool) -> str:
     wait = 'wait "$training"' + (" 2> /dev/null" if _tries(job) else "")
     run = [
         "# The training, in the background, so that a trap is not held up by it.",
+        *(["training="] if job.signal and _tries(job) else []),
         f"{step} &",
         "training=$!",
+        *(["(( at_limit )) && on_limit"] if job.signal else []),
         *(['tries watch "$training" &', "watch=$!"] if _tries(job) else []),
         wait,
         "# A trapped signal ends `wait`, and not the training; the shell keeps its exit code.",
@@ -306,17 +308,19 @@ def _training(job: Job, efa: bool) -> str:
         [
             f"# Slurm sends {name} {job.signal.seconds} s before the limit. The tasks get it, write a checkpoint",
             f"# and end; those that have not ended {patience} s later are ended.",
-            "at_limit=0",
+            "at_limit=0 training= patience=",
             "on_limit() {",
             "  at_limit=1",
+            "  # Without a training yet: called again once there is one.",
+            "  [[ $training && ! $patience ]] || return",
             f'  kill -s {name} "$training" 2> /dev/null',
-            f'  (sleep {patience} && kill "$training") &> /dev/null &',
-            "  patience=$!",
+            "  # In a shell of its own: $! of the script, which may be about to read it, stays as it is.",
+            f'  patience=$( (sleep {patience} && kill "$training") &> /dev/null & echo "$!")',
             "}",
             f"trap on_limit {name}",
             "",
             text,
-            '(( at_limit )) && pkill -P "$patience"',
+            '[[ $patience ]] && pkill -P "$patience"',
         ]
     )
 

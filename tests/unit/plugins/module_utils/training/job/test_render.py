@@ -385,14 +385,31 @@ def test_spare_nodes_are_held_and_the_training_has_the_others() -> None:
     assert made.index("TRAIN_NODES=$(tries start)") < made.index("MASTER_ADDR=")
 
 
-def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(slurm: Slurm) -> None:
-    slurm.program("srun", 'trap "" USR1\necho ready\nwhile :; do sleep 0.02; done')
-    made = text(launcher="srun", command="x", signal={"seconds": 2})
-    process = slurm.start(made)
-    assert process.stdout and process.stdout.readline() == "ready\n"
-    process.send_signal(10)
-    process.communicate(timeout=20)
-    assert slurm.log == "requeue 12345\n"
+@pytest.mark.parametrize(
+    "before", ["TRAIN_NODES=", "srun \\\n", "training=$!", "watch=$!", 'wait "$training"']
+)
+def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(
+    slurm: Slurm, before: str
+) -> None:
+    """Wherever in the script the signal comes."""
+    slurm.program(
+        "srun",
+        'case "$*" in *retry-probe*) exit 1 ;; esac\ntrap "" USR1\nwhile :; do sleep 0.02; done',
+    )
+    logs = str(slurm.path)
+    made = text(launcher="srun", command="x", signal={"seconds": 2}, retries=1, logs=logs)
+    first, rest = made.split("while true; do\n", 1)
+    at = rest.index(before)
+    # Once the stand-in ignores the signal, as srun does for tasks that do.
+    signalled = f"{rest[:at]}sleep 0.5; kill -s USR1 $$\n{rest[at:]}"
+    process = slurm.start(f"{first}while true; do\n{signalled}")
+    try:
+        process.communicate(timeout=60)
+    finally:
+        subprocess.run(["pkill", "-KILL", "-f", slurm.path], check=False)
+    assert slurm.log.splitlines()[-1] == "requeue 12345"
+    (limit,) = slurm.ends()
+    assert limit["action"] == "limit"
 
 
 def test_launchers_do_not_see_the_signal(slurm: Slurm) -> None:
