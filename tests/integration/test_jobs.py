@@ -82,6 +82,13 @@ def test_ssh_between_the_nodes_of_a_job_and_nowhere_else(quiet_site: Converged) 
     denied = site.as_user("bob", "ssh -o BatchMode=yes c2 hostname", check=False)
     assert "no active jobs" in denied.lower() or "access denied" in denied.lower(), denied
     assert site.as_user("alice", "ssh -o BatchMode=yes c1 hostname") == "c1"
+    # Where the plugin does not find itself, it admits nobody either.
+    site.run("c1", "hostname other")
+    try:
+        denied = site.as_user("bob", "ssh -o BatchMode=yes c1 echo in; echo rc=$?", check=False)
+    finally:
+        site.run("c1", "hostname c1")
+    assert "rc=255" in denied and "in" not in denied.split(), denied
 
 
 @pytest.mark.systems("debian12")
