@@ -80,6 +80,12 @@ options:
           socket: {description: Unix socket that is listened on., type: path}
           command: {description: Command that must exit with 0; run without a shell., type: str}
           timeout: {description: Seconds to wait., type: float, default: 30}
+          hopeless:
+            description:
+              - Regular expression for errors in the unit's journal that do not pass by waiting. At the second one since
+                its start, the module fails at once.
+            type: str
+            version_added: "1.2.0"
   loads:
     description:
       - Files that a unit's processes load while it runs, for RV(loaded). They restart nothing.
@@ -189,6 +195,7 @@ READY = {
     "socket": {"type": "path"},
     "command": {"type": "str"},
     "timeout": {"type": "float", "default": 30},
+    "hopeless": {"type": "str"},
 }
 UNIT = {
     "name": {"type": "str", "required": True},

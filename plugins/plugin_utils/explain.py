@@ -77,17 +77,25 @@ _WHERE = re.compile(
 )
 # The message of the module services about a unit that failed, with lines of its journal.
 _JOURNAL = re.compile(r"\nLast lines of [a-z' ]+ journal:\n(.*)(?=\nRemedy: )", re.DOTALL)
+# A line that a daemon of Slurm logged for itself.
+_LOGGED = re.compile(r"\b(fatal|error|info|debug\d?): |^\w+: ")
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
 def _journal_told(found: re.Match[str]) -> str:
-    """Return the one line of a journal that says why: the last fatal one, or error, or what systemd does not say."""
+    """Return what of a journal says why: the last fatal line, or error, or what systemd does not say.
+
+    A daemon ends after a fatal one, so the line after it belongs to the same message.
+    """
     lines = [re.sub(r"^\w{3} +\d+ [\d:]+ \S+ ", "", line) for line in found[1].splitlines()]
     own = [line for line in lines if not line.startswith("systemd[")] or lines
     for word in ("fatal:", "error:", ""):
         told = [line for line in own if word in line.lower()]
         if told:
-            return f": {told[-1]}"
+            last = len(own) - 1 - own[::-1].index(told[-1])
+            more = own[last + 1 : last + 2] if word == "fatal:" else []
+            more = [re.sub(r"^\S+\[\d+\]: ", "", line) for line in more]
+            return ": " + " ".join([told[-1], *(one for one in more if not _LOGGED.search(one))])
     return ""
 
 

@@ -71,6 +71,24 @@ def test_a_daemon_that_is_killed_comes_back_twice_in_a_row(quiet_site: Converged
     site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
 
 
+@pytest.mark.systems("debian12")
+def test_a_database_that_refuses_slurmdbd_is_said_at_once(quiet_site: Converged) -> None:
+    """And the run of its role mends it."""
+    site = quiet_site
+    site.run("ctl1", "mariadb -e \"ALTER USER slurm@localhost IDENTIFIED BY 'another'\"")
+    site.run("ctl1", "systemctl stop slurmdbd")
+    try:
+        done = site.play("site.yml", "--tags", "slurmdbd", rc=None)
+        assert done.rc != 0
+        (told,) = [line for line in done.output.splitlines() if line.startswith("ctl1: slurmdbd")]
+        assert "does not become ready: nothing listens on port 6819" in told
+        assert "1045 Access denied for user 'slurm'@'localhost'" in told
+        assert " -> fix what the journal names" in told
+    finally:
+        site.play("site.yml", "--tags", "mariadb,slurmdbd")
+    site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
+
+
 def test_logs_are_rotated_and_daemons_write_new_ones(site: Converged) -> None:
     """Debian's packages of Slurm name some of them, too, which logrotate takes for an error of ours."""
     for host, daemon in (("ctl1", "slurmctld"), ("ctl1", "slurmdbd"), ("c1", "slurmd")):

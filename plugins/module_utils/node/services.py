@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import glob
 import os
-import shlex
+import re
 import subprocess
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from . import keyed, sysctl
+from . import answering, keyed, sysctl
 from .proved import Proved
 from .terminal import PrintableError
 from .unit_properties import command_of, drop_ins_of
@@ -215,34 +215,6 @@ def refuse(spec: dict, state: State, check: bool) -> None:
             "%s: systemd refuses its unit file: %s. Remedy: `systemd-analyze verify %s` tells the "
             "line" % (unit, state.error or state.load, unit)
         )
-
-
-def listening_ports() -> set[int]:
-    """TCP ports that somebody listens on; connecting would leave an error in the daemon's log."""
-    ports = set()
-    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for fields in map(str.split, _lines(name)):
-            if len(fields) > 3 and fields[3] == "0A":
-                ports.add(int(fields[1].rpartition(":")[2], 16))
-    return ports
-
-
-def listening_sockets() -> set[str]:
-    """Unix stream sockets that somebody listens on."""
-    accepting = 0x10000
-    return {
-        fields[7]
-        for fields in map(str.split, _lines("/proc/net/unix"))
-        if len(fields) > 7 and int(fields[3], 16) & accepting
-    }
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read().splitlines()[1:]
-    except OSError:
-        return []
 
 
 class Stamps:
@@ -507,6 +479,19 @@ class Services:
     def _is_active(self, unit: str) -> bool:
         return run(["systemctl", "is-active", "--quiet", unit]).returncode == 0
 
+    def _gave_up(self, unit: str, pattern: str, since: int) -> bool:
+        """Whether its journal says again and again what does not pass by waiting."""
+        ask = [
+            "journalctl",
+            "--unit",
+            unit,
+            "--no-pager",
+            "--quiet",
+            "--output=cat",
+            f"--since=@{since}",
+        ]
+        return sum(bool(re.search(pattern, line)) for line in run(ask).stdout.splitlines()) > 1
+
     def _wait_ready(self, unit: str, ready: dict | None, acted: bool) -> None:
         if ready is None:
             if acted and self.states[unit].type in ("simple", "exec", ""):
@@ -514,10 +499,10 @@ class Services:
                 if not self._is_active(unit):
                     raise self._failure(unit, "ended right after it was started")
             return
-        begin = time.monotonic()
+        begin, since = time.monotonic(), int(time.time())
         end, alive_check = begin + ready["timeout"], begin + 1
         while True:
-            missing = not_ready(ready)
+            missing = answering.not_ready(ready, run)
             if not missing:
                 return
             now = time.monotonic()
@@ -525,26 +510,10 @@ class Services:
                 alive_check = now + 1
                 if not self._is_active(unit):
                     raise self._failure(unit, "ended before it was ready (%s)" % missing)
+                if ready.get("hopeless") and self._gave_up(unit, ready["hopeless"], since):
+                    raise self._failure(unit, "does not become ready: %s" % missing)
             if now >= end:
                 raise self._failure(
                     unit, "was not ready within %g s: %s" % (ready["timeout"], missing)
                 )
             time.sleep(POLL_S)
-
-
-def not_ready(ready: dict) -> str:
-    """The missing condition, "" once the service answers."""
-    if ready.get("port") and ready["port"] not in listening_ports():
-        return "nothing listens on port %d" % ready["port"]
-    if ready.get("socket") and ready["socket"] not in listening_sockets():
-        return "nothing listens on %s" % ready["socket"]
-    if ready.get("command"):
-        argv = shlex.split(ready["command"])
-        try:
-            done = run(argv, timeout=max(ready["timeout"], 1))
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return "%s: %s" % (argv[0], error)
-        if done.returncode != 0:
-            output = (done.stderr + done.stdout).strip()[-500:]
-            return "`%s` ended with %d: %s" % (ready["command"], done.returncode, output)
-    return ""

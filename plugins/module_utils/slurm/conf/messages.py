@@ -20,7 +20,15 @@ _SHOWN = 5
 
 
 def plain(lines: list[str]) -> list[str]:
-    """Return log lines without time stamps and program names, each once."""
+    """Return log lines without time stamps and program names, each once; a message of several lines is one."""
+    whole: list[str] = []
+    for line in lines:
+        # In a log file, only the first line of a message has a time stamp.
+        if whole and not line.startswith("[") and re.match(r"\[.*\bfatal:", whole[-1]):
+            whole[-1] += f" {line.strip()}"
+        else:
+            whole.append(line)
+    lines = whole
     bare = (re.sub(r"^(\[[^\]]*\]\s*)?(\w+: (?=error|fatal))?", "", line) for line in lines)
     return list(dict.fromkeys(line.strip() for line in bare if line.strip()))
 

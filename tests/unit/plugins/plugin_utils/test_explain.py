@@ -100,6 +100,15 @@ DENIED = (
             ],
             "slurmctld: fatal: CLUSTER ID MISMATCH.",
         ),
+        (
+            [
+                "Nov 26 21:00:01 ctl1 slurmctld[7]: slurmctld: fatal: CLUSTER ID MISMATCH.",
+                "Nov 26 21:00:01 ctl1 slurmctld[7]: slurmctld has been started with another ID",
+                "Nov 26 21:00:01 ctl1 slurmctld[7]: Remove clustername",
+                "Nov 26 21:00:03 ctl1 systemd[1]: slurmctld.service: Failed with result 'exit-code'.",
+            ],
+            "slurmctld: fatal: CLUSTER ID MISMATCH. slurmctld has been started with another ID",
+        ),
         (["Nov 26 21:00:01 ctl1 systemd[1]: x.service: Killed."], "x.service: Killed."),
         (["(nothing)"], "(nothing)"),
     ],

@@ -14,6 +14,7 @@ import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    answering,
     services,
     started_unit,
     unit_properties,
@@ -416,17 +417,41 @@ def test_ready_waits_for_a_port_without_connecting(systemd):
             listener.accept()
 
 
+def run(argv: list[str], timeout: float) -> subprocess.CompletedProcess:
+    return services.run(argv, timeout)
+
+
 def test_ready_for_a_socket_and_a_command(systemd, tmp_path):
     systemd.have(munge={"ActiveState": "active"})
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         ready = {"socket": path, "command": "test -e '%s'" % path, "timeout": 0.1}
-        assert "nothing listens on" in services.not_ready(ready)
+        assert "nothing listens on" in answering.not_ready(ready, run)
         listener.listen()
         assert systemd.run(unit("munge", state="started", ready=ready)) == []
-    assert "no-such-command" in services.not_ready({"command": "no-such-command", "timeout": 1})
-    assert "ended with 1" in services.not_ready({"command": "false", "timeout": 1})
+    absent = {"command": "no-such-command", "timeout": 1}
+    assert "no-such-command" in answering.not_ready(absent, run)
+    assert "ended with 1" in answering.not_ready({"command": "false", "timeout": 1}, run)
+
+
+@pytest.mark.parametrize(("denied", "waits"), [(0, True), (1, True), (2, False)])
+def test_nobody_waits_for_a_service_whose_journal_says_that_it_is_in_vain(
+    systemd, tmp_path, denied: int, waits: bool
+) -> None:
+    systemd.have(slurmdbd={"ActiveState": "active"})
+    lines = ["other", *["slurmdbd: error: mysql_real_connect failed: 1045 Access denied"] * denied]
+    (tmp_path / "bin" / "journalctl").write_text(
+        "#!/bin/sh\nprintf '%s\\n'" + "".join(f" '{line}'" for line in lines)
+    )
+    ready = {"port": 1, "timeout": 3, "hopeless": "mysql_real_connect failed: 1045 "}
+    begin = time.monotonic()
+    with pytest.raises(services.ServicesError) as error:
+        systemd.run(unit("slurmdbd", state="started", ready=ready))
+    assert ("was not ready within 3 s" in str(error.value)) == waits
+    assert ("does not become ready: nothing listens on port 1" in str(error.value)) != waits
+    assert (time.monotonic() - begin > 2.9) == waits
+    assert lines[-1] in str(error.value)
 
 
 def test_not_ready_in_time_names_what_is_missing(systemd):

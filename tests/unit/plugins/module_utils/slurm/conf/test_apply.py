@@ -375,6 +375,8 @@ def test_fatal_lines_precede_errors_and_errors_the_rest():
         messages.reason(["fatal: no", *many]) == "fatal: no; error: 5; error: 6; error: 7; error: 8"
     )
     assert messages.reason(["one", "two"]) == "one; two"
+    several = ["[2026-11-27T09:00:00.001] fatal: MISMATCH.", "started with 1", "[2026] error: two"]
+    assert messages.reason(several) == "fatal: MISMATCH. started with 1; error: two"
     assert messages.reason(["error: x tres_run_secs underflow"]) == ""
 
 
