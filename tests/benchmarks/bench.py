@@ -60,6 +60,7 @@ YARDSTICK = ROOT / "tests" / "benchmarks" / "yardstick.sh"
 SITE = ROOT / "playbooks" / "site.yml"
 ACCOUNTS = ROOT / "playbooks" / "accounts.yml"
 STAGE = ROOT / "playbooks" / "container_image.yml"
+PEER = ROOT / "tests" / "fixtures" / "benchmarks" / "peer.yml"
 FIRST_JOB = ROOT / "playbooks" / "first_job.yml"
 RESULTS = ROOT / ".cache" / "bench"
 TIMEOUT = 1800
@@ -68,10 +69,11 @@ TIMEOUT = 1800
 class Bench:
     """One benchmark: where its logs go, and on which clusters it runs."""
 
-    def __init__(self, name: str, system: str, keep: bool) -> None:
+    def __init__(self, name: str, system: str, keep: bool, peer: Path | None = None) -> None:
         self.cluster = Cluster(name)
         self.system = system
         self.keep = keep
+        self.peer = peer
         self.stamp = datetime.now().strftime("%Y-%m-%dT%H%M%S")
         self.logs = RESULTS / self.stamp
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -88,8 +90,12 @@ class Bench:
             site = (self._site(compute, "first"), self._site(compute, "second"))
             mitogen = self._mitogen(compute)
             accounts = self._accounts() if with_accounts else None
+        peer = None
+        if self.peer:
+            with self._fresh(compute):
+                peer = (self._peer(compute, "first"), self._peer(compute, "second"))
         containers = self.containers() if with_accounts and REAL else None
-        return Measurement(compute, roles, yardstick, site, mitogen, accounts, containers)
+        return Measurement(compute, roles, yardstick, site, mitogen, peer, accounts, containers)
 
     def containers(self) -> Starts:
         """Starts of container steps, on a cluster with Enroot and Pyxis."""
@@ -173,6 +179,27 @@ class Bench:
             {host: counts["executions"] for host, counts in hosts.items()},
             {host: counts["changed"] for host, counts in hosts.items()},
         )
+
+    def _peer(self, compute: int, which: str) -> Run:
+        busy = _busy()
+        name = f"peer-{compute}-{which}"
+        key = self.logs / "munge.key"
+        if which == "first":
+            key.write_bytes(os.urandom(1024))
+        summary = self.logs / f"{name}.json"
+        settings = {
+            "ANSIBLE_ROLES_PATH": str(self.peer),
+            # It reads facts as variables, such as ansible_distribution.
+            "ANSIBLE_INJECT_FACT_VARS": "true",
+            "TRAINWRIGHT_RUN_JSON": str(summary),
+        }
+        seconds = self._play(PEER, name, settings, "-e", f"peer_munge_key={key}")
+        hosts = json.loads(summary.read_text(encoding="utf-8"))["hosts"]
+        counts = [
+            {host: found[what] for host, found in hosts.items()}
+            for what in ("executions", "changed")
+        ]
+        return Run(seconds, busy, None, *counts)
 
     def _mitogen(self, compute: int) -> float | None:
         spec = importlib.util.find_spec("ansible_mitogen")
@@ -305,6 +332,12 @@ def parser() -> argparse.ArgumentParser:
         default=list(inventory.SIZES),
         help="sizes of the inventory of EC2 (%(default)s)",
     )
+    arguments.add_argument(
+        "--peer",
+        type=Path,
+        metavar="DIRECTORY",
+        help="a directory with the role galaxyproject.slurm, measured as well on the same hosts",
+    )
     arguments.add_argument("--yardstick-only", action="store_true", help="leave site.yml out")
     arguments.add_argument("--warm-up", action="store_true", help="one run before, not measured")
     arguments.add_argument("--keep", action="store_true", help="leave the last cluster standing")
@@ -378,7 +411,12 @@ def resumptions(bench: Bench) -> tuple[dict[str, object], list[str]]:
 def main() -> int:
     args = parser().parse_args()
     try:
-        bench = Bench(args.name, args.os, args.keep)
+        if args.peer and not (args.peer / "galaxyproject.slurm").is_dir():
+            raise LocalError(
+                f"--peer {args.peer}: no galaxyproject.slurm there -> "
+                f"`ansible-galaxy role install galaxyproject.slurm -p {args.peer}`"
+            )
+        bench = Bench(args.name, args.os, args.keep, args.peer and args.peer.resolve())
         if args.containers_only:
             print(json.dumps(asdict(bench.containers()), indent=2))
             return 0

@@ -48,7 +48,7 @@ class Measurement:
     """Measurements with one number of compute nodes; site.yml is None with --yardstick-only.
 
     roles: controller, login or compute by host name. mitogen_seconds: a further run that changes
-    nothing with Mitogen's strategy, None where Mitogen is not installed.
+    nothing with Mitogen's strategy, None where Mitogen is not installed. peer: with --peer.
     """
 
     compute: int
@@ -56,12 +56,19 @@ class Measurement:
     yardstick: tuple[Run, Run]
     site: tuple[Run, Run] | None = None
     mitogen_seconds: float | None = None
+    peer: tuple[Run, Run] | None = None
     accounts: Accounts | None = None
     containers: Starts | None = None
 
     def executions(self, role: str, run: int) -> int | None:
         """The most module executions on any host of `role` in run 0 or 1 of site.yml."""
         return self._most(role, self.site[run].executions) if self.site else None
+
+    def peer_ratio(self, run: int) -> float | None:
+        """Seconds of site.yml's first or second run over those of the peer's."""
+        if not (self.site and self.peer):
+            return None
+        return self.site[run].seconds / self.peer[run].seconds
 
     def changed(self) -> int | None:
         """Results that reported a change in the second run of site.yml, all hosts together."""
@@ -104,6 +111,22 @@ FIGURES = (
     Figure("first_ratio", "first run / yardstick's first", lambda m: m.ratio(0, 0), LIMIT_FIRST),
     Figure("second_ratio", "second run / yardstick's first", lambda m: m.ratio(1, 0), LIMIT_SECOND),
     Figure("second_ratio_second", "second run / yardstick's second", lambda m: m.ratio(1, 1)),
+    *(
+        Figure(
+            f"peer_{word}_s",
+            f"peer, {word} run (s)",
+            lambda m, run=run: m.peer and m.peer[run].seconds,  # type: ignore[misc]
+        )
+        for run, word in enumerate(("first", "second"))
+    ),
+    *(
+        Figure(
+            f"peer_{word}_ratio",
+            f"{word} run / peer's {word}",
+            lambda m, run=run: m.peer_ratio(run),  # type: ignore[misc]
+        )
+        for run, word in enumerate(("first", "second"))
+    ),
     *(
         Figure(
             f"executions_{role}_{word}",

@@ -42,6 +42,15 @@ def test_ratios_are_against_the_same_measurement_s_yardstick() -> None:
     assert figures_of["second_ratio_second"] == 15
 
 
+def test_the_peer_is_measured_against_the_same_hosts() -> None:
+    theirs = (run(50), run(10))
+    with_peer = Measurement(2, ROLES, yardstick(), (run(80), run(30)), peer=theirs)
+    figures_of = figures.values(with_peer)
+    assert (figures_of["peer_first_ratio"], figures_of["peer_second_ratio"]) == (1.6, 3)
+    assert "peer" in figures.render([with_peer])
+    assert "peer" not in figures.render([measurement(run(80), run(30))])
+
+
 def test_the_busiest_host_of_a_role_counts() -> None:
     figures_of = figures.values(measurement(run(80, compute=33), run(30, compute=21)))
     assert figures_of["executions_compute_first"] == 33
