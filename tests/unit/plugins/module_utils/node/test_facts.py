@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import socket
+import time
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.action.node_facts import clock_offset
@@ -347,5 +348,11 @@ def test_a_command_that_hangs_ends_with_what_it_has_started(tmp_path):
     commands.start("slow", ["sh", "-c", f"sleep 300 & echo $! >{tmp_path}/child; wait"])
     assert commands.output("slow", timeout=1.0) == ""
     child = (tmp_path / "child").read_text().strip()
-    state = machine.read(f"/proc/{child}/stat").rpartition(")")[2].split()
-    assert state[:1] in ([], ["Z"])  # gone, or waiting to be forgotten
+
+    def ended() -> bool:  # gone, or waiting to be forgotten
+        return machine.read(f"/proc/{child}/stat").rpartition(")")[2].split()[:1] in ([], ["Z"])
+
+    until = time.monotonic() + 10
+    while not ended():
+        assert time.monotonic() < until, "it still runs"
+        time.sleep(0.02)
