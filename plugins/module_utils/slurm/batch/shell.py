@@ -449,3 +449,14 @@ class _Reader:
         if sign or self.words or self.assignments:
             self.before = sign
         self._clear()
+
+
+def one_program(text: str) -> bool:
+    """Return whether a text is one simple command, which a script can start in the background, and signal."""
+    text = text.strip()
+    read = parse(text)
+    if len(read.commands) != 1 or read.documents:
+        return False
+    (only,) = read.commands
+    # A comment, a separator or an operator is behind it.
+    return only.end == len(text) and not (only.groups or only.depth or only.function)

@@ -16,7 +16,6 @@ from .schema import DIRECTORIES, Job
 
 _LICENSE = re.compile(r"\A(?:#.*\n)+")
 _FUTURE = re.compile(r"^from __future__ import .*\n", re.MULTILINE)
-_JOB = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
 
 
 def records(job: Job) -> bool:
@@ -32,7 +31,7 @@ def begin(job: Job) -> str:
     return "\n".join(
         [
             f"# The record of this run, run-<job>.json in ${place}: docs/training_records.md.",
-            f'run_job="{_JOB}"',
+            f'run_job="{job.number}"',
             f'run_record="${place}/run-$run_job.json"',
             "run_record() {",
             '  python3 -I - "$1" "$run_record" "$run_job" "$2" \\',

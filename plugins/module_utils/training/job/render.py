@@ -12,7 +12,7 @@ import shlex
 import typing as t
 
 from ...slurm.batch import shell
-from . import environment, recording, retries, sweep
+from . import environment, recording, retries, signals, sweep
 from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
@@ -23,7 +23,6 @@ SECRETS = ".config/trainwright/secrets"
 _STRATEGY = re.compile(
     r"--(config[-_]file|cpu|multi[-_]gpu|tpu|use[-_](deepspeed|fsdp|megatron[-_]lm))\b"
 )
-_JOB_ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
 _PROCESSES = re.compile(r"--(nproc[-_]per[-_]node|num[-_]gpus|num[-_]processes)\b")
 
 
@@ -43,11 +42,12 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _strictness(),
         _environment(job, efa),
         "" if job.spare_nodes else _rendezvous(job),
+        signals.before_limit(job),
         _secrets(job, secrets_file),
         _retries(job),
         recording.begin(job),
         _finish(job),
-        _titled("Before the training", job.pre),
+        _pre(job),
         _gpu_samples(job),
         _training(job, efa),
         _after(job),
@@ -116,7 +116,10 @@ def _directive(value: str) -> str:
 
 
 def _strictness() -> str:
-    return "# A pipe fails with any of its parts. No `set -e`: the end needs the exit code.\nset -o pipefail"
+    return (
+        "# A pipe fails with any of its parts. No `set -e`: the end needs the exit code.\nset -o pipefail\n"
+        "# Of `sbatch --export=NONE`: the tasks would not get the environment below.\nunset SLURM_EXPORT_ENV"
+    )
 
 
 def _export(name: str, value: str) -> str:
@@ -202,7 +205,7 @@ def _rendezvous(job: Job) -> str:
 def _secrets(job: Job, path: str) -> str:
     if not job.secrets:
         return ""
-    place = shlex.quote(path) if path else f'"$HOME/{SECRETS}/{_JOB_ID}"'
+    place = shlex.quote(path) if path else f'"$HOME/{SECRETS}/{job.number}"'
     names = ", ".join(name for name, _file in job.secrets)
     return _titled(
         f"Secrets ({names}): NAME=value lines of a file of mode 0600, written when the job has its number",
@@ -234,7 +237,7 @@ def _retries(job: Job) -> str:
 def _finish(job: Job) -> str:
     lines = recording.end(job)
     if job.always:
-        lines += ["export TRAIN_EXIT_CODE=$code", "(", _indented(job.always), ")"]
+        lines += ["export TRAIN_EXIT_CODE=$code", "(", job.always, ")"]
     if job.notify:
         lines += ["export TRAIN_EXIT_CODE=$code", job.notify]
     if job.secrets:
@@ -244,19 +247,36 @@ def _finish(job: Job) -> str:
     body = "\n".join(dict.fromkeys(lines)) if not job.always else "\n".join(lines)
     requeues = job.signal or _tries(job)
     skip = '  (( requeued )) && exit "$code"\n' if requeues else ""
+    # Slurm ends the script with TERM, also of a job that it starts again: its Restarts has been counted by then.
+    again = (
+        "  if (( code == 143 )); then\n"
+        f'    restarts=$(scontrol -o show job "{job.number}" 2> /dev/null | grep -o "Restarts=[0-9]*")\n'
+        "    (( ${restarts#*=} + 0 > ${SLURM_RESTART_COUNT:-0} )) && exit 143\n"
+        "  fi\n"
+    )
     return (
         "# At the end, however the job ends; its exit code stays.\n"
         + ("requeued=0\n" if requeues else "")
-        + "finish() {\n  code=$?\n  trap - EXIT\n"
+        + "finish() {\n  code=$?\n  trap - EXIT TERM\n"
         + skip
-        + _indented(body)
-        + '\n  exit "$code"\n}\ntrap finish EXIT'
+        + again
+        + body
+        + '\n  exit "$code"\n}\ntrap finish EXIT\n'
+        # Without a trap, `$?` would be that of an earlier command.
+        + "trap 'exit 143' TERM"
     )
 
 
 def _samples_gpus(job: Job) -> bool:
     asks = job.gpus or job.gpus_per_node
     return bool(asks and job.logs and job.gpu_samples and job.launcher != "batch")
+
+
+def _pre(job: Job) -> str:
+    if not job.pre:
+        return ""
+    after = "# Settings of the lines above would end this script with a program that fails.\nset +eu -o pipefail"
+    return f"{_titled('Before the training', job.pre)}\n{after}"
 
 
 def _gpu_samples(job: Job) -> str:
@@ -280,6 +300,9 @@ def _training(job: Job, efa: bool) -> str:
         return _titled("The job", job.command)
     step = "\\\n  ".join(f"{line} " for line in _step(job, efa)).rstrip()
     if not job.signal and not _tries(job):
+        if retries.finishes(job) and shell.one_program(job.command):
+            # In the background, so that a trap is not held up by it.
+            return _titled("The training", f'{step} &\nwait "$!"\ncode=$?')
         return _titled("The training", f"{step}\ncode=$?")
     # Bash reports a process that the program had to kill.
     wait = 'wait "$training"' + (" 2> /dev/null" if _tries(job) else "")
@@ -299,30 +322,7 @@ def _training(job: Job, efa: bool) -> str:
         "code=$?",
     ]
     text = retries.loop(job, "\n".join(run), _rendezvous(job)) if _tries(job) else "\n".join(run)
-    if not job.signal:
-        return text
-    name = job.signal.name
-    # Time for the tasks to write a checkpoint and end on their own.
-    patience = job.signal.seconds - min(30, job.signal.seconds // 2)
-    return "\n".join(
-        [
-            f"# Slurm sends {name} {job.signal.seconds} s before the limit. The tasks get it, write a checkpoint",
-            f"# and end; those that have not ended {patience} s later are ended.",
-            "at_limit=0 training= patience=",
-            "on_limit() {",
-            "  at_limit=1",
-            "  # Without a training yet: called again once there is one.",
-            "  [[ $training && ! $patience ]] || return",
-            f'  kill -s {name} "$training" 2> /dev/null',
-            "  # In a shell of its own: $! of the script, which may be about to read it, stays as it is.",
-            f'  patience=$( (sleep {patience} && kill "$training") &> /dev/null & echo "$!")',
-            "}",
-            f"trap on_limit {name}",
-            "",
-            text,
-            '[[ $patience ]] && pkill -P "$patience"',
-        ]
-    )
+    return f'{text}\n[[ $patience ]] && pkill -P "$patience"' if job.signal else text
 
 
 def _after(job: Job) -> str:
@@ -343,7 +343,8 @@ def _after(job: Job) -> str:
             lines.append("  (tries limit)")
         lines += [
             *(["  requeued=1"] if retries.finishes(job) else []),
-            '  scontrol requeue "$SLURM_JOB_ID"',
+            f'  scontrol requeue "{job.number}"'
+            + (" || requeued=0" if retries.finishes(job) else ""),
             '  exit "$code"',
             "fi",
         ]
@@ -353,7 +354,8 @@ def _after(job: Job) -> str:
 
 
 def _post(job: Job) -> str:
-    return f"if (( code == 0 )); then\n  (\n{_indented(_indented(job.post))}\n  )\n  code=$?\nfi"
+    # As it is: blanks before its lines could be within quotes.
+    return f"if (( code == 0 )); then\n  (\n{job.post}\n  )\n  code=$?\nfi"
 
 
 # -- the step --------------------------------------------------------------------------------------
@@ -530,10 +532,3 @@ def _command(job: Job) -> list[str]:
 
 def _titled(title: str, text: str) -> str:
     return f"# {title}.\n{text}" if text else ""
-
-
-def _indented(text: str) -> str:
-    # A here-document would not end where its last line is indented.
-    if "<<" in text:
-        return text
-    return "\n".join(f"  {line}" if line.strip() else "" for line in text.split("\n"))

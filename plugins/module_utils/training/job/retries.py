@@ -33,6 +33,7 @@ def policy(job: Job) -> dict[str, t.Any]:
     each = job.tasks_per_node or (job.gpu_count if job.launcher == "srun" else None) or 1
     return {
         "retries": job.retries,
+        "array": bool(job.array),
         "most": own.get("most", classes.MOST),
         "wait": own.get("wait", classes.WAIT),
         "hang_after": values.seconds(own["hang_after"]) if own.get("hang_after") else 0,
@@ -87,8 +88,11 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         'wait "$watch" 2> /dev/null',
         "(( code == 0 )) && break",
         *at_limit,
+        *(["training="] if job.signal else []),
         'read -r next pause out < <(tries end "$code") || break',
-        "[[ $next = end ]] && break",
+        *(["# Not requeued for the limit: it would fail again."] if job.signal else []),
+        f"[[ $next = end ]] && {'at_limit=0 && ' if job.signal else ''}break",
+        *at_limit,
         'sleep "$pause" &',
         'wait "$!"',
         *at_limit,
@@ -96,8 +100,9 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         "  # Slurm ends this script with TERM, a while before it kills it.",
         '  trap "" TERM',
         *(["  requeued=1"] if job.signal or finishes(job) else []),
-        '  scontrol requeue "$SLURM_JOB_ID" || break',
-        '  scontrol update "JobId=$SLURM_JOB_ID" "ExcNodeList=$out" StartTime=now',
+        f'  scontrol requeue "{job.number}" || '
+        + ("{ requeued=0; break; }" if job.signal or finishes(job) else "break"),
+        f'  scontrol update "JobId={job.number}" "ExcNodeList=$out" StartTime=now',
         '  exit "$code"',
         "fi",
     ]

@@ -7,7 +7,6 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import os
@@ -19,7 +18,7 @@ from ...slurm import values
 from ...slurm.batch.options import SBATCH, SRUN
 from ...slurm.errors import ReportedError
 from ..retry import classes
-from . import sweep, texts
+from . import endings, sweep, texts
 from .typed import Json, options
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "mpirun", "batch")
@@ -156,10 +155,7 @@ DIRECTORIES = {
 #: In place of a number of nodes: all that are idle when the job is submitted.
 IDLE = "idle"
 _RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
-_SIGNALS = frozenset("USR1 USR2 TERM INT HUP".split())
 _SHARED = (("exclusive", "user"), ("exclusive", "mcs"))  # the key is for a whole node
-#: The others would end what serves the files of an image too, which get the signals of a step as well.
-_SIGNALS_IN_IMAGE = frozenset(("USR1", "USR2"))
 
 
 class JobError(ReportedError, ValueError):
@@ -242,6 +238,15 @@ class Job:
     notify: str = ""
 
     @property
+    def number(self) -> str:
+        """The job's number in its script, as Slurm's commands take it.
+
+        One task of an array has the number of the array for its own, and Slurm would act on all tasks. The variables of
+        an array are also in the environment of jobs that one of its tasks submits.
+        """
+        return "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if self.array else "$SLURM_JOB_ID"
+
+    @property
     def gpu_count(self) -> int | None:
         """GPUs on each node, if the description has their number."""
         match = re.search(r"(\d+)$", self.gpus_per_node)
@@ -294,7 +299,7 @@ def _together(made: Json, where: str, faults: list[str]) -> None:
     _names(made, fault)
     _directories(made, fault)
     _options_of_slurm(made, fault)
-    _endings(made, fault)
+    endings.check(made, fault)
     sweep.faults(made, fault)
 
 
@@ -440,57 +445,6 @@ def _options_of_slurm(made: Json, fault: _Fault) -> None:
     for option in made["srun_options"]:
         if option in ("container-image", "container-mounts", "container-workdir", "container-name"):
             fault(f"srun_options.{option}", "has a key in container", "write it there")
-
-
-def _endings(made: Json, fault: _Fault) -> None:
-    signal = made["signal"]
-    if (made["retries"] or 0) > 100:
-        fault("retries", f"is {made['retries']}", "at most 100")
-    _retries(made, fault)
-    if not signal:
-        return
-    if signal["name"].replace("SIG", "", 1) not in _SIGNALS:
-        fault("signal.name", f"is {signal['name']}", f"one of {', '.join(sorted(_SIGNALS))}")
-    elif made["container"] and signal["name"].replace("SIG", "", 1) not in _SIGNALS_IN_IMAGE:
-        fault("signal.name", f"is {signal['name']}, which ends the container too", "USR1 or USR2")
-    if made["launcher"] == "batch":
-        fault(
-            "signal",
-            "the commands of launcher batch start the steps",
-            "set sbatch_options.signal, and trap it",
-        )
-    with contextlib.suppress(ValueError):  # of a time with a fault of its own
-        if not made["time"]:
-            fault("signal", "comes before a limit that is not given", "set time")
-        elif (values.seconds(made["time"]) or 2**31) <= signal["seconds"]:
-            fault(
-                "signal.seconds",
-                f"is {signal['seconds']}, as long as the job",
-                "take less than time",
-            )
-
-
-def _retries(made: Json, fault: _Fault) -> None:
-    given = {key: value for key, value in made["retry"].items() if value is not None}
-    if given and not made["retries"]:
-        fault("retry", "says which failures are retried, and retries is 0", "set retries")
-    if (given or made["spare_nodes"]) and made["launcher"] == "batch":
-        key = "retry" if given else "spare_nodes"
-        fault(key, "the commands of launcher batch start the steps", "leave it out")
-    if given.get("hang_after"):
-        try:
-            if not values.seconds(given["hang_after"]):
-                fault("retry.hang_after", "is no time at all", "a time such as 30 (minutes)")
-        except ValueError as error:
-            fault("retry.hang_after", str(error), "write it as sbatch takes a time")
-    if not made["spare_nodes"]:
-        return
-    if not made["retries"]:
-        fault("spare_nodes", "are for retries, and retries is 0", "set retries")
-    if not (made["nodes"] or "").isdigit():
-        fault("spare_nodes", "come on top of a number of nodes", "set nodes to a number")
-    if made["launcher"] == "mpirun":
-        fault("spare_nodes", "mpirun takes every node of the job", "take launcher: srun")
 
 
 def _job(made: Json) -> Job:

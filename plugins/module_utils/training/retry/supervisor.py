@@ -160,9 +160,18 @@ class Job:
     def __init__(self, policy: Json) -> None:
         self.policy = policy
         self.id = os.environ["SLURM_JOB_ID"]
+        # For the number of an array, which is that of one of its tasks, Slurm takes all tasks.
+        array = policy.get("array")
+        self.number = (
+            "{SLURM_ARRAY_JOB_ID}_{SLURM_ARRAY_TASK_ID}".format(**os.environ) if array else self.id
+        )
         self.restart = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
-        # The batch script's output and errors; this program's own output is a pipe to it.
-        outputs = [os.path.realpath(f"/proc/{os.getppid()}/fd/{number}") for number in (1, 2)]
+        # The batch script's output, as this program's own is a pipe to it; and its errors, which it may have turned off
+        # for a command of its own.
+        outputs = [
+            os.path.realpath(f"/proc/{os.getppid()}/fd/1"),
+            os.path.realpath("/proc/self/fd/2"),
+        ]
         self.logs = [path for path in dict.fromkeys(outputs) if os.path.isfile(path)]
         beside = os.path.dirname(self.logs[0]) if self.logs else os.environ.get("TRAIN_LOGS") or "."
         self.record = Record(os.path.join(beside, f"attempts-{self.id}.jsonl"))
@@ -173,7 +182,7 @@ class Job:
 
     def state(self) -> dict[str, str]:
         """Return the job as slurmctld has it; {} without an answer."""
-        return fields(ask("scontrol", "-o", "show", "job", self.id))
+        return fields(ask("scontrol", "-o", "show", "job", self.number))
 
     def lines(self) -> list[str]:
         """Return what the last try wrote into its logs, the last lines of long ones."""
@@ -200,9 +209,9 @@ class Job:
 
     def steps(self) -> list[str]:
         """Return the steps of the training, as JOB.STEP."""
-        rows = ask("squeue", "--noheader", "--steps", f"--jobs={self.id}", "--format=%i|%j").split(
-            "\n"
-        )
+        rows = ask(
+            "squeue", "--noheader", "--steps", f"--jobs={self.number}", "--format=%i|%j"
+        ).split("\n")
         found = [row.partition("|") for row in rows if re.match(r"[\d_]+\.\d+\|", row)]
         return [
             number for number, _bar, name in found if name not in ("gpu-samples", "retry-probe")
@@ -323,9 +332,7 @@ def start(job: Job) -> int:
 def _returned(job: Job) -> bool:
     """Return whether somebody, or a preemption, returned the job to the queue; False where the accounting is silent."""
     asked = ("--duplicates", "--allocations", "--noheader", "--parsable2", "--format=State")
-    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
-    which = f"{array}_{task}" if array and task else job.id
-    rows = ask("sacct", f"--jobs={which}", *asked, patience=20).split("\n")
+    rows = ask("sacct", f"--jobs={job.number}", *asked, patience=20).split("\n")
     before = [row for row in rows if row and row not in ("RUNNING", "PENDING", "RESIZING")]
     return bool(before) and before[-1] in ("REQUEUED", "PREEMPTED")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 import typing as t
@@ -99,22 +100,25 @@ class Slurm:
         file.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
         file.chmod(0o755)
 
-    def start(self, script: str, **more: str) -> subprocess.Popen[str]:
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of the batch step."""
+        return {
             "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
             "LOG": str(self.path / "log"),
             "SLURM_JOB_ID": "12345",
             "SLURM_JOB_NODELIST": "n[1-2]",
             "SLURM_JOB_NUM_NODES": "2",
             "SLURM_NTASKS": "2",
-            **more,
         }
+
+    def start(self, script: str, **more: str) -> subprocess.Popen[str]:
         # A file, as Slurm has it: the script reads its own end.
         file = self.path / "slurm_script"
         file.write_text(script, encoding="utf-8")
         return subprocess.Popen(
             ["bash", str(file)],
-            env=environment,
+            env={**self.environment, **more},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -216,11 +220,13 @@ def test_secrets_are_read_and_removed(slurm: Slurm, command: str) -> None:
 
 
 def test_the_file_of_the_secrets_is_known_by_the_number_of_the_job(slurm: Slurm) -> None:
-    made = text(launcher="srun", command="printenv A", secrets=[{"name": "A"}])
-    for name, more in (
-        ("12345", {}),
-        ("9_4", {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "4"}),
+    of_array = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "4"}
+    for name, job, more in (
+        ("12345", {}, {}),
+        ("12345", {}, of_array),  # of a task of an array that submitted it
+        ("9_4", {"array": "1-4"}, of_array),
     ):
+        made = text(launcher="srun", command="printenv A", secrets=[{"name": "A"}], **job)
         file = slurm.path / render.SECRETS / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"A={name}\n")
@@ -410,6 +416,122 @@ def test_tasks_that_do_not_end_by_themselves_are_ended_before_the_limit(
     assert slurm.log.splitlines()[-1] == "requeue 12345"
     (limit,) = slurm.ends()
     assert limit["action"] == "limit"
+
+
+def test_a_task_of_an_array_acts_on_itself_alone(slurm: Slurm) -> None:
+    """One of them has the number of the array for its own."""
+    asked: dict[str, t.Any] = {
+        "launcher": "srun",
+        "logs": str(slurm.path),
+        "array": "1-4",
+        "retries": 2,
+        "retry": {"wait": 0},
+    }
+    node = ["echo srun: error: Node failure on n2: step killed", "exit 1"]
+    (slurm.path / "fail").write_text("\n".join(node))
+    task = {"SLURM_ARRAY_JOB_ID": "12345", "SLURM_ARRAY_TASK_ID": "4"}
+    made = text(**asked, command=f"bash {slurm.path}/fail", signal={})
+    assert slurm.run(made, **task)[0]
+    told = [line for line in slurm.log.splitlines() if "12345" in line]
+    assert told and all("12345_4" in line for line in told), told
+    assert "--jobs={self.number}" in made and "'array': True" in made
+    plain = text(**{**asked, "array": None}, command="x", signal={})
+    assert "'array': False" in plain and 'scontrol requeue "$SLURM_JOB_ID"' in plain
+
+
+def test_the_end_of_a_job_that_slurm_starts_again_is_not_its_end(slurm: Slurm) -> None:
+    """As slurmctld of 24.11 answers: Restarts has been counted when the script gets its TERM."""
+    file = slurm.path / "secrets"
+    slurm.program("srun", "echo $$; exec sleep 60")
+    for restarts, count, ends in (
+        ("1", "", False),
+        ("0", "", True),
+        ("1", "1", True),
+        ("2", "1", False),
+        ("", "1", True),
+    ):
+        file.write_text("A=1\n")
+        row = f"JobId=12345 JobState=COMPLETING Restarts={restarts} x=1" if restarts else ""
+        slurm.program("scontrol", f"echo '{row}'")
+        made = text(
+            str(file), launcher="srun", command="x", secrets=[{"name": "A", "file": "/x"}],
+            hooks={"always": "echo always $TRAIN_EXIT_CODE"}, notify="echo told $TRAIN_EXIT_CODE",
+        )  # fmt: skip
+        process = slurm.start(made, SLURM_RESTART_COUNT=count)
+        assert process.stdout
+        step = int(process.stdout.readline())
+        process.terminate()
+        os.kill(step, signal.SIGTERM)
+        out, _err = process.communicate(timeout=20)
+        assert process.returncode == 143
+        assert (out, file.exists()) == (
+            ("always 143\ntold 143\n", False) if ends else ("", True)
+        ), restarts
+
+
+def test_a_training_that_writes_into_the_file_of_errors_does_not_hang(slurm: Slurm) -> None:
+    program = slurm.path / "train.sh"
+    program.write_text("for step in {1..10}; do echo step $step >&2; sleep 0.5; done")
+    made = text(launcher="srun", command=f"bash {program}", retries=1, retry={"hang_after": "0:02"})
+    (slurm.path / "slurm_script").write_text(made)
+    with open(slurm.path / "out", "w") as out, open(slurm.path / "err", "w") as err:
+        environment = {**slurm.environment, "SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1"}
+        done = subprocess.run(
+            ["bash", str(slurm.path / "slurm_script")], env=environment, stdout=out, stderr=err, timeout=60, check=False
+        )  # fmt: skip
+    said = (slurm.path / "err").read_text()
+    assert done.returncode == 0 and "step 10" in said and "hang" not in said, said
+
+
+def test_a_requeue_that_slurm_refuses_is_the_end(slurm: Slurm) -> None:
+    slurm.program("srun", 'trap "exit 0" USR1\necho ready\nwhile :; do sleep 0.02; done')
+    slurm.program("scontrol", 'case "$1" in requeue) exit 1 ;; esac')
+    made = text(launcher="srun", command="x", signal={}, hooks={"always": "echo always"})
+    process = slurm.start(made)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    assert process.communicate(timeout=20)[0] == "always\n"
+
+
+def test_a_signal_while_the_hook_before_runs_requeues_the_job(slurm: Slurm) -> None:
+    made = text(
+        launcher="srun",
+        command="true",
+        signal={"seconds": 2},
+        hooks={"pre": "set -eu; echo pre; sleep 1"},
+    )
+    process = slurm.start(made)
+    assert process.stdout and process.stdout.readline() == "pre\n"
+    process.send_signal(10)
+    process.communicate(timeout=20)
+    assert slurm.log.splitlines()[-1] == "requeue 12345"
+
+
+def test_settings_of_the_hook_before_do_not_end_the_script(slurm: Slurm) -> None:
+    hooks = {"pre": "set -euo pipefail; set +o pipefail", "always": "echo always $TRAIN_EXIT_CODE"}
+    made = text(
+        launcher="srun",
+        command="bash -c 'exit 4'",
+        retries=1,
+        retry={"wait": 0},
+        logs=str(slurm.path),
+        hooks=hooks,
+    )
+    code, said = slurm.run(made)
+    assert code == 4 and "always 4\n" in said and slurm.ends()
+
+
+def test_texts_of_the_user_stay_as_they_are(slurm: Slurm) -> None:
+    program = "python3 -c '\nimport sys\nprint(1)\n'"
+    made = text(
+        launcher="srun", command="true", hooks={"post": program, "always": program}, notify=program
+    )
+    assert slurm.run(made) == (0, "1\n1\n1\n")
+
+
+def test_the_environment_reaches_the_tasks_whatever_sbatch_was_told(slurm: Slurm) -> None:
+    made = text(launcher="srun", command="bash -c 'echo ${SLURM_EXPORT_ENV-unset}'")
+    assert slurm.run(made, SLURM_EXPORT_ENV="NONE") == (0, "unset\nunset\n")
 
 
 def test_launchers_do_not_see_the_signal(slurm: Slurm) -> None:

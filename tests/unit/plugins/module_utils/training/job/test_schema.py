@@ -57,7 +57,7 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"container": {}}, "has neither image nor name"),
         (
             {"container": {"image": "a"}, "signal": {"name": "TERM"}},
-            "is TERM, which ends the container too -> USR1 or USR2",
+            "is TERM, which ends tasks at once -> USR1 or USR2",
         ),
         ({"container": {"image": "a", "mounts": "/a:/a"}}, "is not a list"),
         ({"container": {"image": "a", "mounts": ["/a:/b c"]}}, "is not a valid mount"),
@@ -75,7 +75,20 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"sbatch_options": {"mem": "1G"}}, "write memory"),
         ({"sbatch_options": {"tpo": 1}}, "no such option"),
         ({"srun_options": {"mpi": True}}, "takes a value"),
-        ({"signal": {"name": "KILL"}}, "one of HUP"),
+        ({"signal": {"name": "KILL"}}, "is KILL, which ends tasks at once -> USR1 or USR2"),
+        *(
+            ({"launcher": "srun", "command": command, **more}, "is not one program")
+            for command in (
+                "a.py | tee x",
+                "a && b",
+                "a.py  # as usual",
+                "cat <<E\nx\nE",
+                "(a)",
+                "a &",
+                "a\nb",
+            )
+            for more in ({"signal": {}}, {"retries": 1})
+        ),
         ({"signal": {"seconds": 3600}}, "as long as the job"),
         ({"retry": {"hang": 1}}, "set retries"),
         (
