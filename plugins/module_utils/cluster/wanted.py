@@ -163,7 +163,9 @@ def wanted(
 
 
 def _in_order(value: t.Any) -> str:
-    """Return a digest of what the inventory has, in which the order of keys counts: roles write lines in that order."""
+    """Return a digest of variables in which the order of keys in a value counts: roles write lines in that order."""
+    if isinstance(value, t.Mapping):
+        value = sorted(([name, one] for name, one in value.items()), key=lambda pair: str(pair[0]))
     return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
 
 
