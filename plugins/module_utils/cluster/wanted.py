@@ -9,6 +9,8 @@ the roles, and one that stays without right would leave a host as it should not 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import typing as t
 
 from .digests import digest
@@ -128,6 +130,7 @@ def wanted(
     slurm_groups = {
         name: hosts for name, hosts in inputs["groups"].items() if name.startswith("slurm_")
     }
+    common = _in_order(common)
     shared = digest(
         [
             common,
@@ -149,13 +152,21 @@ def wanted(
             scratch.get(host),
             {**model["tuning"], "hosts": host in model["tuning"]["hosts"]},
         ]
-        found[host] = digest([shared, parts, own, variables[host]])
+        found[host] = digest([shared, parts, own, _in_order(variables[host])])
     whole = {name: value for name, value in model.items() if name not in OF_ONE_RUN}
     for host in candidates_with_services(inputs, model):
         if host in variables:
             own = _lasting(inputs["facts"][host])
-            found[host] = digest([common, whole, slurm_groups, host, own, variables[host]])
+            given = _in_order(variables[host])
+            found[host] = digest([common, whole, slurm_groups, host, own, given])
     return found
+
+
+def _in_order(value: t.Any) -> str:
+    """Return a digest of variables in which the order of keys in a value counts: roles write lines in that order."""
+    if isinstance(value, t.Mapping):
+        value = sorted(([name, one] for name, one in value.items()), key=lambda pair: str(pair[0]))
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
 
 
 def _lasting(facts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

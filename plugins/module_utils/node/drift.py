@@ -129,6 +129,10 @@ def _packages(items: t.Sequence[Item]) -> Found:
         for number, item in enumerate(items)
         for one in package_differences(item, have)
     ]
+    if have.unfinished:
+        # Also one of somebody else: a run takes up what dpkg has not finished, before it installs anything.
+        begun = ", ".join(sorted(have.unfinished))
+        found.append((0, ("unfinished", f"dpkg has not finished {begun}", "packages as a whole")))
     if shutil.which("dpkg-query"):
         whole = dependencies.Packages(run(["dpkg-query", "-W", "-f", dependencies.FORM]).stdout)
         found += lost_dependencies(items, whole)

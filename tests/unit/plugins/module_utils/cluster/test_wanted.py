@@ -55,9 +55,24 @@ def test_any_variable_of_one_host_changes_its_digest_and_no_other(
 ) -> None:
     first = digests(inputs(), {**dict.fromkeys(HOSTS, {}), "c1": {name: before}})
     then = digests(inputs(), {**dict.fromkeys(HOSTS, {}), "c1": {name: after}})
-    same = repr(before) == repr(after) or before == after
-    assert (first["c1"] == then["c1"]) == same
+    # Not by ==, for which the order of keys does not count, and True is 1.
+    assert (first["c1"] == then["c1"]) == (repr(before) == repr(after))
     assert {**first, "c1": ""} == {**then, "c1": ""}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.dictionaries(st.text(max_size=5), _plain, min_size=2, max_size=4))
+def test_the_order_of_keys_counts(value: dict[str, t.Any]) -> None:
+    """Such as in enroot_conf and slurm_login_conf, which are written and read line by line."""
+    other = dict(reversed(value.items()))
+    for host in (*HOSTS, "ctl"):
+
+        def of(given: t.Any, name: str = host) -> t.Any:
+            return digests(inputs(), {**dict.fromkeys((*HOSTS, "ctl"), {}), name: {"own": given}})
+
+        assert of(value)[host] == of(dict(value))[host] != of(other)[host]
+    first, then = (digests(inputs(), common=[{"own": one}]) for one in (value, other))
+    assert all(first[host] != then[host] for host in HOSTS)
 
 
 #: Facts of a machine, each changed; and whether another digest is wanted.

@@ -10,6 +10,7 @@ import stat
 import time
 import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
@@ -389,6 +390,22 @@ def test_a_package_that_has_lost_a_dependency(there: str, found: list[t.Any]) ->
     whole = dependencies.Packages(f"{rows}{there}\tliblua5.1-0\t5.1\t\t, \n")
     items = [{"kind": "package", "name": name} for name in ("slurmctld", "munge")]
     assert drift.lost_dependencies(items, whole) == found
+
+
+@pytest.mark.parametrize("status", ["half-configured", "unpacked", "installed"])
+def test_a_package_of_somebody_else_that_dpkg_has_not_finished(
+    monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """The next run takes it up; without a journal of dpkg the list alone shows it."""
+    texts = {
+        drift.FORM: row("munge", "1-1") + row("foo", "1-1", status),
+        dependencies.FORM: f"installed\tmunge\t1-1\t\t, \n{status}\tfoo\t1-1\t\t, \n",
+    }
+    monkeypatch.setattr(drift.shutil, "which", lambda name: name)
+    monkeypatch.setattr(drift, "run", lambda argv: SimpleNamespace(stdout=texts[argv[-1]]))
+    found = drift._packages([{"kind": "package", "name": "munge", "version": "1-1"}])
+    assert [one[0] for _number, one in found] == ([] if status == "installed" else ["unfinished"])
+    assert not found or "foo" in found[0][1][1]
 
 
 @pytest.mark.parametrize(
