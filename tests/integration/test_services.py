@@ -80,7 +80,7 @@ def test_a_database_that_refuses_slurmdbd_is_said_at_once(quiet_site: Converged)
     try:
         done = site.play("site.yml", "--tags", "slurmdbd", rc=None)
         assert done.rc != 0
-        (told,) = [line for line in done.output.splitlines() if line.startswith("ctl1: slurmdbd")]
+        (told,) = [line for line in done.output.splitlines() if line.startswith("ctl1: FAILED")]
         assert "does not become ready: nothing listens on port 6819" in told
         assert "1045 Access denied for user 'slurm'@'localhost'" in told
         assert " -> fix what the journal names" in told
