@@ -39,6 +39,8 @@ _OF_A_PLAY = re.compile(
 _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
 _TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
+#: What waits for a boot, or comes by modules of Ansible; cluster/wanted.py has the same for all hosts.
+_UNRECORDED = ("node_tuning_kernel_arguments", "node_health_nhc_conf")
 
 
 class NotKnown(Exception):
@@ -106,6 +108,7 @@ def play_variables(
                 raise NotKnown(f"{name}: a template among the variables of the play")
             found[name] = plain(template(value))
     _refuse_passing(found)
+    _refuse_unrecorded(found)
     return found
 
 
@@ -138,6 +141,7 @@ def host_variables(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )
     _refuse_passing(found)
+    _refuse_unrecorded(found)
     templates = [name for name in found if name.endswith("_template")] if served else _TEMPLATES
     given = [name for name in templates if found.get(name)]
     if given:
@@ -155,6 +159,13 @@ def _refuse_passing(found: t.Mapping[str, t.Any]) -> None:
             paths = [str(one.get("path")) for one in files if isinstance(one, dict)]
             if any(passes(posixpath.normpath(path)) for path in paths):
                 raise NotKnown(f"{name}: nobody records what a boot removes")
+
+
+def _refuse_unrecorded(found: t.Mapping[str, t.Any]) -> None:
+    """Raise NotKnown for variables, also of one group of hosts, of which not all that roles do is recorded."""
+    given = [name for name in _UNRECORDED if found.get(name)]
+    if given:
+        raise NotKnown(f"{given[0]}: nobody records all that it changes")
 
 
 def _hook_files(parts: t.Any) -> t.Iterator[str]:

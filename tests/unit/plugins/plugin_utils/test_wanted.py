@@ -88,6 +88,20 @@ def test_files_that_a_boot_removes_mean_a_walk(path: str) -> None:
     assert of({"slurmd_files": files[:1]})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("node_tuning_kernel_arguments", ["mitigations=off"]), ("node_health_nhc_conf", "* || x")],
+)
+def test_what_nobody_records_means_a_walk_also_for_one_group(name: str, value: t.Any) -> None:
+    """The cluster model has only the first controller's."""
+    assert of({name: type(value)()})
+    with pytest.raises(wanted.NotKnown, match=name):
+        of({name: value})
+    play = SimpleNamespace(get_vars=lambda: {name: value})
+    with pytest.raises(wanted.NotKnown, match=name):
+        wanted.play_variables(play, same, same)
+
+
 def test_variables_of_the_play_count() -> None:
     """Those of an import_playbook are in no host's variables."""
 
