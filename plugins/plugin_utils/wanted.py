@@ -152,6 +152,14 @@ def host_variables(
     return found
 
 
+def hook_contents(hooks: t.Mapping[str, t.Any], places: t.Sequence[str]) -> list[list[str]]:
+    """Return the digests of the files of which the programs around jobs are made, wherever the inventory names them.
+
+    hooks: job_hooks of the cluster model, which has the first controller's. Raises NotKnown.
+    """
+    return [[file, _content(file, places)] for file in _hook_files(hooks["parts"])]
+
+
 def _refuse_passing(found: t.Mapping[str, t.Any]) -> None:
     """Raise NotKnown for files where the manifest of a host leaves them out."""
     for name, files in found.items():
