@@ -299,6 +299,11 @@ RUNS |= {"command": "hmac:2"}
         ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/a.conf"]}, set()),
         ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/zz.conf"]}, {"drop-ins"}),
         ({"unread": True}, {"files"}),
+        ({"unit_file": "/etc/systemd/system/slurmd.service"}, {"unit file"}),
+        # One that a role writes.
+        ({"unit_file": "/etc/systemd/system/slurmd.service.d/a.conf"}, set()),
+        # A manifest of an earlier release.
+        ({"unit_file": "/etc/systemd/system/slurmd.service", "earlier": True}, set()),
     ],
 )
 def test_a_unit(
@@ -307,11 +312,14 @@ def test_a_unit(
     def load(self: services.Services) -> None:
         values = {**RUNS, **change}
         unread = values.pop("unread", False)
+        values.pop("earlier", None)
         self.states = {"slurmd.service": services.State(**values)}
         self.unread = {"slurmd.service"} if unread else set()
 
     monkeypatch.setattr(services.Services, "load", load)
-    whole = {**UNIT, "command": "hmac:2", "drop_ins": []}
+    whole = {**UNIT, "command": "hmac:2", "drop_ins": [], "unit_file": ""}
+    if "earlier" in change:
+        del whole["unit_file"]
     written = {"kind": "file", "name": "/etc/systemd/system/slurmd.service.d/a.conf", "data": b""}
     directory = str(tmp_path / "manifest")
     manifest.Record("slurmd", "y", "config_files", "", directory).end([written])
@@ -527,6 +535,9 @@ INFO = "36 35 0:30 / /shared rw - nfs4 nfs1:/srv rw\n"
         (TABLE.replace("hard", "soft,password=hunter2"), INFO, ["line of fstab"]),
         (TABLE.replace("nfs1", "nfs2"), INFO, ["line of fstab"]),
         (TABLE * 2, INFO, ["line of fstab"]),
+        # mount(8) does not read it.
+        (TABLE.replace(" 0 0\n", " 0 0\r\n"), INFO, ["line of fstab"]),
+        (TABLE.replace(" 0 0\n", "\r\n"), INFO, ["line of fstab"]),
         (TABLE, "", ["mounted"]),
         (TABLE, INFO.replace("nfs1", "nfs2"), ["source"]),
         (TABLE, INFO.replace("nfs4 nfs1:/srv", "tmpfs tmpfs"), ["type"]),
