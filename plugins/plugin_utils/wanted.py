@@ -37,6 +37,11 @@ _OF_A_PLAY = re.compile(
 )
 #: In a template: what is neither among the variables of the host nor in its facts, and may change by itself.
 _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
+#: In a template: another one, which reads what it likes. Also a lookup by a name that is not written there.
+_OTHER_TEMPLATE = re.compile(
+    r"""\b(?:lookup|query|q)\s*\(\s*(?:\\*['"](?:ansible\.(?:builtin|legacy)\.)?template\b|[^'"\\\s])"""
+    r"|\{%[-+]?\s*(?:include|import|from|extends)\b"
+)
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
 _TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
 #: What waits for a boot, or comes by modules of Ansible; cluster/wanted.py has the same for all hosts.
@@ -130,6 +135,8 @@ def host_variables(
         text = str(variables[name])
         if _OF_A_PLAY.search(text):
             raise NotKnown(f"{name}: its value depends on the play")
+        if re.search(r"\{[{%]", text) and _OTHER_TEMPLATE.search(text):
+            raise NotKnown(f"{name}: a template of the site may read anything")
         try:
             found[name] = plain(template(variables[name]))
         except (AnsibleError, KeyError) as error:
