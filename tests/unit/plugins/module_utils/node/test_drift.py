@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import stat
 import time
 import typing as t
@@ -637,6 +639,34 @@ def test_a_mount_of_a_dead_server_is_left_behind(monkeypatch: pytest.MonkeyPatch
 def test_a_directory_is_used_and_nothing_is_a_fault(tmp_path: Path) -> None:
     assert drift._used(str(tmp_path)) == {"fault": ""}
     assert drift._used(str(tmp_path / "none"))["fault"] == "No such file or directory"
+
+
+def test_a_name_of_an_owner_that_has_another_number_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a user of a directory service: a run gives the file to the number that the name has now."""
+    ids = {"svc": os.getuid(), "staff": os.getgid()}
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_uid=ids[name]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=ids[name]))
+    own = {**USUAL, "owner": "svc", "group": "staff"}
+    paths = [{**own, "path": str(tmp_path / "d"), "mode": "0750"}]
+    listed = [{**own, "path": f"{tmp_path}/d/a", "content": "a\n"}]
+    plan = files.plan_all(paths, listed, False)
+    for change in plan.changes:
+        files.apply(change)
+    manifest.Record("demo", "files", "config_files", "", str(tmp_path / "manifest")).end(
+        plan.leaves
+    )
+
+    def found() -> list[tuple[str, str]]:
+        return [(one["what"], one["found"]) for one in look(tmp_path)["differences"]]
+
+    assert not found() and not files.plan_all(paths, listed, False).changes
+    ids["svc"] += 1
+    assert found() == [("owner", f"svc is uid {ids['svc']}")] * 2
+    ids["svc"] -= 1
+    del ids["staff"]
+    assert found() == [("group", "staff is nobody's")] * 2
 
 
 def test_check_mode_knows_which_units_a_file_that_is_put_back_starts_again(tmp_path: Path) -> None:
