@@ -44,7 +44,7 @@ _OTHER_TEMPLATE = re.compile(
 )
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
 _TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
-#: What waits for a boot, or comes by modules of Ansible; cluster/wanted.py has the same for all hosts.
+#: Variables for things that wait for a boot, or come by modules of Ansible; cluster/wanted.py has them for all hosts.
 _UNRECORDED = ("node_tuning_kernel_arguments", "node_health_nhc_conf")
 
 
