@@ -171,9 +171,7 @@ class ActionModule(ActionBase):
         """Return the digest of what is wanted on each host that may be left out of the run."""
         if not wanted.whole_run():
             return {}
-        places = customise.template_places(
-            str(task_vars.get("inventory_dir") or ""), str(task_vars.get("playbook_dir") or "")
-        )
+        playbook = str(task_vars.get("playbook_dir") or "")
         variables = {}
         walked: dict[str, list[str]] = {}
         served = digests.candidates_with_services(inputs, model)
@@ -181,9 +179,12 @@ class ActionModule(ActionBase):
             try:
                 raw = {**task_vars["hostvars"].raw_get(host), "hostvars": task_vars["hostvars"]}
                 templar = self._templar.copy_with_new_env(available_variables=raw)
+                places = customise.template_places(str(raw.get("inventory_dir") or ""), playbook)
                 variables[host] = wanted.host_variables(
                     raw, templar.template, places, plain, served=host in served
                 )
+                hooks = wanted.hook_contents(model["job_hooks"], places)
+                variables[host]["files of job hooks"] = hooks
             except wanted.NotKnown as error:
                 walked.setdefault(str(error), []).append(host)
         for why, hosts in walked.items():

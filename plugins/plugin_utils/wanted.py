@@ -37,8 +37,15 @@ _OF_A_PLAY = re.compile(
 )
 #: In a template: what is neither among the variables of the host nor in its facts, and may change by itself.
 _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
+#: In a template: another one, which reads what it likes. Also a lookup by a name that is not written there.
+_OTHER_TEMPLATE = re.compile(
+    r"""\b(?:lookup|query|q)\s*\(\s*(?:\\*['"](?:ansible\.(?:builtin|legacy)\.)?template\b|[^'"\\\s])"""
+    r"|\{%[-+]?\s*(?:include|import|from|extends)\b"
+)
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
 _TEMPLATES = tuple(f"{role}_template" for role in ("node_health", "slurm_login", "slurmd"))
+#: Variables for things that wait for a boot, or come by modules of Ansible; cluster/wanted.py has them for all hosts.
+_UNRECORDED = ("node_tuning_kernel_arguments", "node_health_nhc_conf")
 
 
 class NotKnown(Exception):
@@ -106,6 +113,7 @@ def play_variables(
                 raise NotKnown(f"{name}: a template among the variables of the play")
             found[name] = plain(template(value))
     _refuse_passing(found)
+    _refuse_unrecorded(found)
     return found
 
 
@@ -127,6 +135,8 @@ def host_variables(
         text = str(variables[name])
         if _OF_A_PLAY.search(text):
             raise NotKnown(f"{name}: its value depends on the play")
+        if re.search(r"\{[{%]", text) and _OTHER_TEMPLATE.search(text):
+            raise NotKnown(f"{name}: a template of the site may read anything")
         try:
             found[name] = plain(template(variables[name]))
         except (AnsibleError, KeyError) as error:
@@ -138,6 +148,7 @@ def host_variables(
         name for name in variables.get("group_names") or [] if str(name).startswith("slurm_")
     )
     _refuse_passing(found)
+    _refuse_unrecorded(found)
     templates = [name for name in found if name.endswith("_template")] if served else _TEMPLATES
     given = [name for name in templates if found.get(name)]
     if given:
@@ -148,6 +159,14 @@ def host_variables(
     return found
 
 
+def hook_contents(hooks: t.Mapping[str, t.Any], places: t.Sequence[str]) -> list[list[str]]:
+    """Return the digests of the files of which the programs around jobs are made, wherever the inventory names them.
+
+    hooks: job_hooks of the cluster model, which has the first controller's. Raises NotKnown.
+    """
+    return [[file, _content(file, places)] for file in _hook_files(hooks["parts"])]
+
+
 def _refuse_passing(found: t.Mapping[str, t.Any]) -> None:
     """Raise NotKnown for files where the manifest of a host leaves them out."""
     for name, files in found.items():
@@ -155,6 +174,13 @@ def _refuse_passing(found: t.Mapping[str, t.Any]) -> None:
             paths = [str(one.get("path")) for one in files if isinstance(one, dict)]
             if any(passes(posixpath.normpath(path)) for path in paths):
                 raise NotKnown(f"{name}: nobody records what a boot removes")
+
+
+def _refuse_unrecorded(found: t.Mapping[str, t.Any]) -> None:
+    """Raise NotKnown for variables, also of one group of hosts, of which not all that roles do is recorded."""
+    given = [name for name in _UNRECORDED if found.get(name)]
+    if given:
+        raise NotKnown(f"{given[0]}: nobody records all that it changes")
 
 
 def _hook_files(parts: t.Any) -> t.Iterator[str]:

@@ -44,15 +44,28 @@ def _run(argv: list[str]) -> str:
     return done.stdout
 
 
-def bring(wanted: t.Sequence[str], before: t.Sequence[str], check: bool) -> list[str]:
+def by_file() -> bool:
+    """Whether the arguments are in a file that update-grub reads."""
+    return bool(not shutil.which("grubby") and shutil.which("update-grub"))
+
+
+def leaves(wanted: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """Return what is left of the file: items of the manifest. Raises FilesError."""
+    return _plan(wanted, True).leaves if by_file() else []
+
+
+def bring(
+    wanted: t.Sequence[str], before: t.Sequence[str], check: bool, pending: bool = False
+) -> list[str]:
     """Have the wanted arguments at the next boot, and those of an earlier run no more; return what changes.
 
-    Raises BootError where there is neither update-grub nor grubby.
+    pending: whether an earlier run has ended after it wrote the file, and before update-grub had read it. Raises
+    BootError where there is neither update-grub nor grubby.
     """
     if shutil.which("grubby"):
         return _grubby(wanted, before, check)
     if shutil.which("update-grub"):
-        return _grub_defaults(wanted, check)
+        return _grub_defaults(wanted, check, pending)
     if not wanted:
         return []
     raise BootError(
@@ -61,10 +74,14 @@ def bring(wanted: t.Sequence[str], before: t.Sequence[str], check: bool) -> list
     )
 
 
-def _grub_defaults(wanted: t.Sequence[str], check: bool) -> list[str]:
+def _plan(wanted: t.Sequence[str], check: bool) -> files.Plan:
     above = [{"path": DEFAULTS, "mode": "0755"}] if wanted else []
-    plan = own_files.plan(above, [_state(text(wanted) if wanted else None)], check)
-    if plan.changes and not check:
+    return own_files.plan(above, [_state(text(wanted) if wanted else None)], check)
+
+
+def _grub_defaults(wanted: t.Sequence[str], check: bool, pending: bool) -> list[str]:
+    plan = _plan(wanted, check)
+    if (plan.changes or pending) and not check:
         was = _read(FILE)
         for change in plan.changes:
             files.apply(change)
@@ -75,7 +92,8 @@ def _grub_defaults(wanted: t.Sequence[str], check: bool) -> list[str]:
             for change in own_files.plan([], [_state(was)], False).changes:
                 files.apply(change)
             raise
-    return [change.path for change in plan.changes]
+    changed = [change.path for change in plan.changes]
+    return changed or (["update-grub"] if pending else [])
 
 
 def _state(content: str | None) -> dict[str, t.Any]:

@@ -96,6 +96,11 @@ def _units(items: t.Sequence[Item]) -> Found:
         more = [path for path in state.drop_ins if "drop_ins" in spec and path not in known]
         if more:
             found.append((number, ("drop-ins", ", ".join(more), "none that no role wrote")))
+        # Also of a whole unit; a manifest of an earlier release does not have it.
+        if "unit_file" in spec and state.unit_file not in ("", spec["unit_file"], *known):
+            found.append(
+                (number, ("unit file", state.unit_file, spec["unit_file"] or "the package's"))
+            )
         if spec["name"] in services.unread:
             found.append((number, ("files", "not those that systemd has read", "read by systemd")))
     return found
@@ -195,7 +200,8 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
     """Return how a mount differs, in fstab and in the kernel. table: fstab."""
     path, found = item["name"], list[Difference]()
     lines = [
-        " ".join(line.split()[:4])
+        # mount(8) does not read a line that ends as on Windows.
+        " ".join(line.split()[:4]) + ("\r" if line.endswith("\r") else "")
         for line in fstab.lines_of(table)
         if not line.lstrip().startswith("#")
         and [one for one, _t, _o in fstab.entries(line)] == [path]
@@ -206,7 +212,11 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
         # Not the line: its options may have a password.
         fields = zip(("source", "path", "type", "options"), lines[0].split(), item["line"].split())
         other = [name for name, now, then in fields if now != then]
-        words = f"another {' and '.join(other)}" if len(lines) == 1 else f"{len(lines)} lines"
+        words = (
+            f"another {' and '.join(other or ['end'])}"
+            if len(lines) == 1
+            else f"{len(lines)} lines"
+        )
         found.append(("line of fstab", words, "the line that was left"))
     source, _path, fstype, options = item["line"].split(" ", 3)
     there = fstab.mounted(mountinfo).get(path)

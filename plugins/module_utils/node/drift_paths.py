@@ -10,7 +10,9 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import typing as t
 
@@ -45,6 +47,25 @@ _WANTED = {
 
 def look(item: Item, key: str) -> Seen:
     """Return what is at the path of an item; `fault` is why that is not known. Raises nothing for what is there."""
+    return {**_seen(item, key), "ids": _ids(item)}
+
+
+def _ids(item: Item) -> dict[str, int | None]:
+    """Return the numbers that the names of an item's owner and group have now, None for a name of nobody."""
+    found: dict[str, int | None] = {}
+    for name, number in (
+        ("owner", lambda one: pwd.getpwnam(one).pw_uid),
+        ("group", lambda one: grp.getgrnam(one).gr_gid),
+    ):
+        if name in item:
+            try:
+                found[name] = number(item[name])
+            except KeyError:
+                found[name] = None
+    return found
+
+
+def _seen(item: Item, key: str) -> Seen:
     try:
         if item["kind"] == "directory":
             return _look_at_directory(item)
@@ -169,6 +190,10 @@ def _attributes_differ(item: Item, seen: Seen) -> list[Difference]:
     for name, what in (("uid", "owner"), ("gid", "group")):
         if name in item and item[name] != seen[name]:
             found.append((what, f"{name} {seen[name]}", f"{name} {item[name]}"))
+        elif what in item and seen["ids"][what] != item[name]:
+            now = seen["ids"][what]
+            words = "nobody's" if now is None else f"{name} {now}"
+            found.append((what, f"{item[what]} is {words}", f"{name} {item[name]}"))
     if "mode" in item and item["mode"] != seen["mode"]:
         found.append(("mode", f"{seen['mode']:04o}", f"{item['mode']:04o}"))
     return found

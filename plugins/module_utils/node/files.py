@@ -213,20 +213,24 @@ def _same_attributes(change: Change, info: os.stat_result | None) -> bool:
     )
 
 
-def _owned(change: Change) -> dict[str, int]:
-    """Return the owner, group and mode that a change decides."""
+def _owned(change: Change, spec: dict) -> dict[str, int | str]:
+    """Return the owner, group and mode that a change decides; the names too, which may get other numbers."""
     found = {"uid": change.uid, "gid": change.gid, "mode": change.mode}
-    return {name: value for name, value in found.items() if value is not None}
+    names = {key: spec.get(key) or "root" for key in ("owner", "group")}
+    return {
+        **{name: value for name, value in found.items() if value is not None},
+        **{key: name for key, name in names.items() if name != "root" and not name.isdigit()},
+    }
 
 
 def _leaves(change: Change, spec: dict, wanted: bytes | None) -> list[dict]:
     """Return what a plan leaves of a file: all of it, or a block and the attributes that it decides."""
     path, block = change.path, spec.get("block")
     if wanted is not None and not block:
-        return [{"kind": "file", "name": path, "data": wanted, **_owned(change)}]
+        return [{"kind": "file", "name": path, "data": wanted, **_owned(change, spec)}]
     items: list[dict] = []
-    if spec["state"] == "present" or _owned(change):
-        items.append({"kind": "attributes", "name": path, **_owned(change)})
+    if spec["state"] == "present" or _owned(change, spec):
+        items.append({"kind": "attributes", "name": path, **_owned(change, spec)})
     if block:
         text = (wanted or b"").decode("utf-8", errors="surrogateescape")
         lines = block_of(text, block["marker"])
@@ -307,7 +311,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
     while made not in ("", "/"):  # missing parents are made too
         plan.made.add(made)
         made = os.path.dirname(made)
-    plan.leaves.append({"kind": "directory", "name": path, **_owned(change)})
+    plan.leaves.append({"kind": "directory", "name": path, **_owned(change, spec)})
     if not _same_attributes(change, info):
         _headers(change, info)
         plan.changes.append(change)

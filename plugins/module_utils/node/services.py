@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from . import answering, keyed, sysctl
 from .proved import Proved
 from .terminal import PrintableError
-from .unit_properties import command_of, drop_ins_of
+from .unit_properties import command_of, drop_ins_of, unit_file_of
 
 STAMPS = "/var/lib/trainwright/stamps"
 UNIT_FILES = "/etc/systemd/system"
@@ -76,6 +76,7 @@ class State:
     newer: list[str] = field(default_factory=list)  # watched paths newer than the start
     command: str = ""  # digest of the main process's arguments; "" where these do not tell anything
     drop_ins: list[str] = field(default_factory=list)  # as systemd has read them
+    unit_file: str = ""  # as systemd has read it, "" for one of a package
     settings: dict[str, str] = field(default_factory=dict)  # of the kernel, that its files decide
     unset: list[str] = field(default_factory=list)  # those of them that somebody has changed
 
@@ -115,6 +116,7 @@ def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
         started=now - monotonic + micros / 1e6 if active in RUNNING and micros else 0.0,
         error=properties.get("LoadError", ""),
         drop_ins=drop_ins_of(properties),
+        unit_file=unit_file_of(properties),
     )
 
 
@@ -336,12 +338,13 @@ class Services:
             item = earlier.get(full_name(spec["name"])) or {}
             spec["command"] = str(item.get("command") or "")
             spec["drop_ins"] = item.get("drop_ins")
+            spec["unit_file"] = item.get("unit_file")
 
     def leaves(self, acted: Collection[str] = ()) -> list[dict]:
         """Return what the call leaves of each unit: items of the manifest. acted: the units that it has started.
 
-        A drop-in stays out of it that no plan has and that somebody adds later: it is reported until it is
-        removed, or in the inventory.
+        A drop-in, or another unit file, stays out of it that no plan has and that somebody adds later: it is
+        reported until it is removed, or in the inventory.
         """
         settings: list[dict] = []
         for spec in self.specs:
@@ -371,7 +374,9 @@ class Services:
         first = spec.get("drop_ins")
         kept = [one for one in state.drop_ins if first is None or one in first]
         command = state.command if acted or not spec.get("command") else spec["command"]
-        return {"command": command, "drop_ins": kept}
+        file = spec.get("unit_file")
+        file = state.unit_file if file is None else file
+        return {"command": command, "drop_ins": kept, "unit_file": file}
 
     @property
     def lacks_units(self) -> bool:

@@ -290,13 +290,23 @@ class Tuning:
     def boot(self, before: t.Sequence[str]) -> None:
         """Have the kernel's arguments at the next boot, and say that one is needed."""
         wanted = self.wanted.kernel_arguments
-        if wanted or before:
+        pending = bool(self.record.get("update_grub"))
+        if wanted or before or pending:
             try:
-                if not self.check and boot_arguments.bring(wanted, before, True):
+                if not self.check and boot_arguments.bring(wanted, before, True, pending):
                     self.begin()
-                self.note(*boot_arguments.bring(wanted, before, self.check))
+                    if boot_arguments.by_file():
+                        # Else a run that is killed in update-grub leaves a file that looks right.
+                        self.record["update_grub"] = True
+                        self.keep()
+                self.note(*boot_arguments.bring(wanted, before, self.check, pending))
             except boot_arguments.BootError as error:
+                if not pending:  # the file is as it was
+                    self.record.pop("update_grub", None)
+                    self.keep()
                 raise TuningError(str(error)) from error
+            self.record.pop("update_grub", None)
+            self.out.leaves += boot_arguments.leaves(wanted)
         running = read(COMMAND_LINE).split()
         dropped = [*self.record.get("dropped", []), *before]
         stays = [item for item in dict.fromkeys(dropped) if item in running and item not in wanted]

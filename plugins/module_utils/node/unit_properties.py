@@ -28,6 +28,12 @@ def drop_ins_of(properties: dict[str, str]) -> list[str]:
     return sorted(path for path in paths if path.startswith(_PLACES))
 
 
+def unit_file_of(properties: dict[str, str]) -> str:
+    """Return the file of a unit that systemd has read, "" where a package or a generator brings it."""
+    path = properties.get("FragmentPath", "")
+    return path if path.startswith(_PLACES) else ""
+
+
 def command_of(pid: str) -> str:
     """Return the arguments of a process, "" where there is none, or where they change while it runs.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.bad_input import CASES, ELSEWHERE, Case
+from tests.unit.bad_input import CASES, ELSEWHERE, Case, Inventory
 from tests.unit.bad_more_values import MORE, TRIAL
 from tests.unit.bad_values import MOVES, VALUES
 from tests.unit.plugins.action.cluster_model_task import ROOT, Process
@@ -128,6 +128,28 @@ def test_what_is_wanted_on_a_host_is_more_than_its_own_variables(
         variables = {"c1": {"core": given.get("core", 0)}, "c2": reads}
         one = Case("reads", "", "", "", "", {"__preflight_alone": False}, host_variables=variables)
         done = play(process, one, directory, of_play=given.get("of_play"))
+        assert not done["failed"], done["msg"]
+        found.append(done["wanted"]["c2"])
+    assert found[0] == found[1] != found[2]
+
+
+def hooked(inventory: Inventory) -> None:
+    """Have the hooks on all hosts that may have them."""
+    inventory.add("slurm_job_hooks", "ctl1", "c1", "c2")
+
+
+def test_the_hook_files_of_controllers_count_for_nodes(process: Process, tmp_path: Path) -> None:
+    """The programs of nodes are made of the first controller's parts, by files beside each host's inventory."""
+    found = []
+    controllers = {"job_hooks_parts": [{"name": "check", "kind": "prolog", "file": "check.sh"}]}
+    for number, line in enumerate(("true", "true", "false")):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        (directory / "check.sh").write_text(f"#!/bin/sh\n{line}\n")
+        given = {"__preflight_alone": False}
+        own = {"ctl1": controllers}
+        one = Case("hooks", "", "", "", "", given, own, hooked)
+        done = play(process, one, directory)
         assert not done["failed"], done["msg"]
         found.append(done["wanted"]["c2"])
     assert found[0] == found[1] != found[2]

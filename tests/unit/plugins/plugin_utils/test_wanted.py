@@ -80,12 +80,45 @@ def test_what_a_play_or_a_role_has_of_its_own_is_not_known_also_with_a_default(n
         of({"own": [f"{{{{ {name} | default(7) }}}}"]})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ lookup('template', 'motd.j2') }}",
+        '{{ query("ansible.builtin.template", x) }}',
+        "{{ q( 'ansible.legacy.template', 'a') | join }}",
+        "{{ lookup(way, 'motd.j2') }}",
+        "{%- include 'motd.j2' %}",
+    ],
+)
+def test_another_template_in_a_variable_means_a_walk(text: str) -> None:
+    """It may read the cluster model, which is not there yet, so that its text says nothing."""
+    for value in (text, [{"path": "/etc/motd.d/a", "content": f'it\'s "x"\n{text}'}]):
+        with pytest.raises(wanted.NotKnown, match="slurm_login_files"):
+            of({"slurm_login_files": value})
+    for value in ("{{ lookup('file', 'template') }}", "{{ lookup('env', 'X') }}", "a query (x)"):
+        assert of({"slurm_login_files": value})
+
+
 @pytest.mark.parametrize("path", ["/run/a.conf", "/etc/../tmp/x", "/var/tmp/y"])
 def test_files_that_a_boot_removes_mean_a_walk(path: str) -> None:
     files = [{"path": "/etc/a", "content": "x"}, {"path": path, "content": "x"}]
     with pytest.raises(wanted.NotKnown, match="slurmd_files"):
         of({"slurmd_files": files})
     assert of({"slurmd_files": files[:1]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("node_tuning_kernel_arguments", ["mitigations=off"]), ("node_health_nhc_conf", "* || x")],
+)
+def test_what_nobody_records_means_a_walk_also_for_one_group(name: str, value: t.Any) -> None:
+    """The cluster model has only the first controller's."""
+    assert of({name: type(value)()})
+    with pytest.raises(wanted.NotKnown, match=name):
+        of({name: value})
+    play = SimpleNamespace(get_vars=lambda: {name: value})
+    with pytest.raises(wanted.NotKnown, match=name):
+        wanted.play_variables(play, same, same)
 
 
 def test_variables_of_the_play_count() -> None:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import stat
 import time
 import typing as t
@@ -299,6 +301,11 @@ RUNS |= {"command": "hmac:2"}
         ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/a.conf"]}, set()),
         ({"drop_ins": ["/etc/systemd/system/slurmd.service.d/zz.conf"]}, {"drop-ins"}),
         ({"unread": True}, {"files"}),
+        ({"unit_file": "/etc/systemd/system/slurmd.service"}, {"unit file"}),
+        # One that a role writes.
+        ({"unit_file": "/etc/systemd/system/slurmd.service.d/a.conf"}, set()),
+        # A manifest of an earlier release.
+        ({"unit_file": "/etc/systemd/system/slurmd.service", "earlier": True}, set()),
     ],
 )
 def test_a_unit(
@@ -307,11 +314,14 @@ def test_a_unit(
     def load(self: services.Services) -> None:
         values = {**RUNS, **change}
         unread = values.pop("unread", False)
+        values.pop("earlier", None)
         self.states = {"slurmd.service": services.State(**values)}
         self.unread = {"slurmd.service"} if unread else set()
 
     monkeypatch.setattr(services.Services, "load", load)
-    whole = {**UNIT, "command": "hmac:2", "drop_ins": []}
+    whole = {**UNIT, "command": "hmac:2", "drop_ins": [], "unit_file": ""}
+    if "earlier" in change:
+        del whole["unit_file"]
     written = {"kind": "file", "name": "/etc/systemd/system/slurmd.service.d/a.conf", "data": b""}
     directory = str(tmp_path / "manifest")
     manifest.Record("slurmd", "y", "config_files", "", directory).end([written])
@@ -527,6 +537,9 @@ INFO = "36 35 0:30 / /shared rw - nfs4 nfs1:/srv rw\n"
         (TABLE.replace("hard", "soft,password=hunter2"), INFO, ["line of fstab"]),
         (TABLE.replace("nfs1", "nfs2"), INFO, ["line of fstab"]),
         (TABLE * 2, INFO, ["line of fstab"]),
+        # mount(8) does not read it.
+        (TABLE.replace(" 0 0\n", " 0 0\r\n"), INFO, ["line of fstab"]),
+        (TABLE.replace(" 0 0\n", "\r\n"), INFO, ["line of fstab"]),
         (TABLE, "", ["mounted"]),
         (TABLE, INFO.replace("nfs1", "nfs2"), ["source"]),
         (TABLE, INFO.replace("nfs4 nfs1:/srv", "tmpfs tmpfs"), ["type"]),
@@ -626,6 +639,34 @@ def test_a_mount_of_a_dead_server_is_left_behind(monkeypatch: pytest.MonkeyPatch
 def test_a_directory_is_used_and_nothing_is_a_fault(tmp_path: Path) -> None:
     assert drift._used(str(tmp_path)) == {"fault": ""}
     assert drift._used(str(tmp_path / "none"))["fault"] == "No such file or directory"
+
+
+def test_a_name_of_an_owner_that_has_another_number_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a user of a directory service: a run gives the file to the number that the name has now."""
+    ids = {"svc": os.getuid(), "staff": os.getgid()}
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_uid=ids[name]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=ids[name]))
+    own = {**USUAL, "owner": "svc", "group": "staff"}
+    paths = [{**own, "path": str(tmp_path / "d"), "mode": "0750"}]
+    listed = [{**own, "path": f"{tmp_path}/d/a", "content": "a\n"}]
+    plan = files.plan_all(paths, listed, False)
+    for change in plan.changes:
+        files.apply(change)
+    manifest.Record("demo", "files", "config_files", "", str(tmp_path / "manifest")).end(
+        plan.leaves
+    )
+
+    def found() -> list[tuple[str, str]]:
+        return [(one["what"], one["found"]) for one in look(tmp_path)["differences"]]
+
+    assert not found() and not files.plan_all(paths, listed, False).changes
+    ids["svc"] += 1
+    assert found() == [("owner", f"svc is uid {ids['svc']}")] * 2
+    ids["svc"] -= 1
+    del ids["staff"]
+    assert found() == [("group", "staff is nobody's")] * 2
 
 
 def test_check_mode_knows_which_units_a_file_that_is_put_back_starts_again(tmp_path: Path) -> None:

@@ -506,6 +506,29 @@ def test_a_drop_in_of_somebody_else_is_not_taken_for_what_was_left() -> None:
     assert remembered(first, running(drop_ins=[]))[1]["drop_ins"] == []
 
 
+def test_a_whole_unit_of_somebody_else_is_not_taken_for_what_was_left() -> None:
+    """As by systemctl edit --full."""
+    first = remembered({}, running())[1]
+    assert first["unit_file"] == ""
+    theirs = "/etc/systemd/system/slurmd.service"
+    assert remembered(first, running(unit_file=theirs))[1]["unit_file"] == ""
+    # A manifest of an earlier release does not have it.
+    first.pop("unit_file")
+    assert remembered(first, running(unit_file=theirs))[1]["unit_file"] == theirs
+
+
+def test_the_unit_file_that_a_package_does_not_bring() -> None:
+    for path, is_theirs in {
+        "/etc/systemd/system/slurmd.service": True,
+        "/run/systemd/system/slurmd.service": True,
+        "/usr/lib/systemd/system/slurmd.service": False,
+        "/run/systemd/generator.late/slurmd.service": False,
+    }.items():
+        state = services.state_of({"FragmentPath": path}, 0.0, 0.0)
+        assert state.unit_file == (path if is_theirs else "")
+    assert services.state_of({}, 0.0, 0.0).unit_file == ""
+
+
 def test_the_drop_ins_that_a_package_does_not_bring() -> None:
     paths = ["/usr/lib/systemd/system/slurmd.service.d/p.conf", DROP_IN]
     paths += ["/run/systemd/system/slurmd.service.d/r.conf", "/run/systemd/generator/x.d/g.conf"]

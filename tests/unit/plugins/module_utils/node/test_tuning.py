@@ -325,6 +325,47 @@ def test_arguments_that_grub_refuses_are_tried_again(machine: Machine) -> None:
         assert not machine.path("etc/grub.d/91.cfg").exists()
 
 
+def test_an_update_grub_that_was_killed_is_done_by_the_next_run(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was right by then, so the next run did nothing, and the node booted without the arguments."""
+
+    def killed(argv: list[str], timeout: float | None = None) -> t.Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(boot_arguments, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        machine.tune(kernel_arguments=["a=1"])
+    monkeypatch.setattr(boot_arguments, "run", machine.run)
+    assert machine.tune(check=True, kernel_arguments=["a=1"]).changed
+    machine.fails = "update-grub"
+    for _again in range(2):
+        with pytest.raises(tuning.TuningError, match="update-grub: it broke"):
+            machine.tune(kernel_arguments=["a=1"])
+    machine.fails = ""
+    assert "update-grub" in machine.tune(kernel_arguments=["a=1"]).changed
+    assert machine.calls.count("update-grub") == 1
+    assert not machine.tune(kernel_arguments=["a=1"]).changed and not machine.calls
+    # One that was killed while it took the arguments out.
+    monkeypatch.setattr(boot_arguments, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        machine.undo()
+    monkeypatch.setattr(boot_arguments, "run", machine.run)
+    machine.undo()
+    assert "update-grub" in machine.calls and not Path(tuning.RECORD).exists()
+
+
+def test_the_file_of_grub_is_recorded(machine: Machine) -> None:
+    def left(out: tuning.Outcome) -> dict[str, str]:
+        return {item["name"]: item["kind"] for item in out.leaves}
+
+    file = str(machine.path("etc/grub.d/91.cfg"))
+    assert file not in left(machine.tune())
+    for _again in range(2):
+        assert left(machine.tune(kernel_arguments=["a=1"]))[file] == "file"
+    assert left(machine.tune())[file] == "absent"
+
+
 def test_a_node_without_a_boot_loader_that_is_known(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
