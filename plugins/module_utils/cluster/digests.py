@@ -15,9 +15,12 @@ if t.TYPE_CHECKING:
     from .schema import Model
 
 
-def digest(value: t.Any) -> str:
-    """Return the sha256 of any plain structure, the same for the same content."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+def digest(value: t.Any, sort_keys: bool = True) -> str:
+    """Return the sha256 of any plain structure, the same for the same content.
+
+    sort_keys: whether the order of keys in a mapping does not count.
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=sort_keys, default=str).encode()).hexdigest()
 
 
 def add_digests(model: Model) -> None:

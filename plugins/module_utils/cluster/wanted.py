@@ -9,8 +9,6 @@ the roles, and one that stays without right would leave a host as it should not 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import typing as t
 
 from .digests import digest
@@ -166,7 +164,7 @@ def _in_order(value: t.Any) -> str:
     """Return a digest of variables in which the order of keys in a value counts: roles write lines in that order."""
     if isinstance(value, t.Mapping):
         value = sorted(([name, one] for name, one in value.items()), key=lambda pair: str(pair[0]))
-    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
+    return digest(value, sort_keys=False)
 
 
 def _lasting(facts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
