@@ -119,3 +119,21 @@ def test_the_inventories_to_copy_fail_as_a_whole(name: str) -> None:
     """Where Ansible is started beside them."""
     text = (ROOT / "inventories" / name / "ansible.cfg").read_text(encoding="utf-8")
     assert "[inventory]\n" in text and "any_unparsed_is_failed = true\n" in text
+
+
+@pytest.mark.parametrize(
+    "playbook", ["accounts.yml", "drain.yml", "remove_nodes.yml", "resume.yml"]
+)
+def test_a_limit_without_the_host_that_does_the_work_is_an_error(
+    playbook: str, tmp_path: Path
+) -> None:
+    """Ansible itself would say that no host matched, and end with success."""
+    hosts = {
+        "slurm_controller": {"hosts": {"ctl1": None}},
+        "slurm_compute": {"hosts": {"c1": None}},
+    }
+    tree = {"all": {"children": {"slurm_cluster": {"children": hosts}}}}
+    (tmp_path / "inventory").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    status, output = play(tmp_path, playbook, "--limit", "c1")
+    assert status and "--limit c1 leaves out ctl1, which " in output
+    assert play(tmp_path, playbook, "--limit", "ctl1", "--list-hosts")[0] == 0

@@ -132,12 +132,8 @@ def check_options(specs: list[dict], version: str) -> None:
             problems.append(f"{spec['path']}: {option}: {reason}")
     if problems:
         raise ApplyError(
-            "nothing was written; Slurm "
-            + version
-            + " would refuse: "
-            + "; ".join(problems)
-            + ". Remedy: correct or remove these options where they are set (slurm_conf, "
-            "slurm_cgroup_conf, slurm_node, slurm_partitions)"
+            f"nothing was written; Slurm {version} would refuse: {'; '.join(problems)}. Remedy: correct or remove "
+            "these options where they are set (slurm_conf, slurm_cgroup_conf, slurm_node, slurm_partitions)"
         )
 
 
@@ -173,7 +169,17 @@ class Controller:
         return self.systemctl("is-active", self.settings.service)[0] == 0
 
     def enabled(self) -> bool:
-        return self.systemctl("is-enabled", self.settings.service)[0] == 0
+        rc, out, _err = self.systemctl("is-enabled", self.settings.service)
+        return rc == 0 and "runtime" not in out  # which ends with the next boot
+
+    def enable(self) -> None:
+        """Have slurmctld start with each boot. Raises ApplyError."""
+        rc, _out, err = self.systemctl("enable", name := self.settings.service)
+        if rc or not self.enabled():
+            raise ApplyError(
+                f"nothing was changed; {name} would not start with the next boot: {err.strip().rstrip('.')}. "
+                f"Remedy: where somebody has masked it, `systemctl unmask {name}`; then run again"
+            )
 
     def up(self) -> bool:
         """Whether scontrol ping calls this controller UP.
@@ -181,10 +187,9 @@ class Controller:
         A line reads ``Slurmctld(primary) at ctl1 is UP``; every host but the first is a backup.
         """
         _rc, out, _err = self.scontrol("ping")
+        primary = self.settings.role == "primary"
         lines = [line for line in out.splitlines() if line.startswith("Slurmctld(")]
-        lines = [
-            line for line in lines if ("(primary)" in line) == (self.settings.role == "primary")
-        ]
+        lines = [line for line in lines if ("(primary)" in line) == primary]
         # If there are several backups, ours is the one with our name in SlurmctldHost.
         name = os.uname().nodename.split(".")[0]
         ours = [line for line in lines if line.split(" at ")[-1].split(" ")[0] == name] or lines
@@ -454,6 +459,8 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     Raises ApplyError, with slurmctld's own words, after the old files were put back and
     slurmctld, if it ran before, runs with them again.
     """
+    if wanted.enable:
+        controller.enable()
     snapshot = Snapshot(wanted.changes)
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
@@ -463,8 +470,6 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     except files.FilesError:
         snapshot.restore()
         raise
-    if wanted.enable:
-        controller.systemctl("enable", settings.service)
     if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
         told = wanted.push or wanted.action == "reconfigure"
         accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)

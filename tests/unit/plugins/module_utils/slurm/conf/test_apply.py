@@ -34,6 +34,8 @@ class Slurm:
         self.nodes_have = ""
         self.calls: list[str] = []
         self.dies_at_bad_reconfigure = False
+        self.masked = ""
+        self.enabled_as = "enabled"
         #: how many of the next reconfigures are done, and their answer is lost
         self.answers_lost = 0
         #: after a refused reconfigure: how often the unit is still called active before slurmctld ends
@@ -66,10 +68,12 @@ class Slurm:
         return 0, "", ""
 
     def _is_enabled(self):
-        return (0 if self.enabled else 1, "", "")
+        return (0 if self.enabled else 1, self.enabled_as if self.enabled else "", "")
 
     def _enable(self):
-        self.enabled = True
+        if self.masked:
+            return 1, "", f"Failed to enable unit: Unit file {self.masked} is masked.\n"
+        self.enabled, self.enabled_as = True, "enabled"
         return 0, "", ""
 
     def _reset_failed(self):
@@ -488,6 +492,16 @@ def test_the_unit_is_enabled_once(site):
     site.run(BASE, enabled=True)
     assert site.slurm.enabled
     assert not site.run(BASE, enabled=True)["changed"]
+
+
+def test_a_slurmctld_that_would_be_missing_after_the_next_boot_is_an_error(running):
+    """It runs, so that nobody else sees it; until the next boot only is not enabled."""
+    running.slurm.enabled, running.slurm.enabled_as = True, "enabled-runtime"
+    assert running.run(BASE, enabled=True)["changed"] and running.slurm.enabled_as == "enabled"
+    running.slurm.enabled, running.slurm.masked = False, "slurmctld.service"
+    with pytest.raises(config.ApplyError, match=r"is masked\. Remedy: .*systemctl unmask"):
+        running.run(BASE + "SlurmctldTimeout=9\n", enabled=True)
+    assert running.conf.read_text() == BASE
 
 
 def test_a_standby_controller_is_restarted_where_a_primary_reconfigures(running):
