@@ -188,7 +188,8 @@ class ActionModule(WaitsForJob):
         files = {f"programs/{name}": str(text) for name, text in options["programs"].items()}
         self._look(write={**files, _STATE: kept_state.to_json()})
         limit = next((one.max_time for one in partitions if one.name == partition), None)
-        jobs = _Jobs(self, asked, partition, limit)
+        alive = self._alive(run, there["user"]) if goes_on else {}
+        jobs = _Jobs(self, asked, partition, limit, alive)
         self._course(course, jobs)
         if goes_on:
             self._end_jobs(run, there["user"])
@@ -229,9 +230,14 @@ class ActionModule(WaitsForJob):
 
     def _end_jobs(self, run: str, user: str) -> None:
         """Cancel the jobs of a run that was interrupted, for which nobody waits any more."""
-        for job in self._module("slurm_info", gather=["jobs"], users=[user])["jobs"]:
-            if job["name"].startswith(f"validate-{run}-") and job["state"] not in ENDED:
-                self._module("slurm_job", state="cancelled", id=job["id"])
+        for number in self._alive(run, user).values():
+            self._module("slurm_job", state="cancelled", id=number)
+
+    def _alive(self, run: str, user: str) -> dict[str, int]:
+        """Return the jobs of a run that have not ended, by name."""
+        jobs = self._module("slurm_info", gather=["jobs"], users=[user])["jobs"]
+        ours = [job for job in jobs if job["name"].startswith(f"validate-{run}-")]
+        return {job["name"]: int(job["id"]) for job in ours if job["state"] not in ENDED}
 
     def _hosts(self, nodes: t.Iterable[Node]) -> dict[str, Mapping[str, t.Any]]:
         """Return the variables of the nodes that the inventory has, by their names in Slurm.
@@ -276,9 +282,16 @@ class _Jobs:
     """Submits the jobs of a round, and waits for their end."""
 
     def __init__(
-        self, action: ActionModule, asked: Asked, partition: str, limit: int | None
+        self,
+        action: ActionModule,
+        asked: Asked,
+        partition: str,
+        limit: int | None,
+        alive: dict[str, int],
     ) -> None:
         self.action, self.asked, self.partition, self.limit = action, asked, partition, limit
+        #: Jobs of an interrupted run, as they were before its logs were read: one that ends later is not repeated.
+        self.alive = alive
         self.options = action._options
         #: Why nodes take no job any more, by name, and those of the last look at which one look is not enough.
         self.lost: dict[str, str] = {}
@@ -304,6 +317,7 @@ class _Jobs:
             # The nodes may have changed since a run was interrupted: then its log and its job are of other pairs.
             if before != text:
                 self.action._module("slurm_job", state="cancelled", name=work.name)
+                self.alive.pop(work.name, None)
             elif collect.complete(there.get(paths[work.name], ""), run, work.name):
                 done[work.name] = self._of(work, there[paths[work.name]])
                 continue
@@ -358,6 +372,9 @@ class _Jobs:
         ids: dict[str, int] = {}
 
         def submit(name: str) -> None:
+            if name in self.alive:
+                ids[name] = self.alive.pop(name)
+                return
             try:
                 ids[name] = self._submit(works[name], texts[name])
             except SlurmError as error:

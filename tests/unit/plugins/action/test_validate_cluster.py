@@ -378,6 +378,30 @@ def test_a_run_that_was_killed_goes_on_and_repeats_nothing(slurm: Slurm, after: 
     assert slurm.files["state.json"].count('"ended": ""') == 0
 
 
+def test_a_job_that_ends_between_the_look_and_the_submission_is_not_repeated(slurm: Slurm) -> None:
+    slurm.cut_after = 1
+    with pytest.raises(Cut):
+        slurm()
+    (number,) = [n for n, job in slurm.jobs.items() if not job["ended"]]
+    job = slurm.jobs[number]
+    log = f"{slurm.run}/{job['name']}.log"
+    slurm.cut_after, execute = None, slurm._validate_cluster
+
+    def look(arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        found = execute(arguments)
+        if log in (arguments["look"].get("read") or []) and not job["ended"]:
+            assert log not in found["texts"], "the job runs yet"
+            slurm._view(number)
+            slurm._view(number)
+            assert job["ended"] and log in slurm.files
+        return found
+
+    slurm._validate_cluster = look  # type: ignore[method-assign]
+    assert slurm()["verdict"] == "PASS"
+    names = [one["name"] for one in slurm.submitted]
+    assert len(names) == len(set(names)), names
+
+
 def test_another_question_begins_another_run(slurm: Slurm) -> None:
     slurm.cut_after = 1
     with pytest.raises(Cut):
