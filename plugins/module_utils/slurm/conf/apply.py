@@ -177,8 +177,8 @@ class Controller:
         rc, _out, err = self.systemctl("enable", name := self.settings.service)
         if rc or not self.enabled():
             raise ApplyError(
-                f"nothing was changed; {name} would not start with the next boot: {err.strip().rstrip('.')}. "
-                f"Remedy: where somebody has masked it, `systemctl unmask {name}`; then run again"
+                f"nothing was changed; {name} would not start with the next boot: "
+                f"{err.strip().rstrip('.') or 'disabled'}. Remedy: `systemctl unmask {name}` if it is masked; run again"
             )
 
     def up(self) -> bool:

@@ -502,6 +502,10 @@ def test_a_slurmctld_that_would_be_missing_after_the_next_boot_is_an_error(runni
     with pytest.raises(config.ApplyError, match=r"is masked\. Remedy: .*systemctl unmask"):
         running.run(BASE + "SlurmctldTimeout=9\n", enabled=True)
     assert running.conf.read_text() == BASE
+    # A success that has no effect is none.
+    running.slurm._enable = lambda: (0, "", "")
+    with pytest.raises(config.ApplyError, match=r"next boot: disabled\. Remedy: "):
+        running.run(BASE, enabled=True)
 
 
 def test_a_standby_controller_is_restarted_where_a_primary_reconfigures(running):
