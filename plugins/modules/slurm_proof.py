@@ -162,6 +162,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
     proof,
     proof_message,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.proof_jobs import (
+    ProofError,
+)
 
 
 def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
@@ -175,7 +178,10 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
             proof.told_by(given["loads"], proof.DIGEST),
             clients,
         )
-        found = proof.prove(told, settings)
+        try:
+            found = proof.prove(told, settings)
+        except ProofError as error:
+            module.fail_json(msg=str(error))
     found = found or proof.Result()
     return {
         "proved": found.proved,

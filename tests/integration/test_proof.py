@@ -163,3 +163,31 @@ def test_a_plugin_that_only_a_login_host_cannot_load(quiet_site: Converged) -> N
         assert run.rc == 2, tail(run.output, 40)
         assert_said(run, "no command of Slurm starts on login1: login1: ", "auth_slurm.so")
     site.wait_job(site.sbatch("true", "-w c1"))
+
+
+@pytest.mark.soak("the unit tests have it with the answers of Slurm; this is with its daemons")
+@pytest.mark.systems("debian13", only="a slurmd that is a new process after a reconfigure")
+def test_a_node_that_missed_the_configuration_is_told_again_behind_a_killed_proof(
+    quiet_site: Converged,
+) -> None:
+    site = quiet_site
+    given = {**site.extra_vars.get("slurm_conf", {}), "KillWait": 37}
+    site.run("c2", "ip route show default > /tmp/route; ip link set eth0 down")
+    try:
+        site.play("site.yml", "--tags", "slurmctld", "--limit", "ctl1,c1,login1", slurm_conf=given)
+    finally:
+        site.run("c2", "ip link set eth0 up; ip route add $(cat /tmp/route)", check=False)
+    # The job of a proof that was killed: with it the partition can be neither removed nor made.
+    site.run(
+        "ctl1", "scontrol create PartitionName=trainwright_proof Nodes=c1 RootOnly=YES State=UP"
+    )
+    left = "sbatch -A root -p trainwright_proof --mem=64 -D / -o /dev/null --wrap 'sleep 900'"
+    site.run("ctl1", f"runuser -u slurm -- {left}")
+    run = site.play("site.yml", "--tags", "slurmctld", slurm_conf=given)
+    assert "No step was run to prove" not in run.output
+    assert "KillWait=37" in site.run("c2", "cat /run/slurm/conf/slurm.conf")
+    proved = json.loads(site.run("ctl1", "cat /var/lib/trainwright/applied/proved.json"))
+    stamps = {proved["nodes"][name]["conf"] for name in ("c1", "c2")}
+    assert stamps == {proved["digest"]}
+    assert "sleep" not in site.run("ctl1", "squeue -ah -p trainwright_proof 2>&1", check=False)
+    site.play("site.yml", "--tags", "slurmctld")

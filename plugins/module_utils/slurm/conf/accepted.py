@@ -9,6 +9,7 @@ the files with which a step last ran, and what each node ran it with. All three 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -109,3 +110,21 @@ def note_nodes(
     if told and newest >= time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 1)):
         # Slurm prints whole seconds: a slurmd that starts now would look like the one before.
         time.sleep(1.1)
+
+
+def keep_old(directory: str, before: t.Mapping[str, t.Any], shown: str) -> None:
+    """Leave in before.json only the nodes whose slurmd is still the process of then, and no file without any.
+
+    A later run may have them: their steps run, and at their next boot slurmd may refuse the configuration.
+    """
+    then, now = before.get("starts", {}), starts(shown)
+    # A slurmctld that was reconfigured does not know the start of a slurmd that has not answered since.
+    listed = {name for name, _rest in _NODE.findall(shown)}
+    left = {
+        one: start for one, start in then.items() if one in listed and now.get(one, start) == start
+    }
+    if left and before.get("told"):
+        write(directory, BEFORE, {"of": before["of"], "told": True, "starts": left})
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(directory, BEFORE))

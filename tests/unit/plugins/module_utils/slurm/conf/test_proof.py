@@ -104,53 +104,6 @@ def test_no_step_is_run_while_the_commands_of_a_login_host_do_not_start(proved: 
     assert proved(loads=loads).proved == ["c1"]
 
 
-class Epilogs:
-    """Slurm's commands, with the job of c2 completing for ever."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def run(self, name: str, *arguments: str) -> tuple[int, str]:
-        self.asked.append(" ".join((name, *arguments)))
-        return 0, "8\n" if name == "squeue" else ""
-
-    def held(self) -> frozenset[str]:
-        return frozenset()
-
-    def remove_partition(self) -> None:
-        self.asked.append("remove")
-
-
-@pytest.mark.parametrize(("end", "minutes"), [(45.0, 1), (60.0, 2), (700.0, 12)])
-def test_slurm_does_not_end_the_job_before_the_proof_does(end: float, minutes: int) -> None:
-    """A site's Prolog may take minutes."""
-    settings = proof.Settings("24.11", end=end)
-    slurm, asked = proof.Slurm(settings), []
-
-    def run(name: str, *arguments: str, **more: t.Any) -> tuple[int, str]:
-        asked.append(" ".join((name, *arguments)))
-        return 0, ""
-
-    slurm.run = run  # type: ignore[method-assign]
-    slurm.user = lambda: ("slurm", 64030)  # type: ignore[method-assign]
-    slurm.make_partition(["c1"])
-    proof.Steps(slurm, settings)._submit("c1", "/nonexistent")
-    assert any(f" MaxTime={minutes + 1} " in words for words in asked)
-    assert any(words.startswith("sbatch ") and f" -t{minutes} " in words for words in asked)
-
-
-def test_a_node_is_not_proved_while_its_epilog_runs() -> None:
-    """It could drain the node yet."""
-    slurm = Epilogs()
-    steps = proof.Steps(t.cast(t.Any, slurm), proof.Settings("24.11", end=0.3))
-    steps.jobs = {"7": "c1", "8": "c2"}
-    steps.result.proved = ["c1", "c2"]
-    steps._end()
-    assert steps.result.proved == ["c1"]
-    assert steps.result.skipped == {"c2": "its epilog did not end within 0.3 s"}
-    assert slurm.asked[-2:] == ["scancel -p trainwright_proof", "remove"]
-
-
 def test_the_digest_is_of_what_nodes_are_given() -> None:
     digest = accepted.digest([spec("KillWait=30\n")])
     assert digest == accepted.digest([spec("# a comment\nKillWait=30\n")])
@@ -202,27 +155,6 @@ def test_nodes_that_a_job_drained_are_told_from_others() -> None:
     assert proof.drained_since([dataclasses.replace(bad, reason_time=40)], before) == []
     assert proof.drained_since([dataclasses.replace(bad, reason="Kill task failed")], before) == []
     assert proof.drained_since([bad], {}) == []
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "comment", "word"),
-    [
-        ("COMPLETED", "None", "(null)", "proved"),
-        ("RUNNING", "None", "(null)", "runs"),
-        ("PENDING", "Resources", "(null)", "waits"),
-        ("PENDING", "launch failed requeued held", "(null)", "failed"),
-        ("CANCELLED", "None", "(null)", "skipped"),
-        ("FAILED", "NonZeroExitCode", "srun: error: no", "failed"),
-        ("NODE_FAIL", "None", "(null)", "failed"),
-    ],
-)
-def test_verdict_of_a_job(state: str, reason: str, comment: str, word: str) -> None:
-    assert proof.verdict(state, reason, comment)[0] == word
-
-
-def test_the_words_of_srun_are_the_reason() -> None:
-    assert proof.verdict("FAILED", "NonZeroExitCode", "srun: error: no")[1] == "srun: error: no"
-    assert "NODE_FAIL (None)" in proof.verdict("NODE_FAIL", "None", "(null)")[1]
 
 
 def test_the_files_of_the_last_proof_come_back(tmp_path: pathlib.Path) -> None:
