@@ -223,14 +223,9 @@ ports:
   returned: success
 rest_port: {description: TCP port of slurmrestd; 0 means its socket only., type: int, sample: 0, returned: success}
 auth_type: {description: C(munge) or C(slurm)., type: str, sample: munge, returned: success}
+auth_keys: {description: Files with a key that daemons read only when they start., type: list, returned: success}
 secrets: {description: "C(directory) of the secrets, C(certificate_days) of hosts.", type: dict, returned: success}
-slurm_user:
-  description: Ids of the user slurm.
-  type: dict
-  sample:
-    uid: 64030
-    gid: 64030
-  returned: success
+slurm_user: {description: Ids of the user slurm., type: dict, sample: {uid: 64030, gid: 64030}, returned: success}
 sackd: {description: Whether this Slurm has sackd (23.11)., type: bool, sample: true, returned: success}
 reconfigure_adds_nodes:
   description: Whether C(scontrol reconfigure) is enough for new nodes (23.11).

@@ -99,7 +99,9 @@ options:
         elements: str
         default: []
   client:
-    description: Whether to try a command of Slurm as an unprivileged user when the units are ready, for RV(client).
+    description: >-
+      Whether to try a command of Slurm as an unprivileged user when the units are ready, for RV(client) and
+      RV(unanswered).
     type: bool
     default: false
 attributes:
@@ -166,6 +168,13 @@ client:
     - Empty if it loads all, and without O(client).
   returned: success
   type: str
+unanswered:
+  description:
+    - Words of C(sbatch) that could not ask slurmctld, or got no answer, or why there is no C(sbatch).
+    - Empty if slurmctld answered, also with a refusal, and without O(client).
+  returned: success
+  type: str
+  sample: 'allocation failure: Unable to contact slurm controller (connect failure)'
 """
 
 import os
@@ -219,11 +228,11 @@ LOADS = {
 
 def _of_slurm(module: AnsibleModule) -> dict[str, str]:
     loads, places = module.params["loads"], slurm_places()
-    found = {"loaded": "", "client": ""}
+    found = {"loaded": "", "client": "", "unanswered": ""}
     if loads:
         found["loaded"] = loaded.digest(loads["files"], loads["plugstack"], places["plugin_dir"])
     if module.params["client"] and not module.check_mode:
-        found["client"] = loading.fault_here(places["prefix"] + "/bin")
+        found["client"], found["unanswered"] = loading.fault_here(places["prefix"] + "/bin")
     return found
 
 

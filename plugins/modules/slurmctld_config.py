@@ -84,6 +84,18 @@ options:
     description: Start slurmctld at boot.
     type: bool
     default: true
+  restarts_nodes:
+    description:
+      - Whether the play restarts slurmd on every node, where RV(slurmd_restart) says that this is needed.
+      - With V(false) such a change of a slurmctld that runs fails with nothing written, also in check mode. A slurmd
+        that keeps the old settings may not be reached any more, or does not start again at its next boot.
+    type: bool
+    default: true
+  watch:
+    description: Paths of other files that slurmctld reads only when it starts; one that is newer means a restart.
+    type: list
+    elements: path
+    default: []
   bin_dir:
     description: Directory of scontrol.
     type: path
@@ -168,7 +180,7 @@ changed_paths:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift_paths, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
@@ -205,6 +217,8 @@ def main() -> None:
             "allow_refused": {"type": "bool", "default": False},
             "service": {"type": "str", "default": "slurmctld"},
             "enabled": {"type": "bool", "default": True},
+            "restarts_nodes": {"type": "bool", "default": True},
+            "watch": {"type": "list", "elements": "path", "default": []},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
             "timeout": {"type": "int", "default": 60},
@@ -213,15 +227,25 @@ def main() -> None:
     )
     record = manifest.of(module)
     arguments = {name: value for name, value in module.params.items() if name != "managed_by"}
-    specs = file_specs(arguments.pop("files"))
+    specs, watch = file_specs(arguments.pop("files")), arguments.pop("watch")
+    restarts_nodes = arguments.pop("restarts_nodes")
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
         wanted = plan(specs, settings, controller, module.check_mode)
+        if wanted.slurmd_restart and wanted.action != "start" and not restarts_nodes:
+            raise ApplyError(
+                "nothing was written; this needs a restart of every slurmd, and this run does not do that: "
+                + "; ".join(wanted.reasons)
+                + ". Remedy: run site.yml without --limit, --tags and --skip-tags; or put the old values back"
+            )
         strange = by_hand.changed(specs, settings)
         wanted = by_hand.add(wanted, strange, specs, settings)
-        unit = Unit(settings.service, settings.enabled, record.earlier("unit"))
-        wanted = by_hand.restart(wanted, unit.other_arguments(), specs, settings)
+        unit = Unit(settings.service, settings.enabled, record.earlier("unit"), watch)
+        later = (
+            drift_paths.put_back(watch) if module.check_mode and module.params["managed_by"] else ()
+        )
+        wanted = by_hand.restart(wanted, unit.outdated(later), specs, settings)
         if wanted.changed:
             record.begin()
         if not module.check_mode:

@@ -91,8 +91,15 @@ def test_configuration_changes_restart_only_what_slurm_must_restart(quiet_site: 
     restarted = {key for key in before if before[key] != after[key]}
     assert restarted == ({"ctl1:slurmctld"} if site.os == "debian12" else set())
     assert "SchedulerType           = sched/builtin" in site.run("ctl1", "scontrol show config")
+    # A running slurmd keeps the definition of its node before 23.11.
+    before = after
+    site.play("site.yml", "--tags", "slurmctld,slurmd", slurm_memory_percent=90)
+    after = site.invocations()
+    restarted = {key for key in before if before[key] != after[key]}
+    slurmds = {f"{host}:slurmd" for host in compute_nodes(site)}
+    assert restarted == ({"ctl1:slurmctld", *slurmds} if site.os == "debian12" else set())
     # The controllers have the only copy.
-    site.play("site.yml", *part)
+    site.play("site.yml", "--tags", "slurmctld,slurmd")
     info = site.job(job)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
 

@@ -51,7 +51,7 @@ def assert_jobs_run(site: Converged, options: str) -> None:
     site.wait_job(site.sbatch("srun true", options), timeout=90)
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian13", only="a reconfigure gives the plugin to a running slurmd")
 def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
     quiet_site: Converged,
 ) -> None:
@@ -94,6 +94,12 @@ def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
 def test_the_configuration_comes_back_when_no_slurmd_starts(quiet_site: Converged) -> None:
     site = quiet_site
     with plugin_that_does_not_load(site):
+        # Without its restart slurmd would run on, and not start again at the next boot.
+        run = with_bad_plugin(site, "slurmctld")
+        assert_said(
+            run, "nothing was written; this needs a restart of every slurmd", "ProctrackType"
+        )
+        assert "proctrack/text" not in site.run("ctl1", "cat /etc/slurm/slurm.conf")
         run = with_bad_plugin(site, "slurmctld", "slurmd")
     assert_said(
         run,
@@ -172,11 +178,12 @@ def test_a_node_that_missed_the_configuration_is_told_again_behind_a_killed_proo
 ) -> None:
     site = quiet_site
     given = {**site.extra_vars.get("slurm_conf", {}), "KillWait": 37}
-    site.run("c2", "ip route show default > /tmp/route; ip link set eth0 down")
+    route = f"unreachable {site.run('ctl1', 'hostname -I').split()[0]}"
+    site.run("c2", f"ip route add {route}")
     try:
         site.play("site.yml", "--tags", "slurmctld", "--limit", "ctl1,c1,login1", slurm_conf=given)
     finally:
-        site.run("c2", "ip link set eth0 up; ip route add $(cat /tmp/route)", check=False)
+        site.run("c2", f"ip route del {route}")
     # The job of a proof that was killed: with it the partition can be neither removed nor made.
     site.run(
         "ctl1", "scontrol create PartitionName=trainwright_proof Nodes=c1 RootOnly=YES State=UP"

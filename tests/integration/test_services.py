@@ -89,6 +89,39 @@ def test_a_database_that_refuses_slurmdbd_is_said_at_once(quiet_site: Converged)
     site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
 
 
+@pytest.mark.systems("debian12")
+def test_a_login_host_that_does_not_reach_slurmctld_is_said(site: Converged) -> None:
+    address = site.run("ctl1", "hostname -I").split()[0]
+    part = ("--tags", "slurm_login", "--limit", "ctl1,login1")
+    site.run("login1", f"ip route add unreachable {address}")
+    try:
+        done = site.play("site.yml", *part, rc=None, site_full=True)
+        assert done.rc == 2
+        (told,) = [line for line in done.output.splitlines() if line.startswith("login1: FAILED")]
+        assert "login1: no user can submit a job from here: sbatch says: " in told
+        assert "and let this host reach ctl1" in told
+    finally:
+        site.run("login1", f"ip route del unreachable {address}")
+    site.play("site.yml", *part, site_full=True)
+
+
+@pytest.mark.systems(
+    "debian13", only="auth/slurm: a key that the daemons read only when they start"
+)
+def test_a_daemon_that_started_with_another_key_gets_its_own_again(quiet_site: Converged) -> None:
+    site = quiet_site
+    key = "/etc/slurm/slurm.key"
+    # It cannot register with this one, and a run that only put the file back would leave it so.
+    site.run("c1", f"head -c 32 /dev/urandom >{key}; systemctl restart slurmd")
+    before = site.invocations()
+    checked = site.play("site.yml", "--check")
+    run = site.play("site.yml")
+    assert checked.changed == run.changed
+    after = site.invocations()
+    assert {host for host in before if before[host] != after[host]} == {"c1:slurmd"}
+    site.wait_job(site.sbatch("srun hostname", "-N2 -w c1,c2"))
+
+
 def test_logs_are_rotated_and_daemons_write_new_ones(site: Converged) -> None:
     """Debian's packages of Slurm name some of them, too, which logrotate takes for an error of ours."""
     for host, daemon in (("ctl1", "slurmctld"), ("ctl1", "slurmdbd"), ("c1", "slurmd")):

@@ -107,7 +107,10 @@ def test_the_health_checks_of_a_node_that_joins_are_configured(tmp_path: Path) -
     ]
     shown = "{{ slurm_model | trainwright.slurm.health_config('img', groups, {}) | to_json }}"
     tasks.append({"ansible.builtin.debug": {"msg": shown}})
-    tasks.insert(0, {"ansible.builtin.set_fact": {"slurm_model": {"auth_type": "munge"}}})
+    tasks.insert(
+        0,
+        {"ansible.builtin.set_fact": {"slurm_model": {"auth_type": "munge", "slurmd_digest": ""}}},
+    )
     of_node = {"hosts": "img", "gather_facts": False, "tasks": tasks}
     (tmp_path / "inventory").write_text(yaml.safe_dump(INVENTORY), encoding="utf-8")
     (tmp_path / "play.yml").write_text(yaml.safe_dump([of_node]), encoding="utf-8")

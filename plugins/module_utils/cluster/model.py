@@ -107,6 +107,7 @@ def build_model(inputs: Inputs) -> Model:
         # Debian's packages of 26.05, for instance; `srun --mpi=pmix` would fail there.
         messages.append(f"MpiDefault is none: {fold(lacking)}'s Slurm does not have mpi/pmix")
 
+    config_dir = str(slurm.get("config_dir") or "/etc/slurm")
     stack = plugstack(inputs, nodes, controller_hosts, messages)
     hooks = job_hooks(inputs, nodes, controller_hosts, version, messages)
     model: Model = {
@@ -131,7 +132,7 @@ def build_model(inputs: Inputs) -> Model:
         "ssh_patterns": [],
         "revoked_keys": {},
         "prefix": str(slurm.get("prefix") or "/usr"),
-        "config_dir": str(slurm.get("config_dir") or "/etc/slurm"),
+        "config_dir": config_dir,
         "sbin": str(slurm.get("sbin") or "/usr/sbin"),
         "plugin_dir": str(slurm.get("plugin_dir") or ""),
         "state_dir": str(settings["slurm_state_save_location"]),
@@ -139,6 +140,7 @@ def build_model(inputs: Inputs) -> Model:
         "ports": {key: int(value) for key, value in settings["slurm_ports"].items()},
         "rest_port": int(settings.get("slurm_rest_port") or 0),
         "auth_type": str(settings["slurm_auth_type"]),
+        "auth_keys": [f"{config_dir}/slurm.key"] if settings["slurm_auth_type"] == "slurm" else [],
         "secrets": {
             "directory": str(settings.get("slurm_auth_secrets_directory") or ""),
             "certificate_days": int(settings.get("slurm_auth_certificate_days") or 0),

@@ -36,6 +36,7 @@ class Model(t.TypedDict):
     ports: dict[str, int]
     rest_port: int
     auth_type: str
+    auth_keys: list[str]
     secrets: dict[str, t.Any]
     slurm_user: dict[str, int]
     sackd: bool

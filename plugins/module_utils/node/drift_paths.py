@@ -221,7 +221,8 @@ def units_to_start(
 ) -> set[str]:
     """Return the units of a call that it would start again, since an earlier task of its role puts a file back.
 
-    For check mode, in which that task has changed nothing (Record.put_back). managed_by: of the call of services.
+    Also those that watch a file which any role puts back. For check mode, in which these tasks have changed nothing
+    (Record.put_back). managed_by: of the call of services.
     Raises OSError where the manifest cannot be read.
     """
     found, key = manifest.entries(directory), manifest.key_of(directory)
@@ -236,7 +237,30 @@ def units_to_start(
         for item in one.kept
         if item["kind"] in ("file", "link", "absent")
     ]
-    written = (
-        what in _WRITTEN for item in items for what, _f, _l in differences(item, look(item, key))
-    )
-    return {item["name"] for item in own.kept if item.get("stamp")} if any(written) else set()
+    stamped = any(_is_put_back(item, key) for item in items)
+    return {
+        item["name"]
+        for item in own.kept
+        if (stamped and item.get("stamp")) or put_back(item.get("watch") or (), directory)
+    }
+
+
+def put_back(paths: t.Collection[str], directory: str = manifest.DIRECTORY) -> list[str]:
+    """Return those of the paths that a call of config_files, of any role, would write again. For check mode, too.
+
+    Raises OSError where the manifest cannot be read.
+    """
+    if not paths:
+        return []
+    key = manifest.key_of(directory)
+    return [
+        item["name"]
+        for one in manifest.entries(directory)
+        if one.module == "config_files"
+        for item in one.kept
+        if item["kind"] == "file" and item["name"] in paths and _is_put_back(item, key)
+    ]
+
+
+def _is_put_back(item: Item, key: str) -> bool:
+    return any(what in _WRITTEN for what, _f, _l in differences(item, look(item, key)))

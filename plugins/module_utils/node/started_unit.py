@@ -16,18 +16,34 @@ from .unit_properties import parse_show
 class Unit:
     """One unit, and the arguments and drop-ins with which a run has last started it."""
 
-    def __init__(self, name: str, enabled: bool, earlier: t.Mapping[str, dict]) -> None:
-        """Look at the unit. earlier: units as the last call has left them, by name. Raises ServicesError."""
+    def __init__(
+        self,
+        name: str,
+        enabled: bool,
+        earlier: t.Mapping[str, dict],
+        watch: t.Sequence[str] = (),
+    ) -> None:
+        """Look at the unit. Raises ServicesError.
+
+        earlier: units as the last call has left them, by name. watch: paths that it reads only when it starts.
+        """
         self.name = full_name(name)
         # The caller has its own record of the files; the stamp only has the arguments read.
         spec: dict[str, t.Any] = {"name": name, "enabled": enabled or None, "state": "started"}
-        spec.update(stamp="files", watch=[], masked=False)
+        spec.update(stamp="files", watch=list(watch), masked=False)
         self._services = Services([spec], parse_show)
         self._services.remember(earlier, {})
         self._services.load()
 
-    def other_arguments(self) -> str:
-        """Return that somebody has started it with other arguments, "" where that is not so."""
+    def outdated(self, later: t.Sequence[str] = ()) -> str:
+        """Return why what runs is not what a start would run now, "" where it is.
+
+        Somebody has started it with other arguments, or a file that it reads only then is newer. later: files that will
+        be newer when check mode is over.
+        """
+        newer = self._services.states[self.name].newer or later
+        if newer:
+            return f"{', '.join(newer)} is newer than its start"
         there = self._services.states[self.name].command
         left = self._services.specs[0]["command"]
         differ = bool(there and left and there != left)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether Slurm's commands start on a host: a plugin that they cannot load ends each of them.
+"""Whether Slurm's commands work on a host: a plugin that does not load ends each of them; so does a silent slurmctld.
 
 Runs on nodes: Python 3.9.
 """
@@ -11,11 +11,14 @@ import os
 import re
 import subprocess
 import time
+from typing import NamedTuple
 
 from ...node.terminal import printable
 
 LONGEST = 400
 _NOBODY = 65534
+# It tries to connect for MessageTimeout, 10 seconds by default, and the backup after that.
+_LONGEST_ANSWER = 30
 # The partition is not there, so slurmctld refuses the job before it looks for nodes.
 _ARGUMENTS = ("--test-only", "--partition=trainwright_none", "--ntasks=1", "--wrap=true")
 # Words of sbatch.c, and of the initialisation of its plugins.
@@ -26,31 +29,54 @@ _INITIALISATION = re.compile(
 )
 # Before it is asked, all plugins were loaded.
 _ASKED = re.compile(r"allocation failure|submission failed", re.IGNORECASE)
+# Words of slurm_errno.c and read_config.c. A job that slurmctld or a site's cli_filter refuses is an answer.
+_UNANSWERED = re.compile(
+    r"unable to contact slurm controller|communication (connection|shutdown) failure|message (send|receive) failure"
+    r"|protocol authentication error|zero bytes were transmitted|socket timed out|incompatible versions of client"
+    r"|backup controller in standby|invalid authentication credential"
+    r"|could not establish a configuration source|unable to process configuration file",
+    re.IGNORECASE,
+)
 
 
-def fault(rc: int, said: str) -> str:
-    """Return the words of sbatch about plugins that it could not load, in one line; "" for any other end."""
-    if rc == 0 or _ASKED.search(said) or not _INITIALISATION.search(said):
-        return ""
+class Fault(NamedTuple):
+    """Why Slurm's commands do not work on a host, in one line each."""
+
+    #: words about plugins that do not load; "" if all do
+    plugins: str = ""
+    #: why slurmctld was not asked or did not answer; "" if it did
+    unanswered: str = ""
+
+
+def fault(rc: int, said: str) -> Fault:
+    """Return what an end of sbatch means: a refused job is an answer, and no fault."""
+    if rc == 0:
+        return Fault()
+    if not _ASKED.search(said) and _INITIALISATION.search(said):
+        return Fault(plugins=_line(said))
+    return Fault(unanswered=_line(said)) if _UNANSWERED.search(said) else Fault()
+
+
+def _line(said: str) -> str:
     lines = [line.removeprefix("sbatch: ").strip() for line in said.splitlines()]
     words = "; ".join(dict.fromkeys(line for line in lines if line))
     return printable(words).replace("\n", " ")[:LONGEST]
 
 
-def fault_here(bin_dir: str, patience: float = 5.0) -> str:
-    """Return why sbatch does not start on this host for a user without any rights, "" if it does.
+def fault_here(bin_dir: str, patience: float = 15.0) -> Fault:
+    """Return why sbatch does not work on this host for a user without any rights.
 
     patience: seconds in which it may begin to work, as a new configuration is on its way.
     """
     until = time.monotonic() + patience
     while True:
-        found = fault(*_sbatch(bin_dir))
-        if not found or time.monotonic() > until:
+        found = _sbatch(bin_dir)
+        if not any(found) or time.monotonic() > until:
             return found
         time.sleep(0.5)
 
 
-def _sbatch(bin_dir: str) -> tuple[int, str]:
+def _sbatch(bin_dir: str) -> Fault:
     path = os.path.join(bin_dir, "sbatch")
     who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     try:
@@ -63,9 +89,11 @@ def _sbatch(bin_dir: str) -> tuple[int, str]:
             check=False,
             cwd="/",
             env={"PATH": f"{bin_dir}:/usr/bin:/bin", "LC_ALL": "C"},
-            timeout=10,
+            timeout=_LONGEST_ANSWER,
             **who,  # type: ignore[call-overload]
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0, ""
-    return done.returncode, done.stderr + done.stdout
+    except OSError as error:
+        return Fault(unanswered=f"{path}: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Fault(unanswered=f"{path} did not end in {_LONGEST_ANSWER} seconds")
+    return fault(done.returncode, done.stderr + done.stdout)

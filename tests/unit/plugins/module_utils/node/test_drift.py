@@ -693,3 +693,10 @@ def test_check_mode_knows_which_units_a_file_that_is_put_back_starts_again(tmp_p
     assert found("other") == found(part="New") == set()
     file.unlink()
     assert found() == {"munge.service"}
+    # Another role's file, which the unit reads only when it starts.
+    watching = [{"kind": "unit", "name": "b.service", "stamp": "", "watch": [str(file)]}]
+    manifest.Record("watcher", "Run", "services", "", directory).end(watching)
+    assert found("watcher") == {"b.service"}
+    assert drift_paths.put_back([str(file), "/x"], directory) == [str(file)]
+    file.write_bytes(b"key")
+    assert found("watcher") == set() and drift_paths.put_back([str(file)], directory) == []

@@ -587,13 +587,25 @@ def test_the_unit_of_a_daemon_that_a_module_starts(monkeypatch) -> None:
     monkeypatch.setattr(services.Stamps, "keyed", lambda _self, _unit, command: f"hmac:{command}")
     monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld")
     first = started_unit.Unit("slurmctld", True, {})
-    assert first.other_arguments() == ""
+    assert first.outdated() == ""
     item = first.left(acted=True)
     assert (item["name"], item["enabled"], item["stamp"]) == ("slurmctld.service", True, "")
     assert item["command"] == "hmac:/usr/sbin/slurmctld"
     earlier = {"slurmctld.service": item}
     monkeypatch.setattr(services, "command_of", lambda _pid: "/usr/sbin/slurmctld -f x")
     second = started_unit.Unit("slurmctld", True, earlier)
-    assert "other arguments" in second.other_arguments()
+    assert "other arguments" in second.outdated()
     assert second.left(acted=False) == item
     assert second.left(acted=True)["command"] == "hmac:/usr/sbin/slurmctld -f x"
+
+
+def test_a_daemon_that_started_before_its_key_is_outdated(monkeypatch, tmp_path) -> None:
+    key = tmp_path / "slurm.key"
+    text = "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID=7\nExecMainStartTimestampMonotonic=1\n"
+    monkeypatch.setattr(services, "run", lambda _argv: subprocess.CompletedProcess([], 0, text, ""))
+    assert started_unit.Unit("slurmctld", True, {}, [str(key)]).outdated() == ""
+    key.write_text("x")
+    assert started_unit.Unit("slurmctld", True, {}).outdated() == ""
+    unit = started_unit.Unit("slurmctld", True, {}, [str(key)])
+    assert unit.outdated() == f"{key} is newer than its start"
+    assert unit.left(acted=True)["watch"] == [str(key)]

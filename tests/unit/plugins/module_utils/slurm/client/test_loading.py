@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Only a plugin that Slurm's commands cannot load is a fault of theirs, and not what slurmctld answers."""
+"""A plugin that Slurm's commands cannot load and a silent slurmctld are faults; a refused job is an answer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ sbatch: error: Failed to initialize plugin stack
     ],
 )
 def test_a_plugin_that_does_not_load_is_a_fault(said: str) -> None:
-    assert loading.fault(1, said)
-    assert loading.fault(0, said) == ""
+    assert loading.fault(1, said).plugins
+    assert not any(loading.fault(0, said))
 
 
 @pytest.mark.parametrize(
@@ -39,22 +39,38 @@ def test_a_plugin_that_does_not_load_is_a_fault(said: str) -> None:
         "",
         "allocation failure: Invalid partition name specified\n",
         "allocation failure: Invalid account or account/partition combination specified\n",
-        "allocation failure: Unable to contact slurm controller (connect failure)\n",
         "sbatch: error: cli_filter plugin terminated with error\n",
-        "sbatch: fatal: Could not establish a configuration source\n",
         # An optional plugin of the stack: the command goes on.
         "sbatch: error: cannot find spank plugin\nallocation failure: Access denied\n",
     ],
 )
 def test_any_other_end_is_none(said: str) -> None:
-    assert loading.fault(1, said) == ""
+    assert not any(loading.fault(1, said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "allocation failure: Unable to contact slurm controller (connect failure)\n",
+        "allocation failure: Socket timed out on send/recv operation\n",
+        "sbatch: error: Munge encode failed: x\nallocation failure: Protocol authentication error\n",
+        "allocation failure: Zero Bytes were transmitted or received\n",
+        "sbatch: fatal: Could not establish a configuration source\n",
+        "sbatch: fatal: Unable to process configuration file\n",
+    ],
+)
+def test_a_slurmctld_that_does_not_answer_is_a_fault(said: str) -> None:
+    found = loading.fault(1, said)
+    assert found.unanswered and not found.plugins
 
 
 def test_the_words_are_one_short_printable_line() -> None:
-    words = loading.fault(1, PLUGSTACK)
+    words = loading.fault(1, PLUGSTACK).plugins
     assert words.startswith("error: spank: /etc/slurm/plugstack.conf:3: cannot find /opt/\\x1b[31m")
     assert words.endswith("; error: Failed to initialize plugin stack")
-    long = loading.fault(1, "Failed to initialize plugin stack " + "\n".join(map(str, range(999))))
+    long = loading.fault(
+        1, "Failed to initialize plugin stack " + "\n".join(map(str, range(999)))
+    ).plugins
     assert len(long) == loading.LONGEST and "\n" not in long
 
 
@@ -67,8 +83,23 @@ def test_sbatch_is_tried_until_it_works(open_directory: pathlib.Path) -> None:
     program.chmod(0o755)
     # As root, sbatch is run as nobody.
     open_directory.chmod(0o777)
-    assert loading.fault_here(str(open_directory)) == ""
+    assert not any(loading.fault_here(str(open_directory)))
     assert marker.exists()
     marker.unlink()
-    assert loading.fault_here(str(open_directory), patience=0) != ""
-    assert loading.fault_here(str(open_directory / "none")) == ""
+    assert loading.fault_here(str(open_directory), patience=0).plugins != ""
+
+
+def test_a_host_whose_sbatch_is_missing_or_hangs_has_no_answer(
+    open_directory: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_directory.chmod(0o777)
+    missing = loading.fault_here(str(open_directory), patience=0).unanswered
+    assert missing == f"{open_directory}/sbatch: No such file or directory"
+    program = open_directory / "sbatch"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(loading, "_LONGEST_ANSWER", 0.2)
+    assert (
+        "did not end in 0.2 seconds"
+        in loading.fault_here(str(open_directory), patience=0).unanswered
+    )
