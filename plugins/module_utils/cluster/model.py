@@ -22,7 +22,7 @@ from .machines import drains, findings, kept_out, machine_messages, untested
 from .mounts import normalise_mounts
 from .nfs import add_exports, add_homes
 from .nodes import gres_lines, merge_nodes, node_lines
-from .partitions import node_set_lines, partition_lines, partitions_of
+from .partitions import left_out, node_set_lines, partition_lines, partitions_of
 from .plugstack import plugstack
 from .record import record_of
 from .schema import Model
@@ -206,6 +206,7 @@ def build_model(inputs: Inputs) -> Model:
         "messages": messages,
     }
     model["gpus_to_come"] = [host for host in machines.later if host in model["stack"]["hosts"]]
+    model["messages"] += left_out(model["partitions"])
     model["partition_lines"] = partition_lines(model["partitions"])
     model["slurm_conf"] = slurm_conf(model, inputs, pmix)
     model["cgroup_conf"] = cgroup_conf(model, settings)

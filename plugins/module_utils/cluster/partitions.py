@@ -49,6 +49,15 @@ def partitions_of(
     return partitions
 
 
+def left_out(partitions: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    """Return a message for each partition that is not written, since none of its nodes is known."""
+    return [
+        f"partition {partition['name']} is left out of slurm.conf: no run has seen any of its nodes"
+        for partition in partitions
+        if not partition["nodes"]
+    ]
+
+
 def partition_lines(partitions: Sequence[Mapping[str, t.Any]]) -> list[str]:
     lines = []
     for partition in partitions:

@@ -60,9 +60,6 @@ _WORDS = {
 }
 
 Found = list[tuple[int, Difference]]
-_NFS = ("nfs", "nfs4")
-#: File systems of disks and memory.
-_OWN = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs")
 _PATIENCE_S = 10.0
 
 
@@ -229,26 +226,11 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
             if fstab.is_bound(mountinfo, item.get("real") or source, path) is False:
                 found.append(("source", f"{there.fstype} {there.source}", source))
         else:
-            found += _source_differs(there, source, fstype, fstab.is_network(fstype, listed))
+            found += fstab.other_mount(there, source, fstype, fstab.is_network(fstype, listed))
         kib = item.get("read_ahead", 0)
         if read_ahead.tune([path], kib, True, mountinfo)[0]:
             found.append(("read-ahead", "another", f"{kib} KiB"))
     return found
-
-
-def _source_differs(
-    there: fstab.Mount, source: str, fstype: str, is_network: bool
-) -> list[Difference]:
-    """Return what else is mounted than what the line of fstab names: another server, or a disk or memory over it."""
-    if there.fstype in _NFS and fstype in (*_NFS, "efs"):
-        # A helper of EFS mounts from an address of its own.
-        if fstype in _NFS and there.source.rstrip("/") != source.rstrip("/"):
-            return [("source", there.source, source)]
-        return []
-    own = there.fstype in _OWN and (is_network or fstype in _OWN)
-    if there.fstype != fstype and (own or fstype in _NFS or there.fstype in _NFS):
-        return [("type", there.fstype, fstype)]
-    return []
 
 
 def _of_network(item: Item) -> bool:

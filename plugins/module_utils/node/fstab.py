@@ -25,6 +25,9 @@ _FAMILIES = (
     ("resvport", "noresvport"),
     ("x-systemd.automount", "noauto"),
 )
+_NFS = ("nfs", "nfs4")
+#: File systems of disks and memory.
+_OWN = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs")
 _FAMILY_OF = {name: family[0] for family in _FAMILIES for name in family}
 
 
@@ -146,6 +149,28 @@ def mounted(mountinfo: str) -> dict[str, Mount]:
         if len(fields) >= 5 and len(of_type) >= 2:
             found[unescape_mount(fields[4])] = Mount(of_type[0], unescape_mount(of_type[1]))
     return found
+
+
+def other_mount(
+    there: Mount, source: str, fstype: str, network: bool
+) -> list[tuple[str, str, str]]:
+    """Return what else is mounted than what the line of fstab names: another server, or a disk or memory over it.
+
+    Each is "source" or "type", what is there, and what is wanted. network: whether the line has a server.
+    """
+    if there.fstype in _NFS and fstype in (*_NFS, "efs"):
+        # A helper of EFS mounts from an address of its own.
+        if fstype in _NFS and there.source.rstrip("/") != source.rstrip("/"):
+            return [("source", there.source, source)]
+        return []
+    if there.fstype == fstype == "lustre":
+        # Its servers may be named in several ways; after them comes the name of the file system.
+        names = [one.rpartition(":")[2].strip("/") for one in (there.source, source)]
+        return [("source", there.source, source)] if names[0] != names[1] else []
+    own = there.fstype in _OWN and (network or fstype in _OWN)
+    if there.fstype != fstype and (own or fstype in _NFS or there.fstype in _NFS):
+        return [("type", there.fstype, fstype)]
+    return []
 
 
 def is_bound(mountinfo: str, source: str, path: str) -> bool | None:

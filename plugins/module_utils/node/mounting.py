@@ -77,7 +77,10 @@ def is_own(fstype: str) -> bool:
 
 
 def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) -> Plan:
-    """Compare fstab and what is mounted with the mounts: path, source, fstype, options. Changes nothing."""
+    """Compare fstab and what is mounted with the mounts: path, source, fstype, options. Changes nothing.
+
+    Raises MountingError where a disk or memory, or another kind of server, is mounted in the place of storage.
+    """
     try:
         with open(FSTAB, encoding="utf-8", errors="surrogateescape", newline="") as handle:
             before = handle.read()
@@ -103,11 +106,8 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
         if found is None or found.fstype == "autofs":
             if "noauto" not in options.split(","):
                 pending.append({**mount, "options": options})
-        elif mount["fstype"] in ("nfs", "nfs4") and _other_source(found, mount["source"]):
-            warnings.append(
-                f"{path} is mounted from {found.source}, and the inventory has {mount['source']}. It stays, since jobs "
-                f"may use it -> drain the host, umount {path}, and run again"
-            )
+        else:
+            warnings += _of_another(found, mount, options.split(","))
     text = fstab.edit(before, wanted) if wanted else before
     changed = [FSTAB] if {*fstab.lines_of(text)} != {*fstab.lines_of(before)} else []
     paths = [one["path"] for one in pending]
@@ -118,8 +118,30 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
     )
 
 
-def _other_source(found: fstab.Mount, source: str) -> bool:
-    return found.source.rstrip("/") != source.rstrip("/") and found.fstype in ("nfs", "nfs4")
+def _of_another(
+    found: fstab.Mount, mount: t.Mapping[str, t.Any], options: t.Sequence[str]
+) -> list[str]:
+    """Return a warning where a mount is another one than is wanted; raise MountingError where it is no such storage."""
+    path, source = mount["path"], mount["source"]
+    if {"bind", "rbind"} & {*options}:
+        with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as handle:
+            bound = fstab.is_bound(handle.read(), os.path.realpath(source), path)
+        different = [("source", "another directory", source)] if bound is False else []
+    else:
+        network = fstab.is_network(mount["fstype"], options)
+        different = fstab.other_mount(found, source, mount["fstype"], network)
+        if network and [what for what, _there, _wanted in different] == ["type"]:
+            raise MountingError(
+                f"{path}: {found.fstype} of {found.source} is mounted there, and the inventory has {mount['fstype']} of"
+                f" {source}. Nothing was changed. Remedy: drain the host, umount {path}, take its line out of {FSTAB},"
+                " and run again; or correct cluster_mounts"
+            )
+    return [
+        f"{path} is mounted from {there}, and the inventory has {wanted}. It stays, since jobs may use it -> drain the "
+        f"host, umount {path}, and run again"
+        for what, there, wanted in different
+        if what == "source"
+    ]
 
 
 def may_hang(mounts: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:

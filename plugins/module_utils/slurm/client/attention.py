@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Matters that wait for a person: nodes that are drained or down and jobs that are held, in a few lines. Pure.
+"""Matters that wait for a person: drained nodes, held jobs, partitions that start none, in a few lines. Pure.
 
 Runs on nodes: Python 3.9.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ...node.terminal import printable
-from ..records import Node
+from ..records import Node, Partition
 
 
 def held_lines(shown: str, limit: int = 10) -> list[str]:
@@ -51,6 +51,24 @@ def drained_lines(nodes: t.Iterable[Node], limit: int = 10) -> list[str]:
         lines.append(f"{kind} nodes, {why[:200]}: {some(names, limit)}")
     more = len(lines) - limit
     lines = lines[:limit] + ([f"and {more} more reasons -> sinfo -R"] if more > 0 else [])
+    return [printable(line).replace("\n", " ") for line in lines]
+
+
+def partition_lines(partitions: t.Iterable[Partition], limit: int = 10) -> list[str]:
+    """Return a line for each partition in which no job can start: its state keeps them out, or it is empty."""
+    lines = []
+    for one in partitions:
+        if one.state not in ("UP", ""):
+            lines.append(
+                f"Partition {one.name} is {one.state}: its jobs wait -> scontrol update PartitionName={one.name}"
+                " State=UP, or correct its State in slurm_partitions"
+            )
+        elif not one.node_count:
+            lines.append(
+                f"Partition {one.name} is empty: its jobs wait -> correct its nodes in slurm_partitions"
+            )
+    more = len(lines) - limit
+    lines = lines[:limit] + ([f"and {more} more partitions -> sinfo"] if more > 0 else [])
     return [printable(line).replace("\n", " ") for line in lines]
 
 

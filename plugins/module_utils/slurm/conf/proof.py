@@ -277,9 +277,11 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
 
 
 def waiting(settings: Settings) -> list[str]:
-    """Return the lines about drained nodes and held jobs, none where Slurm does not answer."""
+    """Return the lines about drained nodes, partitions and held jobs, none where Slurm does not answer."""
     slurm = Slurm(settings)
     lines = attention.drained_lines(text.nodes(slurm.shown()))
+    rc, out = slurm.run("scontrol", "show", "partition")
+    lines += [] if rc else attention.partition_lines(text.partitions(out))
     lines += filter(None, [first_checks.line(slurm.held())])
     rc, out = slurm.run("squeue", "-ah", "-t", "PENDING", "-o", "%i|%u|%r")
     return lines + ([] if rc else attention.held_lines(out))

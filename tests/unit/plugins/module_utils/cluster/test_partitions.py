@@ -33,3 +33,14 @@ def test_partitions() -> None:
         "PartitionName=set Nodes=fast Default=NO MaxTime=INFINITE State=UP",
     ]
     assert model["node_set_lines"] == ["NodeSet=fast Feature=nvme", "NodeSet=two Nodes=c2"]
+
+
+def test_a_partition_of_nodes_that_nobody_has_seen_is_named() -> None:
+    """As in a first run with --limit: slurm.conf cannot have a partition without nodes."""
+    given = inputs(2, slurm_partitions=[{"name": "gpu", "groups": ["gpus"]}])
+    given["groups"]["gpus"] = ["c7"]
+    model = build_model(given)
+    assert model["partition_lines"] == []
+    assert [line for line in model["messages"] if "gpu" in line] == [
+        "partition gpu is left out of slurm.conf: no run has seen any of its nodes"
+    ]

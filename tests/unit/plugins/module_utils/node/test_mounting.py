@@ -69,6 +69,36 @@ def test_another_source_is_left_to_its_jobs(host: Path) -> None:
     assert "drain the host" in warning
 
 
+@pytest.mark.parametrize(
+    "row", ["40 22 8:17 / /home rw - ext4 /dev/sdb1 rw", "40 22 0:50 / /home rw - tmpfs tmpfs rw"]
+)
+def test_a_disk_in_the_place_of_storage_is_refused(host: Path, row: str) -> None:
+    (host / "mountinfo").write_text(row + "\n")
+    with pytest.raises(
+        mounting.MountingError, match="is mounted there, and the inventory has nfs"
+    ) as said:
+        mounting.plan([HOME], 30, True)
+    assert "Nothing was changed. Remedy: drain the host, umount /home" in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "warned"),
+    [
+        ("0:50 / /home rw - lustre 10.0.0.1@tcp:/fsx", "fs-1.fsx.aws.internal@tcp:/fsx", False),
+        ("0:50 / /home rw - lustre 10.0.0.1@tcp:/old", "10.0.0.1@tcp:/new", True),
+        ("8:1 /srv/a /home rw - ext4 /dev/sda1", "/srv/a", False),
+        ("8:1 /srv/b /home rw - ext4 /dev/sda1", "/srv/a", True),
+    ],
+)
+def test_another_lustre_or_directory_is_named(
+    host: Path, there: str, wanted: str, warned: bool
+) -> None:
+    (host / "mountinfo").write_text(f"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 22 {there} rw\n")
+    bind = {"fstype": "none", "options": "bind"} if wanted.startswith("/") else {"fstype": "lustre"}
+    plan = mounting.plan([{**HOME, "source": wanted, **bind}], 30, True)
+    assert plan.pending == [] and bool(plan.warnings) is warned
+
+
 def test_noauto_is_not_mounted(host: Path) -> None:
     plan = mounting.plan([{**HOME, "options": "noauto"}], 30, True)
     assert plan.pending == [] and plan.changed == [str(host / "fstab")]

@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention, text
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     accepted,
     proof,
@@ -172,8 +172,8 @@ def test_the_files_of_the_last_proof_come_back(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_broken_record_is_as_good_as_none(tmp_path: pathlib.Path) -> None:
-    for text in ("{", "[]", "\xff"):
-        (tmp_path / accepted.PROVED).write_text(text, encoding="latin-1")
+    for content in ("{", "[]", "\xff"):
+        (tmp_path / accepted.PROVED).write_text(content, encoding="latin-1")
         assert accepted.read(str(tmp_path), accepted.PROVED) == {}
 
 
@@ -276,3 +276,20 @@ def test_what_waits_for_a_person_is_named_and_bounded() -> None:
 
     left = attention.skipped_lines({"c1": "busy", "c2": "drained (fan)", "c3": "busy"})
     assert left == ["No step was run to prove c1, c3: busy; the next run does it"]
+
+
+def test_a_partition_that_starts_no_job_is_named() -> None:
+    shown = text.partitions(
+        "".join(
+            f"PartitionName={name}\n   AllowGroups=ALL\n   AllocNodes=ALL Default=NO\n"
+            f"   State={state} TotalCPUs=2 TotalNodes={nodes}\n\n"
+            for name, state, nodes in (("up", "UP", 2), ("off", "DOWN", 2), ("none", "UP", 0))
+        )
+    )
+    down, empty = attention.partition_lines(shown)
+    assert down.startswith(
+        "Partition off is DOWN: its jobs wait -> scontrol update PartitionName=off State=UP"
+    )
+    assert empty.startswith("Partition none is empty: its jobs wait -> ")
+    many = [dataclasses.replace(shown[1], name=f"p{number}") for number in range(12)]
+    assert attention.partition_lines(many)[-1] == "and 2 more partitions -> sinfo"
