@@ -33,11 +33,13 @@ LIMIT_NOTHING, LIMIT_ONE, LIMIT_MEMORY, LIMIT_GROWTH = 90.0, 100.0, 2048.0, 1.0
 class Timing:
     """Runs on a finished cluster of so many nodes: with nothing to do, and with one changed node.
 
-    nothing, one: seconds. cpu: seconds of the processors, of both. memory: MiB of the largest process. walked: nodes
-    that took part in either.
+    ping: seconds of a playbook that has one task for each node, ansible.builtin.ping, which is the yardstick. nothing,
+    one: seconds. cpu: seconds of the processors, of both. memory: MiB of the largest process. walked: nodes that took
+    part in either.
     """
 
     hosts: int
+    ping: float
     nothing: float
     one: float
     cpu: tuple[float, float]
@@ -136,8 +138,18 @@ class Fleet:
         for name, answers in (("controller", controller), ("compute", compute)):
             (self.directory / f"{name}.json").write_text(json.dumps(answers), encoding="utf-8")
 
-    def play(self, *arguments: str) -> tuple[float, float, dict[str, Any]]:
-        """Run site.yml; return its seconds, those of the processors, and its summary."""
+    def ping(self) -> float:
+        """Run one task on each node; return its seconds."""
+        playbook = self.directory / "ping.yml"
+        task = {"name": "Ping", "ansible.builtin.ping": {}}
+        play = {"name": "Ping", "hosts": "slurm_compute", "gather_facts": False, "tasks": [task]}
+        playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
+        return self.play(playbook=playbook)[0]
+
+    def play(
+        self, *arguments: str, playbook: Path = ROOT / "playbooks/site.yml"
+    ) -> tuple[float, float, dict[str, Any]]:
+        """Run a playbook; return its seconds, those of the processors, and its summary."""
         summary = self.directory / "run.json"
         environment = {
             **os.environ,
@@ -149,7 +161,7 @@ class Fleet:
         }
         command = [
             str(Path(sys.executable).with_name("ansible-playbook")),
-            *("-i", str(self.inventory), str(ROOT / "playbooks/site.yml")),
+            *("-i", str(self.inventory), str(playbook)),
             *arguments,
         ]
         began, busy = time.monotonic(), _cpu()
@@ -159,7 +171,7 @@ class Fleet:
         seconds, busy = time.monotonic() - began, _cpu() - busy
         output = done.stdout + done.stderr
         if done.returncode:
-            raise RuntimeError(f"site.yml ended with {done.returncode}:\n{output[-4000:]}")
+            raise RuntimeError(f"{playbook.name} ended with {done.returncode}:\n{output[-4000:]}")
         return seconds, busy, json.loads(summary.read_text(encoding="utf-8"))
 
 
@@ -185,7 +197,9 @@ def measure(nodes: int) -> Timing:
         (fleet.inventory / "host_vars/c7.yml").write_text(yaml.safe_dump(variables))
         one, also, summary = fleet.play()
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        return Timing(nodes, nothing, one, (busy, also), memory, (first, walked(summary)))
+        return Timing(
+            nodes, fleet.ping(), nothing, one, (busy, also), memory, (first, walked(summary))
+        )
 
 
 def misses(timings: list[Timing]) -> list[str]:
@@ -214,10 +228,10 @@ def misses(timings: list[Timing]) -> list[str]:
 
 def render(timings: list[Timing]) -> str:
     """Return the table that `make bench` prints."""
-    lines = ["simulated nodes   nothing to do   one changed   CPU seconds of both   MiB"]
+    lines = ["simulated nodes      ping   nothing to do   one changed   CPU seconds of both   MiB"]
     lines += [
-        f"{one.hosts:15d}   {one.nothing:11.1f} s   {one.one:9.1f} s   {one.cpu[0]:8.1f} {one.cpu[1]:8.1f}"
-        f"   {one.memory:5.0f}"
+        f"{one.hosts:15d}   {one.ping:5.1f} s   {one.nothing:11.1f} s   {one.one:9.1f} s"
+        f"   {one.cpu[0]:8.1f} {one.cpu[1]:8.1f}   {one.memory:5.0f}"
         for one in timings
     ]
     return "\n".join(lines)
