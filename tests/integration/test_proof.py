@@ -147,7 +147,7 @@ def test_a_plugin_that_is_damaged_after_the_last_step_is_found(quiet_site: Conve
 
 
 @pytest.mark.soak("the proof of the compute nodes on one more kind of host")
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian13", only="auth/slurm is the plugin that is damaged")
 def test_a_plugin_that_only_a_login_host_cannot_load(quiet_site: Converged) -> None:
     site = quiet_site
     filters = {"CliFilterPlugins": "cli_filter/user_defaults"}
@@ -181,7 +181,14 @@ def test_a_node_that_missed_the_configuration_is_told_again_behind_a_killed_proo
     route = f"unreachable {site.run('ctl1', 'hostname -I').split()[0]}"
     site.run("c2", f"ip route add {route}")
     try:
-        site.play("site.yml", "--tags", "slurmctld", "--limit", "ctl1,c1,login1", slurm_conf=given)
+        site.play(
+            "site.yml",
+            "--tags",
+            "slurmctld",
+            "--limit",
+            "slurm_controller,c1,login1",
+            slurm_conf=given,
+        )
     finally:
         site.run("c2", f"ip route del {route}")
     # The job of a proof that was killed: with it the partition can be neither removed nor made.

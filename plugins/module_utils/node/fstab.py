@@ -25,9 +25,9 @@ _FAMILIES = (
     ("resvport", "noresvport"),
     ("x-systemd.automount", "noauto"),
 )
-_NFS = ("nfs", "nfs4")
+NFS = ("nfs", "nfs4")
 #: File systems of disks and memory.
-_OWN = ("tmpfs", "ramfs", "overlay", "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs")
+OWN = frozenset("tmpfs ramfs overlay ext2 ext3 ext4 xfs btrfs f2fs zfs squashfs".split())
 _FAMILY_OF = {name: family[0] for family in _FAMILIES for name in family}
 
 
@@ -158,17 +158,17 @@ def other_mount(
 
     Each is "source" or "type", what is there, and what is wanted. network: whether the line has a server.
     """
-    if there.fstype in _NFS and fstype in (*_NFS, "efs"):
+    if there.fstype in NFS and fstype in (*NFS, "efs"):
         # A helper of EFS mounts from an address of its own.
-        if fstype in _NFS and there.source.rstrip("/") != source.rstrip("/"):
+        if fstype in NFS and there.source.rstrip("/") != source.rstrip("/"):
             return [("source", there.source, source)]
         return []
     if there.fstype == fstype == "lustre":
         # Its servers may be named in several ways; after them comes the name of the file system.
         names = [one.rpartition(":")[2].strip("/") for one in (there.source, source)]
         return [("source", there.source, source)] if names[0] != names[1] else []
-    own = there.fstype in _OWN and (network or fstype in _OWN)
-    if there.fstype != fstype and (own or fstype in _NFS or there.fstype in _NFS):
+    own = there.fstype in OWN and (network or fstype in OWN)
+    if there.fstype != fstype and (own or fstype in NFS or there.fstype in NFS):
         return [("type", there.fstype, fstype)]
     return []
 

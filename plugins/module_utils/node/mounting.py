@@ -130,7 +130,9 @@ def _of_another(
     else:
         network = fstab.is_network(mount["fstype"], options)
         different = fstab.other_mount(found, source, mount["fstype"], network)
-        if network and [what for what, _there, _wanted in different] == ["type"]:
+        # Helpers that the table does not have may mount with the client of another type.
+        known = found.fstype in fstab.OWN or mount["fstype"] in (*fstab.NFS, "lustre")
+        if network and known and [what for what, _there, _wanted in different] == ["type"]:
             raise MountingError(
                 f"{path}: {found.fstype} of {found.source} is mounted there, and the inventory has {mount['fstype']} of"
                 f" {source}. Nothing was changed. Remedy: drain the host, umount {path}, take its line out of {FSTAB},"

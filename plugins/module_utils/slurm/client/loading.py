@@ -17,8 +17,8 @@ from ...node.terminal import printable
 
 LONGEST = 400
 _NOBODY = 65534
-# It tries to connect for MessageTimeout, 10 seconds by default, and the backup after that.
-_LONGEST_ANSWER = 30
+# Seconds: it tries to connect for twice MessageTimeout, which the roles set to 30, before it says why it could not.
+_LONGEST_ANSWER = 120
 # The partition is not there, so slurmctld refuses the job before it looks for nodes.
 _ARGUMENTS = ("--test-only", "--partition=trainwright_none", "--ntasks=1", "--wrap=true")
 # Words of sbatch.c, and of the initialisation of its plugins.
@@ -52,6 +52,9 @@ def fault(rc: int, said: str) -> Fault:
     """Return what an end of sbatch means: a refused job is an answer, and no fault."""
     if rc == 0:
         return Fault()
+    if rc < 0 or rc in (126, 127):
+        end = f"ended by signal {-rc}" if rc < 0 else f"ended with {rc}"
+        return Fault(unanswered=_line(said) or end)
     if not _ASKED.search(said) and _INITIALISATION.search(said):
         return Fault(plugins=_line(said))
     return Fault(unanswered=_line(said)) if _UNANSWERED.search(said) else Fault()
@@ -66,12 +69,12 @@ def _line(said: str) -> str:
 def fault_here(bin_dir: str, patience: float = 15.0) -> Fault:
     """Return why sbatch does not work on this host for a user without any rights.
 
-    patience: seconds in which it may begin to work, as a new configuration is on its way.
+    patience: seconds in which it may begin to work, as a new configuration is on its way; it is tried at least twice.
     """
-    until = time.monotonic() + patience
+    until, tries = time.monotonic() + patience, 0
     while True:
-        found = _sbatch(bin_dir)
-        if not any(found) or time.monotonic() > until:
+        found, tries = _sbatch(bin_dir), tries + 1
+        if not any(found) or tries > 1 and time.monotonic() > until:
             return found
         time.sleep(0.5)
 

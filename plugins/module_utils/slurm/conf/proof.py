@@ -184,15 +184,15 @@ def prove(run: Reported, settings: Settings) -> Result | None:
         return None
     if not result.failed:
         told = [node for node in old if stamps.get(node.name, {}).get("conf") != digest]
-        left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.shown()))
+        left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.answer()))
         if left and digest == state.get("digest"):
             # Others run steps with it, and these were away when they were told.
             slurm.run("scontrol", "reconfigure")
-            wait_taken(slurm, settings, lambda: _not_back(left, told, before, slurm.shown()))
-            left = not_taken(told, before, slurm.shown())
+            wait_taken(slurm, settings, lambda: _not_back(left, told, before, slurm.answer()))
+            left = not_taken(told, before, slurm.answer())
         result.failed.update({name: "its slurmd did not take the configuration" for name in left})
     if not result.failed:
-        current = {node.name: node for node in text.nodes(slurm.shown())}
+        current = {node.name: node for node in text.nodes(slurm.answer())}
         held = slurm.held()
         why = {node.name: away(current.get(node.name, node), held) for node in old}
         idle = [name for name, word in why.items() if not word]
@@ -200,7 +200,7 @@ def prove(run: Reported, settings: Settings) -> Result | None:
         result.skipped.update({name: word for name, word in why.items() if word})
         if result.refused:
             result.failed = {name: result.refused for name in idle}
-    shown = slurm.shown()
+    shown = slurm.answer()
     nodes = {node.name: node for node in text.nodes(shown)}
     result.drained = drained_since(nodes.values(), before)
     tested = {*result.proved, *result.failed, *idle}
@@ -230,7 +230,7 @@ def _keep(
 ) -> None:
     """Keep what each node ran its step with; and the configuration, unless a node failed with it."""
     stamps = {name: stamp for name, stamp in state.get("nodes", {}).items() if name in nodes}
-    for node in map(nodes.__getitem__, result.proved):
+    for node in (nodes[name] for name in result.proved if name in nodes):
         stamps[node.name] = stamp_of(node, digest, loads_of(node, stamps, loads))
     state = {**state, "nodes": stamps}
     if result.proved and not result.failed:

@@ -99,6 +99,14 @@ def test_another_lustre_or_directory_is_named(
     assert plan.pending == [] and bool(plan.warnings) is warned
 
 
+def test_a_helper_that_mounts_by_another_client_is_none(host: Path) -> None:
+    row = "40 22 0:50 / /home rw - nfs files.example.org:/home rw\n"
+    (host / "mountinfo").write_text(row)
+    given = {"source": "files.example.org:/home", "fstype": "aznfs", "options": "_netdev"}
+    plan = mounting.plan([{**HOME, **given}], 30, True)
+    assert plan.pending == [] == plan.warnings
+
+
 def test_noauto_is_not_mounted(host: Path) -> None:
     plan = mounting.plan([{**HOME, "options": "noauto"}], 30, True)
     assert plan.pending == [] and plan.changed == [str(host / "fstab")]

@@ -85,8 +85,20 @@ def test_sbatch_is_tried_until_it_works(open_directory: pathlib.Path) -> None:
     open_directory.chmod(0o777)
     assert not any(loading.fault_here(str(open_directory)))
     assert marker.exists()
-    marker.unlink()
+    program.write_text("#!/bin/sh\necho 'Failed to initialize plugin stack' >&2; exit 1\n")
     assert loading.fault_here(str(open_directory), patience=0).plugins != ""
+
+
+@pytest.mark.parametrize(
+    ("rc", "said", "words"),
+    [
+        (127, "sbatch: error while loading shared libraries: libmunge.so.2", "libmunge.so.2"),
+        (126, "", "ended"),
+        (-11, "", "ended by signal 11"),
+    ],
+)
+def test_an_sbatch_that_does_not_run_is_a_fault(rc: int, said: str, words: str) -> None:
+    assert words in loading.fault(rc, said).unanswered
 
 
 def test_a_host_whose_sbatch_is_missing_or_hangs_has_no_answer(
