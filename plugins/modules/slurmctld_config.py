@@ -237,7 +237,8 @@ def main() -> None:
             raise ApplyError(
                 "nothing was written; this needs a restart of every slurmd, and this run does not do that: "
                 + "; ".join(wanted.reasons)
-                + ". Remedy: run site.yml without --limit, --tags and --skip-tags; or put the old values back"
+                + ". Remedy: run site.yml without --limit, --tags and --skip-tags, with every node that Slurm knows in"
+                " the inventory (remove_nodes.yml takes others out); or put the old values back"
             )
         strange = by_hand.changed(specs, settings)
         wanted = by_hand.add(wanted, strange, specs, settings)

@@ -53,9 +53,16 @@ def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
 
 
 def _remedy(words: t.Mapping[str, str], host: str, playbook: str) -> str:
+    run = _run(playbook, host)
     if words["kind"] == "package" and words["what"] == "version":
-        return f"install {words['left']} again, or, to keep a newer one, run {playbook} with --limit {host}"
-    return f"run {playbook} with --limit {host}, or keep the change in the inventory"
+        return f"install {words['left']} again, or, to keep a newer one, {run}"
+    return f"{run}, or keep the change in the inventory"
+
+
+def _run(playbook: str, host: str) -> str:
+    """Return the words for a run on one host; site.yml also needs the controllers, which keep the record."""
+    more = ",slurm_controller" if playbook == "site.yml" else ""
+    return f"run {playbook} with --limit {host}{more}"
 
 
 def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result]]:
@@ -70,7 +77,7 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result
             Result(host, CHECK, Verdict.INCOMPLETE, detail=said, remedy=remedy or "see the host")
         ]
     found = [_difference(host, one) for one in _mappings(answer, "differences")]
-    remedy = f"run site.yml with --limit {host}, which records what it leaves"
+    remedy = f"{_run('site.yml', host)}, which records what it leaves"
     for one in _mappings(answer, "unknown"):
         part = f"{_line(one.get('role', ''))}: {_line(one.get('part', ''))}: {_line(one.get('why', ''))}"
         found.append(Result(host, CHECK, Verdict.INCOMPLETE, detail=part, remedy=remedy))

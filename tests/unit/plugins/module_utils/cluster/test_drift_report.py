@@ -31,7 +31,7 @@ def test_a_host_that_is_as_left() -> None:
 def test_a_line_for_each_difference_with_its_role() -> None:
     found = drift_report({"c1": answer(state="drifted", differences=[MODE])})
     assert found["lines"] == [
-        "c1: file /etc/a: mode: 0600, not 0644 (role slurmd: Write it) -> run site.yml with --limit c1, or keep the"
+        "c1: file /etc/a: mode: 0600, not 0644 (role slurmd: Write it) -> run site.yml with --limit c1,slurm_controller, or keep the"
         " change in the inventory"
     ]
     assert found["drifted"]
@@ -123,7 +123,7 @@ def test_another_version_of_a_package_has_a_remedy_of_its_own() -> None:
     one |= {"found": "1", "left": "2"}
     (line,) = drift_report({"c1": answer(state="drifted", differences=[one])})["lines"]
     assert line.endswith(
-        " -> install 2 again, or, to keep a newer one, run site.yml with --limit c1"
+        " -> install 2 again, or, to keep a newer one, run site.yml with --limit c1,slurm_controller"
     )
     groups = {**MODE, "kind": "user", "what": "groups", "found": "adm", "left": ""}
     (line,) = drift_report({"c1": answer(state="drifted", differences=[groups])})["lines"]
