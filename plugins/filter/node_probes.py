@@ -173,8 +173,9 @@ def node_probes(
         if group == "slurm_compute":
             in_run = set(hosts_in_run)
             hosts = [host for host in hosts if host in in_run]
-        port = ports.get(_DAEMONS[group], "")
-        reach += [f"{address}:{port}" for address in _addresses(hosts, hostvars)]
+        port = ports.get(_DAEMONS[group])
+        if port:
+            reach += [f"{address}:{port}" for address in _addresses(hosts, hostvars)]
     users, user_groups = (_mappings(settings.get(key)) for key in ("users", "groups"))
     names = [str(item["name"]) for item in (*users, *user_groups) if item.get("name")]
     others = [user["groups"] for user in users if isinstance(user.get("groups"), list)]

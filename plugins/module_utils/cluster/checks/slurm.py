@@ -27,6 +27,7 @@ if t.TYPE_CHECKING:
 
 
 # Settings of slurm.conf that have a variable, or follow from the inventory.
+_PORTS = "slurm_ports, with each of its keys (slurmctld, slurmd, slurmdbd)"
 OWNED = {
     "clustername": "slurm_cluster_name",
     "slurmctldhost": "the group slurm_controller",
@@ -36,13 +37,13 @@ OWNED = {
     "slurmuser": "slurm_user_uid and slurm_user_gid; its name is slurm",
     "authtype": "slurm_auth_type",
     "credtype": "slurm_auth_type",
-    "slurmctldport": "slurm_ports",
-    "slurmdport": "slurm_ports",
+    "slurmctldport": _PORTS,
+    "slurmdport": _PORTS,
     "srunportrange": "slurm_srun_port_range",
     "statesavelocation": "slurm_state_save_location",
     "slurmdspooldir": "slurm_spool_dir",
     "accountingstoragehost": "the group slurm_database",
-    "accountingstorageport": "slurm_ports",
+    "accountingstorageport": _PORTS,
     "accountingstoragetype": "the group slurm_database",
     "nodename": "slurm_node",
     "partitionname": "slurm_partitions",
@@ -63,7 +64,7 @@ OWNED_OF_SLURMDBD = {
     "authtype": "slurm_auth_type",
     "dbdaddr": "slurm_node.address of the host of the group slurm_database",
     "dbdhost": "the group slurm_database",
-    "dbdport": "slurm_ports",
+    "dbdport": _PORTS,
     "slurmuser": "slurm_user_uid and slurm_user_gid; its name is slurm",
 }
 

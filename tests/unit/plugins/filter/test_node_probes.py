@@ -127,3 +127,9 @@ def test_owners_of_directories_and_paths_of_exports_are_looked_up() -> None:
     assert {"ada", "lab", "staff", "research"} <= set(found["users"])
     assert "3001" not in found["users"]
     assert found["paths"] == ["/var/log", "/srv/data"]
+
+
+def test_a_port_that_is_not_given_is_not_reached() -> None:
+    """Preflight names the port; nobody is told that an address has no name."""
+    found = node_probes({"ports": {"slurmd": 7818}}, ["slurm_compute"], GROUPS, HOSTVARS, ["c1"])
+    assert found["reach"] == []
