@@ -31,8 +31,8 @@ def test_a_host_that_is_as_left() -> None:
 def test_a_line_for_each_difference_with_its_role() -> None:
     found = drift_report({"c1": answer(state="drifted", differences=[MODE])})
     assert found["lines"] == [
-        "c1: file /etc/a: mode: 0600, not 0644 (role slurmd: Write it) -> run site.yml with --limit c1,slurm_controller, or keep the"
-        " change in the inventory"
+        "c1: file /etc/a: mode: 0600, not 0644 (role slurmd: Write it) -> run site.yml with --limit"
+        " c1,slurm_controller, or keep the change in the inventory"
     ]
     assert found["drifted"]
 
