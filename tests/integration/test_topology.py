@@ -97,7 +97,9 @@ def test_a_tree_is_known_shown_by_jobs_and_changed_without_a_restart(placed: Con
     running = site.sbatch("sleep 600", "-N1 -w c2")
     site.wait_job(running, ["RUNNING"])
     before = site.invocations()
-    check = site.play("site.yml", "--check", "--diff", "--tags", "slurmctld", slurm_topology=spec)
+    check = site.play(
+        "site.yml", "--check", "--diff", "--tags", "slurmctld,slurmd", slurm_topology=spec
+    )
     assert "+SwitchName=leaf1 Nodes=c1" in check.output, tail(check.output, 60)
     assert "No such file" in site.run("ctl1", "ls /etc/slurm/topology.conf", check=False)
     run = site.play("site.yml", slurm_topology=spec)
