@@ -265,10 +265,11 @@ def test_a_dead_server_below_a_directory_of_slurm_is_named_within_seconds(site: 
 
 
 # A mount program that mounts a tmpfs in place of Lustre, and an lctl whose parameters are lost with the mount.
+# No disk and no memory is mounted, which would be refused in the place of Lustre.
 LUSTRE = r"""
 cat >/sbin/mount.lustre <<'EOF'
 #!/bin/sh
-mkdir -p /run/lctl && rm -f /run/lctl/* && exec mount -t tmpfs lustre "$2"
+mkdir -p /run/lctl && rm -f /run/lctl/* && exec mount --bind /proc/sys "$2"
 EOF
 cat >/usr/sbin/lctl <<'EOF'
 #!/bin/sh
