@@ -250,6 +250,11 @@ class Cli:
 
     def controllers(self) -> list[records.Controller]:
         """All controllers, whether up or not."""
+        # Not by one ping alone: a slurmctld with much to do may leave one without an answer.
+        found = self._ping()
+        return found if all(one.up for one in found) else self._ping()
+
+    def _ping(self) -> list[records.Controller]:
         # It ends with 1 when none is up, which is an answer here.
         done = self._run("scontrol", ["ping"])
         if done.returncode and "Slurmctld(" not in done.stdout:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -232,6 +233,23 @@ def test_controllers_of_which_none_is_up_are_an_answer(fake: Fake) -> None:
     with pytest.raises(SlurmError) as caught:
         fake.cli().controllers()
     assert caught.value.kind == "missing"
+
+
+def test_one_ping_without_an_answer_is_not_believed(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "Slurmctld(primary) at ctl1 is {}\n"
+    answers = [line.format("DOWN"), line.format("UP")]
+
+    def run(_cli: Cli, _program: str, argv: list[str]) -> subprocess.CompletedProcess[str]:
+        text = answers.pop(0)
+        return subprocess.CompletedProcess(argv, 0 if "UP" in text else 1, text, "")
+
+    monkeypatch.setattr(Cli, "_run", run)
+    (found,) = fake.cli().controllers()
+    assert found.up and answers == []
+    answers = [line.format("DOWN")] * 2
+    assert not fake.cli().controllers()[0].up and answers == []
 
 
 def test_events_of_a_time(fake: Fake) -> None:
