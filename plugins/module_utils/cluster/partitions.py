@@ -53,6 +53,7 @@ def left_out(partitions: Sequence[Mapping[str, t.Any]]) -> list[str]:
     """Return a message for each partition that is not written, since none of its nodes is known."""
     return [
         f"partition {partition['name']} is left out of slurm.conf: no run has seen any of its nodes"
+        " -> run site.yml on one of them, or correct its nodes in slurm_partitions"
         for partition in partitions
         if not partition["nodes"]
     ]

@@ -43,4 +43,5 @@ def test_a_partition_of_nodes_that_nobody_has_seen_is_named() -> None:
     assert model["partition_lines"] == []
     assert [line for line in model["messages"] if "gpu" in line] == [
         "partition gpu is left out of slurm.conf: no run has seen any of its nodes"
+        " -> run site.yml on one of them, or correct its nodes in slurm_partitions"
     ]
