@@ -127,6 +127,11 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
+    def __init__(self, *args: t.Any, **kwargs: t.Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: How each host is compared with what was left there (node_facts).
+        self._looks: dict[str, dict[str, t.Any]] = {}
+
     def run(
         self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None
     ) -> dict[str, t.Any]:
@@ -164,6 +169,7 @@ class ActionModule(ActionBase):
         result["wanted"] = self._wanted(inputs, model, task_vars) if options["wanted"] else None
         served = digests.candidates_with_services(inputs, model)
         result["wanted_services"] = [host for host in served if host in (result["wanted"] or {})]
+        result["looks"] = {host: look for host, look in self._looks.items() if look}
         result.update(model)
         return result
 
@@ -227,14 +233,8 @@ class ActionModule(ActionBase):
         """Read the variables of the hosts of slurm_cluster and the controller's record."""
         groups = {name: list(hosts) for name, hosts in task_vars["groups"].items()}
         # The facts of those that were left out after the first look are known, too.
-        left = [
-            host
-            for host in [*groups.get(digests.GROUP, []), *groups.get(digests.SERVICES, [])]
-            if host not in task_vars["ansible_play_hosts_all"]
-        ]
-        # A node does not keep the groups of this run.
-        groups = {name: hosts for name, hosts in groups.items() if name not in digests.OF_THE_RUN}
-        hosts_in_run = [*task_vars["ansible_play_hosts_all"], *left]
+        earlier = digests.hosts_left(groups, task_vars["hostvars"])
+        hosts_in_run = list(dict.fromkeys([*task_vars["ansible_play_hosts_all"], *earlier]))
         in_run = set(hosts_in_run)
         facts: dict[str, dict[str, t.Any]] = {}
         host_vars: dict[str, dict[str, t.Any]] = {}
@@ -256,9 +256,10 @@ class ActionModule(ActionBase):
             names = (*of_hosts, *SERVER_VARIABLES) if host in servers else of_hosts
             host_vars[host] = {name: plain(variables[name]) for name in names if name in variables}
             if host in in_run:
-                node = (variables.get(REGISTERED) or {}).get("node")
-                if node:
-                    facts[host] = plain(node)
+                answer = variables.get(REGISTERED) or {}
+                if answer.get("node"):
+                    facts[host] = plain(answer["node"])
+                    self._looks[host] = plain(answer.get("look") or {})
         if untrue:  # nothing is judged by what such a host says
             raise AnsibleActionFail(refusal(sorted(untrue), options["expected"]))
         needed = {*own, *FROM_OTHER_ROLES}

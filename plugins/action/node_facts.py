@@ -12,6 +12,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.recorded import this_run
 
 FACTS = "trainwright_node"
 # Ansible adds the path of Python under such a name, and removes whatever a module returns under it.
@@ -51,6 +52,11 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = {"connected_as": self._get_remote_user() or "", **self._task.args}
         arguments.update(arguments.pop("probes", None) or {})
+        looked = arguments.pop("looked", None)
+        if looked:
+            arguments.pop("look", None)
+        if arguments.get("look"):
+            arguments["run"] = this_run()
         sent = time.time()
         answer = self._execute_module(
             module_name="trainwright.slurm.node_facts",
@@ -69,6 +75,9 @@ class ActionModule(ActionBase):
             )
             return result
         fault = answer_fault(answer, str(self._task.args.get("slurm_prefix") or ""))
+        if arguments.get("look"):
+            fault = fault or fact_schema.LOOK(answer.get("look"), "look")
+            looked = answer.get("look")
         if fault:
             host = (task_vars or {}).get("inventory_hostname", "this host")
             result["failed"] = True
@@ -89,6 +98,7 @@ class ActionModule(ActionBase):
         facts[FACTS]["clock_error_s"] = round(error, 3)
         result["changed"] = False
         result["node"] = facts[FACTS]
+        result["look"] = looked or {}
         if not boolean(self._task.args.get("as_variable", True)):
             del facts[FACTS]
         result["ansible_facts"] = facts

@@ -46,8 +46,8 @@ from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import e
 #: The module whose lines end the run: it runs on a controller.
 _ATTENTION = "trainwright.slurm.slurm_proof"
 _ATTENTION_LINES = 30
-#: The module that looks whether a host is as it was left.
-_LOOK = "trainwright.slurm.drift_info"
+#: The module that finds the hosts which are as they were left.
+_LOOK = "trainwright.slurm.hosts_left"
 
 
 class HostCount(t.TypedDict):
@@ -195,8 +195,8 @@ class CallbackModule(CallbackBase):
         entry = self._tasks[uuid]
         if result.task.action == _ATTENTION:
             self._attention = [str(line) for line in result.result.get("attention") or []]
-        if result.task.action == _LOOK and result.task.args.get("group"):
-            self._looks[host] = str(result.result.get("state"))
+        if result.task.action == _LOOK:
+            self._looks = result.result.get("states") or {}
         entry["hosts"] += 1
         entry["seconds"] = now - self._task_began[uuid]
         if result.is_changed():

@@ -10,19 +10,21 @@ short_description: Return the hosts of a play without those that are as they wer
 version_added: "1.2.0"
 author: The trainwright team (@trainwright)
 description:
-  - Returns a pattern for C(hosts) of a play, without the hosts of the group C(trainwright_as_left), which
-    M(trainwright.slurm.drift_info) makes. Without that group the pattern stays as it is, as with a host in the group
-    C(trainwright_walk_all), where an earlier part of the run has left out what may be wanted otherwise now.
-  - With O(services), where every host of the cluster is as it was left, those of the group
-    C(trainwright_services_as_left) are left out, too.
-positional: groups, services
+  - Returns a pattern for C(hosts) of a play, without the hosts that M(trainwright.slurm.hosts_left) has found as they
+    were left. C(site.yml) keeps its result as a variable of the first controller. Without it the pattern stays as it
+    is.
+positional: groups, hostvars, services
 options:
   _input:
-    description: The pattern, with C(:) or commas between its parts.
+    description: Groups and hosts, with C(:) or commas between them, and C(!) before a group that is not meant.
     type: str
     required: true
   groups:
     description: The variable C(groups).
+    type: dict
+    required: true
+  hostvars:
+    description: The variable C(hostvars).
     type: dict
     required: true
   services:
@@ -34,42 +36,26 @@ options:
 EXAMPLES = r"""
 - name: Show the pattern of a run in which c1 is as it was left
   ansible.builtin.debug:
-    msg: "{{ 'slurm_compute' | trainwright.slurm.hosts_to_walk({'trainwright_as_left': ['c1']}) }}"
+    msg: >-
+      {{ 'slurm_compute' | trainwright.slurm.hosts_to_walk(
+           {'slurm_controller': ['ctl1'], 'slurm_compute': ['c1', 'c2']},
+           {'ctl1': {'__site_left': {'as_left': ['c1']}}}) }}
 """
 
 RETURN = r"""
 _value:
-  description: The pattern.
+  description: The pattern, or the names of hosts.
   type: str
-  sample: slurm_compute:!trainwright_as_left
+  sample: c2
 """
 
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import (
-    GROUP,
-    SERVED,
-    SERVICES,
-    WALK_ALL,
-)
-
-
-def hosts_to_walk(
-    pattern: str, groups: t.Mapping[str, t.Sequence[str]], services: bool = False
-) -> str:
-    """Return the pattern. Ansible takes one kind of separator in it."""
-    if not groups.get(GROUP) or groups.get(WALK_ALL):
-        return pattern
-    separator = "," if "," in pattern else ":"
-    left = {host for name in (GROUP, SERVICES) for host in groups.get(name) or ()}
-    everyone = {host for name in ("slurm_cluster", *SERVED) for host in groups.get(name) or ()}
-    if services and groups.get(SERVICES) and everyone <= left:
-        pattern = f"{pattern}{separator}!{SERVICES}"
-    return f"{pattern}{separator}!{GROUP}"
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import to_walk
 
 
 class FilterModule:
     """The filter of this file, for Ansible."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"hosts_to_walk": hosts_to_walk}
+        return {"hosts_to_walk": to_walk}

@@ -537,6 +537,10 @@ wanted_services:
   description: Those of RV(wanted) with services of the cluster, which are left out of some plays only.
   type: list
   returned: success
+looks:
+  description: By host the C(look) of M(trainwright.slurm.node_facts), where there is one.
+  type: dict
+  returned: success
 as_expected:
   description: Whether the version is that of O(expected); true without it.
   type: bool

@@ -24,26 +24,7 @@ options:
     description: Seconds after which a path that does not answer, as on a dead server, counts as unknown.
     type: float
     default: 30
-  wanted:
-    description:
-      - A digest of what is wanted on this host. If the last whole run of the roles ended with another one
-        (M(trainwright.slurm.host_wanted)), or something was changed since, the host is not looked at, and RV(state) is
-        V(other).
-    type: str
-    version_added: "1.2.0"
-  group:
-    description: A group of this run, to which the host is added if it is as it was left.
-    type: str
-    version_added: "1.2.0"
-  run:
-    description: A name of the run of Ansible. The action plugin sets it.
-    type: str
-    default: ''
-    version_added: "1.2.0"
 attributes:
-  action:
-    description: The action plugin adds the host to O(group).
-    support: full
   check_mode:
     description: Changes nothing.
     support: full
@@ -64,10 +45,9 @@ state:
   description:
     - V(as left) if all that the manifest has was seen and nothing differs. V(drifted) if something differs.
     - V(not known) if there is no manifest, if a run was interrupted, or if something could not be read.
-    - V(other) if the host was set up for something else than O(wanted), and was not looked at.
   returned: success
   type: str
-  choices: [as left, drifted, not known, other]
+  choices: [as left, drifted, not known]
   sample: drifted
 differences:
   description: What differs, at most 200.
@@ -108,18 +88,13 @@ secrets:
   returned: success
   type: str
   sample: ""
-others:
+digest:
   description: >-
-    How many calls of other runs of Ansible have changed something here, for M(trainwright.slurm.host_wanted); -1 if
-    that is not known.
-  returned: success
-  type: int
-  sample: 31
-run:
-  description: The name of this run.
+    What the last whole run has set the host up for (M(trainwright.slurm.host_wanted)); empty if there is none, or if
+    something was changed since.
   returned: success
   type: str
-  sample: 5f0c1d2e3f4a5b6c
+  sample: ""
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -132,25 +107,19 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "default": manifest.DIRECTORY},
             "timeout": {"type": "float", "default": 30},
-            "wanted": {"type": "str"},
-            "group": {"type": "str"},
-            "run": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
     try:
-        found = drift.answer(
-            module.params["wanted"],
-            module.params["timeout"],
-            module.params["directory"],
-            module.params["run"],
-        )
+        found = drift.answer(module.params["directory"], module.params["timeout"])
     except OSError as error:
         module.fail_json(
             msg=f"{error.filename or module.params['directory']}: {error.strerror or error} -> run this as root, and"
             " check the file system"
         )
-    module.exit_json(changed=False, run=module.params["run"], **found)
+    for name in ("others", "run"):  # of a run that sets the host up
+        found.pop(name)
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

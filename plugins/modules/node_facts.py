@@ -97,6 +97,22 @@ options:
     type: bool
     default: true
     version_added: "1.2.0"
+  look:
+    description:
+      - Directory of a manifest, usually C(/var/lib/trainwright/manifest), with which to compare the host, as
+        M(trainwright.slurm.drift_info) does. Without it nothing is compared.
+    type: path
+    version_added: "1.2.0"
+  looked:
+    description: RV(look) of an earlier call in the same run, which is returned as it is, and nothing is compared.
+    type: dict
+    default: {}
+    version_added: "1.2.0"
+  run:
+    description: A name of the run of Ansible. The action plugin sets it.
+    type: str
+    default: ""
+    version_added: "1.2.0"
   probes:
     description: Other options of this module, as one set.
     type: dict
@@ -136,6 +152,27 @@ node:
       variable.
   returned: success
   type: dict
+look:
+  description: How the host is compared with what the roles have left on it. Empty without O(look).
+  returned: success
+  type: dict
+  contains:
+    state: {description: 'V(as left), V(drifted) or V(not known).', type: str, returned: success, sample: as left}
+    digest: {description: What the last whole run has set the host up for., type: str, returned: success, sample: ""}
+    secrets: {description: As M(trainwright.slurm.drift_info) returns it., type: str, returned: success, sample: ""}
+    others:
+      description: >-
+        How many calls of other runs of Ansible have changed something here, for M(trainwright.slurm.host_wanted); -1 if
+        that is not known, -2 if nobody could look.
+      type: int
+      returned: success
+      sample: 31
+    run: {description: The name of this run., type: str, returned: success, sample: 5f0c1d2e3f4a5b6c}
+    differences:
+      description: As M(trainwright.slurm.drift_info) returns them, with C(left_out), C(unknown) and C(items).
+      type: list
+      elements: dict
+      returned: success
 ansible_facts:
   description: The facts, under one name.
   returned: with O(as_variable)
@@ -360,7 +397,7 @@ ansible_facts:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import facts
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift, facts
 
 
 def main() -> None:
@@ -379,18 +416,31 @@ def main() -> None:
             "scratch_path": {"type": "str", "default": ""},
             "scratch_devices": {"type": "list", "elements": "str", "default": []},
             "scratch_wipe": {"type": "list", "elements": "str", "default": []},
-            # The action plugin does what these two say.
+            "look": {"type": "path"},
+            "run": {"type": "str", "default": ""},
+            # The action plugin does what these say.
+            "looked": {"type": "dict", "default": {}},
             "as_variable": {"type": "bool", "default": True},
             "probes": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
-    for name in ("as_variable", "probes"):
+    for name in ("as_variable", "probes", "looked"):
         module.params.pop(name)
+    directory, run = module.params.pop("look"), module.params.pop("run")
     node = facts.gather(**module.params)
+    look = {}
+    if directory:
+        try:
+            look = drift.answer(directory, run=run)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            # A host that cannot be compared is set up like any other.
+            look = drift.no_answer(error, run)
     # The action plugin turns these two readings of the clock into clock_offset_s.
     module.exit_json(
-        ansible_facts={"trainwright_node": node}, clock={"start": started, "end": time.time()}
+        ansible_facts={"trainwright_node": node},
+        look=look,
+        clock={"start": started, "end": time.time()},
     )
 
 

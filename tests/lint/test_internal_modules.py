@@ -23,6 +23,7 @@ INTERNAL = {
     "deb_packages",
     "efa_installer",
     "host_wanted",
+    "hosts_left",
     "image_clean",
     "nfs_exports",
     "node_bundle",

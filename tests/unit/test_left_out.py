@@ -4,39 +4,55 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
-import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainwright.slurm.plugins.filter.hosts_to_walk import hosts_to_walk
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import (
+    left_out,
+    to_walk,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import manifest, manifest_place
 
 from tests.unit.cluster import ROOT
 
 PLAYBOOK = """
-- name: Look
+- name: Read
   hosts: all
   gather_facts: false
   tasks:
-    - name: Look at the host
-      trainwright.slurm.drift_info:
-        directory: "{{ place }}"
-        wanted: "{{ asked }}"
-        group: trainwright_as_left
-      changed_when: false
+    - name: Read the host, and look at it
+      trainwright.slurm.node_facts:
+        look: "{{ place }}"
+      register: slurm_facts
+- name: Look
+  hosts: slurm_controller
+  gather_facts: false
+  vars:
+    looks: "{{ groups['all'] | map('extract', hostvars, ['slurm_facts', 'look']) }}"
+    asked: "{{ groups['all'] | map('extract', hostvars, 'asked') }}"
+  tasks:
+    - name: Find the hosts that are as they were left
+      trainwright.slurm.hosts_left:
+        looks: "{{ dict(groups['all'] | zip(looks)) }}"
+        wanted: "{{ dict(groups['all'] | zip(asked)) }}"
+        services: []
+        secrets: "{{ seal }}"
       failed_when: false
+      register: __site_left
 - name: Walk
-  hosts: "{{ 'all' | trainwright.slurm.hosts_to_walk(groups) }}"
+  hosts: "{{ 'slurm_cluster' | trainwright.slurm.hosts_to_walk(groups, hostvars | default({})) }}"
   gather_facts: false
   tasks:
     - name: Walk over it
       ansible.builtin.debug:
         msg: "walked over {{ inventory_hostname }}, {{ ansible_play_hosts | length }} in all"
 """
+SEAL = "5ea1"
 #: Host -> what its manifest has as absent, for what it was set up, and what is wanted.
 HOSTS = {
     "left": ("/etc/nobody-makes-this", "d1", "d1"),
@@ -53,7 +69,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return played(tmp_path_factory.mktemp("left"), PLAYBOOK)
 
 
-def played(directory: Path, playbook: str) -> str:
+def played(directory: Path, playbook: str, seal: str = SEAL) -> str:
     """Return what a playbook prints, with all hosts."""
     collection = directory / "c/ansible_collections/trainwright/slurm"
     collection.parent.mkdir(parents=True)
@@ -65,15 +81,15 @@ def played(directory: Path, playbook: str) -> str:
             [{"kind": "absent", "name": path}]
         )
         if kept:
-            manifest_place.remember(kept, place)
+            whole = hashlib.sha256(f"{kept}{SEAL}".encode()).hexdigest()
+            manifest_place.remember(whole, place)
         lines.append(f"{host} ansible_connection=local place={place} asked={asked!r}")
     # A node of which the manifest cannot be read.
     (directory / "broken").write_text("a file")
     lines.append(f"broken ansible_connection=local place={directory / 'broken'} asked=d1")
     lines += [
-        "[slurm_controller]",
-        "drifted",
-        "[all:vars]",
+        *("[slurm_cluster]", *HOSTS, "broken", "[slurm_controller]", "drifted"),
+        *("[all:vars]", f"seal={seal}"),
         f"ansible_python_interpreter={sys.executable}",
     ]
     (directory / "hosts").write_text("\n".join(lines) + "\n")
@@ -115,53 +131,73 @@ def test_the_last_line_counts_the_hosts(output: str) -> None:
     assert "6 hosts: 1 as left, 0 changed, 1 drifted, 0 failed" in output
 
 
-def test_the_second_part_of_a_run_walks_over_what_the_first_has_left_out(tmp_path: Path) -> None:
-    """As in a playbook that imports site.yml twice."""
-    plays = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8"))
-    (again,) = [play for play in plays if play["name"].startswith("Walk over all hosts where")]
-    twice = [again, *yaml.safe_load(PLAYBOOK)] * 2
-    found = played(tmp_path, yaml.safe_dump(twice))
+def test_without_the_secrets_all_hosts_are_walked_over(tmp_path: Path) -> None:
+    found = played(tmp_path, PLAYBOOK, seal="")
+    assert "6 in all" in found and "walked over left" in found, found
+
+
+def test_the_second_part_of_a_run_looks_again(tmp_path: Path) -> None:
+    """As in a playbook that imports site.yml twice, with other variables."""
+    plays = yaml.safe_load(PLAYBOOK)
+    second = yaml.safe_load(PLAYBOOK.replace("seal }}", "'other' }}"))
+    found = played(tmp_path, yaml.safe_dump([*plays, *second]))
     assert found.count("walked over left, ") == 1 and "walked over left, 6 in all" in found, found
     assert found.count("walked over other, ") == 2, found
 
 
-CASES: list[tuple[str, dict[str, t.Any], str]] = [
-    ("slurm_compute", {}, "slurm_compute"),
-    ("slurm_compute", {"trainwright_as_left": []}, "slurm_compute"),
-    ("a:b", {"trainwright_as_left": ["c1"]}, "a:b:!trainwright_as_left"),
-    ("c1,c2", {"trainwright_as_left": ["c1"]}, "c1,c2,!trainwright_as_left"),
-    ("a:b", {"trainwright_as_left": ["c1"], "trainwright_walk_all": ["ctl1"]}, "a:b"),
-]
-SERVED: dict[str, t.Any] = {
-    "slurm_cluster": ["ctl1", "c1"],
+GROUPS: dict[str, list[str]] = {
+    "all": ["ctl1", "db1", "c1", "c2"],
+    "slurm_cluster": ["ctl1", "c1", "c2"],
     "slurm_controller": ["ctl1"],
     "slurm_database": ["db1"],
-    "trainwright_as_left": ["c1"],
+    "slurm_compute": ["c1", "c2"],
 }
+NOBODY = "slurm_cluster:!slurm_cluster"
 
 
 @pytest.mark.parametrize(
-    ("services", "walk_all", "hosts"),
+    ("pattern", "left", "hosts"),
     [
-        (["ctl1", "db1"], [], "a:!trainwright_services_as_left:!trainwright_as_left"),
-        (["ctl1", "db1"], ["ctl1"], "a"),
-        # Another host with services is walked over, so all of them are; it may not even be among this run's hosts.
-        (["ctl1"], [], "a:!trainwright_as_left"),
-        ([], [], "a:!trainwright_as_left"),
+        ("slurm_compute", [], "slurm_compute"),
+        ("slurm_compute", ["c1"], "c2"),
+        ("slurm_compute", ["c1", "c2"], NOBODY),
+        ("slurm_controller:slurm_cluster", ["c1"], "ctl1,c2"),
+        ("c1,c2", ["c1"], "c2"),
+        ("slurm_cluster:!slurm_compute", ["c1"], "ctl1"),
+        (NOBODY, ["c1"], NOBODY),
+        ("c2", ["c1"], "c2"),
+    ],
+)
+def test_hosts_that_are_left_out_are_not_in_the_pattern(
+    pattern: str, left: list[str], hosts: str
+) -> None:
+    hostvars = {"ctl1": {"__site_left": {"as_left": left}}}
+    assert to_walk(pattern, GROUPS, hostvars) == hosts
+    assert to_walk(pattern, GROUPS, hostvars, True) == hosts
+
+
+def test_a_failed_look_leaves_nobody_out() -> None:
+    for answer in ({}, {"__site_left": {"failed": False, "msg": "no"}}):
+        assert to_walk("slurm_compute", GROUPS, {"ctl1": answer}) == "slurm_compute"
+    assert to_walk("slurm_compute", GROUPS, {}) == "slurm_compute"
+    assert to_walk("slurm_compute", {"slurm_compute": ["c1"]}, {}) == "slurm_compute"
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        (["ctl1", "db1", "c1", "c2"], (["c1", "c2"], ["ctl1", "db1"])),
+        # Another host is walked over, so all with services are; it may not even be among this run's hosts.
+        (["ctl1", "c1", "c2"], (["c1", "c2"], [])),
+        (["ctl1", "db1", "c1"], (["c1"], [])),
+        ([], ([], [])),
     ],
 )
 def test_hosts_with_services_are_left_out_only_with_all_others(
-    services: list[str], walk_all: list[str], hosts: str
+    left: list[str], found: tuple[list[str], list[str]]
 ) -> None:
-    groups = {**SERVED, "trainwright_services_as_left": services, "trainwright_walk_all": walk_all}
-    assert hosts_to_walk("a", groups, True) == hosts
-    assert hosts_to_walk("a", groups) == ("a" if walk_all else "a:!trainwright_as_left")
-    more = {**groups, "slurm_cluster": ["ctl1", "c1", "c2"]}
-    assert "services" not in hosts_to_walk("a", more, True)
-
-
-@pytest.mark.parametrize(("pattern", "groups", "hosts"), CASES)
-def test_a_pattern_has_one_kind_of_separator(
-    pattern: str, groups: dict[str, t.Any], hosts: str
-) -> None:
-    assert hosts_to_walk(pattern, groups) == hosts
+    states = {host: "as left" if host in left else "drifted" for host in GROUPS["all"]}
+    assert left_out(states, ["ctl1", "db1"], GROUPS) == found
+    hostvars = {"ctl1": {"__site_left": dict(zip(("as_left", "services_as_left"), found))}}
+    assert (to_walk("slurm_cluster", GROUPS, hostvars, True) == NOBODY) is bool(found[1])
+    assert to_walk("slurm_cluster", GROUPS, hostvars) != NOBODY

@@ -9,22 +9,21 @@ the roles, and one that stays without right would leave a host as it should not 
 
 from __future__ import annotations
 
+import hashlib
+import re
 import typing as t
 
+from ..node.drift import AS_LEFT
 from .digests import digest
 
 if t.TYPE_CHECKING:
     from .inputs import Inputs
     from .schema import Model
 
-#: The group of this run that has the hosts which are left out.
-GROUP = "trainwright_as_left"
-#: The group of this run that has the hosts with services of the cluster which are as they were left. They are left out
-#: of some plays, and only where no other host takes part in these.
-SERVICES = "trainwright_services_as_left"
-#: The group of this run that has a host if none is left out any more.
-WALK_ALL = "trainwright_walk_all"
-OF_THE_RUN = (GROUP, SERVICES, WALK_ALL)
+#: The variable of the first controller that has the hosts which are left out (hosts_left).
+LEFT = "__site_left"
+#: A pattern that matches no host.
+_NOBODY = "slurm_cluster:!slurm_cluster"
 
 #: Groups of hosts with services of the cluster: roles also write into databases and on other hosts there, and not all
 #: of it is recorded.
@@ -158,6 +157,89 @@ def wanted(
             given = _in_order(variables[host])
             found[host] = digest([common, whole, slurm_groups, host, own, given])
     return found
+
+
+def asked_of(wanted_there: t.Mapping[str, str], secrets: str) -> dict[str, str]:
+    """Return the digest of each host that may be left out, with that of the secrets of the cluster.
+
+    secrets: "" where they are not as left, or will be made: then no host is left out.
+    """
+    if not secrets:
+        return {}
+    return {
+        host: hashlib.sha256(f"{one}{secrets}".encode()).hexdigest()
+        for host, one in wanted_there.items()
+    }
+
+
+def states(
+    looks: t.Mapping[str, t.Mapping[str, t.Any]], asked: t.Mapping[str, str]
+) -> dict[str, str]:
+    """Return the state of each host that was set up for what is wanted there now."""
+    found = {}
+    for host, digest_asked in asked.items():
+        one = looks.get(host) or {}
+        if one.get("digest") == digest_asked:
+            found[host] = str(one.get("state"))
+    return found
+
+
+def hosts_left(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Any]
+) -> list[str]:
+    """Return the hosts that this run has left out so far, those with services among them."""
+    found = _left(groups, hostvars)
+    return [*(found.get("as_left") or []), *(found.get("services_as_left") or [])]
+
+
+def to_walk(
+    pattern: str,
+    groups: t.Mapping[str, t.Sequence[str]],
+    hostvars: t.Mapping[str, t.Any],
+    services: bool = False,
+) -> str:
+    """Return a pattern without the hosts that are left out.
+
+    services: without those with services, too.
+    """
+    found = _left(groups, hostvars)
+    left = {*(found.get("as_left") or ())}
+    if services:
+        left.update(found.get("services_as_left") or ())
+    if not left:
+        return pattern
+    hosts: dict[str, None] = {}
+    without = {*left}
+    for part in [pattern] if pattern in groups.get("all", ()) else re.split("[,:]", pattern):
+        name = part.removeprefix("!")
+        named = groups.get(name, [name])
+        if part.startswith("!"):
+            without.update(named)
+        else:
+            hosts.update(dict.fromkeys(named))
+    return ",".join(host for host in hosts if host not in without) or _NOBODY
+
+
+def _left(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Any]
+) -> t.Mapping[str, t.Any]:
+    first = next(iter(groups.get("slurm_controller") or ()), "")
+    return (hostvars[first].get(LEFT) or {}) if first in hostvars else {}
+
+
+def left_out(
+    state: t.Mapping[str, str],
+    services: t.Collection[str],
+    groups: t.Mapping[str, t.Sequence[str]],
+) -> tuple[list[str], list[str]]:
+    """Return the hosts that are as they were left, and those with services.
+
+    services: hosts with services of the cluster, which are left out only where no other host takes part.
+    """
+    left = [host for host, one in state.items() if one == AS_LEFT]
+    everyone = {host for name in ("slurm_cluster", *SERVED) for host in groups.get(name) or ()}
+    serving = [host for host in left if host in services] if everyone <= {*left} else []
+    return [host for host in left if host not in services], serving
 
 
 def _in_order(value: t.Any) -> str:

@@ -42,8 +42,8 @@ from .unit_properties import parse_show
 from .users import Accounts
 
 AS_LEFT, DRIFTED, NOT_KNOWN = "as left", "drifted", "not known"
-#: The state of a node that was not looked at, since something else is wanted there.
-OTHER = "other"
+#: Calls of other runs, where nobody could count them: never as many as before.
+NOT_COUNTED = -2
 #: The module that keeps the secrets of the cluster.
 SECRETS = "cluster_secrets"
 #: Differences of one node that are returned; the others are counted.
@@ -437,23 +437,32 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
 
 
 def answer(
-    wanted: str | None = None,
-    seconds: float = 30.0,
-    directory: str = manifest.DIRECTORY,
-    run: str = "",
+    directory: str = manifest.DIRECTORY, seconds: float = 30.0, run: str = ""
 ) -> dict[str, t.Any]:
-    """Return the result of a look, or, where the node was set up for another digest than wanted, that it was not made.
+    """Return the result of a look, with the digest for which the node was set up.
 
     run: the run of Ansible that looks. Raises OSError where the manifest cannot be read.
     """
-    # Before the look: what another run changes meanwhile counts.
-    others = manifest_place.of_others(run, directory)
-    nothing: dict[str, t.Any] = {"differences": [], "left_out": 0, "unknown": [], "items": 0}
-    if wanted is not None and (not wanted or manifest_place.wanted(directory) != wanted):
-        return {"state": OTHER, **nothing, "secrets": "", "others": others}
+    # Before and after the look: what another run changes meanwhile counts.
+    others, kept = manifest_place.of_others(run, directory), manifest_place.wanted(directory)
     found = look(directory, seconds)
     secrets = "" if found["left_out"] else manifest.content_of(SECRETS, directory)
     managers = {one.manager for one in manifest.entries(directory) if one.module == SECRETS}
     if any(one["role"] in managers for one in found["differences"]):
         secrets = ""
-    return {**found, "secrets": secrets, "others": others}
+    if manifest_place.wanted(directory) != kept:
+        kept = ""
+    return {**found, "secrets": secrets, "digest": kept, "others": others, "run": run}
+
+
+def no_answer(error: Exception, run: str = "") -> dict[str, t.Any]:
+    """Return what answer() does, for a look that has failed: nothing is known."""
+    why = _shown(f"{type(error).__name__}: {error}")
+    return {
+        "state": NOT_KNOWN,
+        "differences": [],
+        "left_out": 0,
+        "unknown": [{"role": "", "part": "", "why": why}],
+        "items": 0,
+        **{"secrets": "", "digest": "", "others": NOT_COUNTED, "run": run},
+    }

@@ -317,6 +317,19 @@ FACTS: dict[str, Judge] = {
 #: The readings of the clock, which the action plugin turns into the facts in ADDED.
 CLOCK: Judge = record(dict.fromkeys(("start", "end"), number(0, 1e11, (int, float))))
 ADDED = ("clock_offset_s", "clock_error_s")
+#: How a host compares with what was left there. Root of the host may say "as left" in any case; the texts are printed.
+LOOK: Judge = record(
+    {
+        "state": text("as left|drifted|not known", "a state"),
+        **dict.fromkeys(("digest", "secrets", "run"), _word),
+        **dict.fromkeys(("items", "left_out"), _count),
+        "others": number(-2, 2**64),
+        "differences": list_of(
+            record(dict.fromkeys(("kind", "name", "what", "found", "left", "role", "part"), _line))
+        ),
+        "unknown": list_of(record(dict.fromkeys(("role", "part", "why"), _line))),
+    }
+)
 _judge = record(FACTS, some=True)
 
 

@@ -46,7 +46,7 @@ import typing as t
 from ansible.plugins.connection import ConnectionBase
 
 # What Ansible's wrapper of a module calls it (ansible/_internal/_ansiballz).
-_WANTED = re.compile(rb'\\*"(?:wanted|digest)\\*": \\*"(\w*)')
+_DIGEST = re.compile(rb'\\*"digest\\*": \\*"(\w*)')
 _NAME = re.compile(rb"module_fqn=[\"'](?:[\w.]+\.)?(\w+)[\"']")
 
 
@@ -69,24 +69,23 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         found = _NAME.search(in_data)
         if not found:
             raise RuntimeError(f"no name of a module in {in_data[-1500:]!r}")
-        asked = _WANTED.search(in_data)
-        answer = self._answer(found[1].decode(), asked[1].decode() if asked else None)
+        asked = _DIGEST.search(in_data)
+        answer = self._answer(found[1].decode(), asked[1].decode() if asked else "")
         return 0, json.dumps(answer).encode(), b""
 
-    def _answer(self, module: str, asked: str | None) -> dict[str, t.Any]:
+    def _answer(self, module: str, digest: str) -> dict[str, t.Any]:
         with open(self.get_option("answers"), encoding="utf-8") as stream:
             answers = json.load(stream)
         answer: dict[str, t.Any] = {"changed": False, **answers.get(module, {})}
         host = str(self.get_option("host"))
         kept = os.path.join(self.get_option("wanted"), host)
-        # A fleet whose digests nobody has kept yet has the first that are asked for.
-        if module == "host_wanted" or module == "drift_info" and asked and not os.path.exists(kept):
+        if module == "host_wanted":
             with open(kept, "w", encoding="ascii") as stream:
-                stream.write(asked or "")
-        elif module == "drift_info" and asked is not None:
-            with open(kept, encoding="ascii") as stream:
-                answer["state"] = answer["state"] if stream.read() == asked else "other"
+                stream.write(digest)
         if module == "node_facts":
+            if os.path.exists(kept):
+                with open(kept, encoding="ascii") as stream:
+                    answer["look"]["digest"] = stream.read()
             facts = answer["ansible_facts"]["trainwright_node"]
             key = hashlib.sha256(host.encode()).digest()[:32]
             facts.update(hostname=host, addresses=[self.get_option("address")])

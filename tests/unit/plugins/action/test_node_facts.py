@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import time
 import typing as t
 
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.action.node_facts import ActionModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema, facts
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    drift,
+    fact_schema,
+    facts,
+)
 
 
 class Task:
@@ -79,11 +84,55 @@ def test_an_honest_answer_is_believed_and_has_the_clock(monkeypatch: pytest.Monk
     answer["ansible_facts"]["discovered_interpreter_python"] = "/usr/bin/python3"
     _asked, result = run(monkeypatch, answer)
     assert not result.get("failed"), result
-    assert set(result) == {"changed", "ansible_facts", "node"} and result["changed"] is False
+    assert set(result) == {"changed", "ansible_facts", "node", "look"}
+    assert result["changed"] is False and result["look"] == {}
     assert set(result["ansible_facts"]) == {"trainwright_node", "discovered_interpreter_python"}
     node = result["node"]
     assert node == result["ansible_facts"]["trainwright_node"]
     assert node["ssh_host_key"] == KEY and set(fact_schema.ADDED) < set(node)
+
+
+LOOK = drift.no_answer(OSError("it is full"), "r1")
+
+
+def test_a_host_is_compared_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, result = run(monkeypatch, {**honest(), "look": LOOK}, arguments={"look": "/m"})
+    assert asked["look"] == "/m" and re.fullmatch("[0-9a-f]{16}", asked["run"])
+    assert result["look"] == LOOK and not result.get("failed")
+    asked, result = run(monkeypatch, {**honest(), "look": LOOK})
+    assert "look" not in asked and result["look"] == {}
+    # Given by the inventory's side in one set with the probes.
+    asked, _result = run(
+        monkeypatch, {**honest(), "look": LOOK}, arguments={"probes": {"look": ""}}
+    )
+    assert "run" not in asked
+
+
+def test_the_first_look_of_a_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {**LOOK, "others": 7}
+    asked, result = run(
+        monkeypatch, {**honest(), "look": LOOK}, arguments={"look": "/m", "looked": first}
+    )
+    assert not {"look", "looked", "run"} & set(asked)
+    assert result["look"] == first
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (None, "look: None is not a mapping"),
+        ({**LOOK, "state": "fine"}, "look.state"),
+        ({**LOOK, "digest": "{{ 1 }}"}, "look.digest"),
+        ({**LOOK, "others": "many"}, "look.others"),
+        ({**LOOK, "unknown": [{"role": "a\nb", "part": "", "why": ""}]}, "look.unknown"),
+        ({**LOOK, "ansible_facts": {}}, "ansible_facts"),
+    ],
+)
+def test_a_look_of_another_form_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, look: t.Any, said: str
+) -> None:
+    _asked, result = run(monkeypatch, {**honest(), "look": look}, arguments={"look": "/m"})
+    assert result["failed"] and said in result["msg"] and "node" not in result
 
 
 @pytest.mark.parametrize("word", [False, "no"])

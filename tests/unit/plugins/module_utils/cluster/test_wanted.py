@@ -291,7 +291,7 @@ def _modules(tasks: t.Iterable[t.Any]) -> t.Iterator[tuple[str, t.Any]]:
 def test_roles_from_which_hosts_with_services_are_left_out_record_all_that_they_change() -> None:
     roles = set()
     for play in PLAYS:
-        if "hosts_to_walk(groups, true)" in str(play.get("hosts")):
+        if re.search(r"hosts_to_walk\(.*, true\)", str(play.get("hosts"))):
             roles.update(re.findall(r"trainwright\.slurm\.([a-z_]+)'", str(play)))
     roles = {role for role in roles if (ROOT / "roles" / role).is_dir()}
     assert {"mariadb", "slurmdbd", "slurmrestd", "slurm_packages", "node_base"} <= roles

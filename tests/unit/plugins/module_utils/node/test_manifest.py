@@ -539,18 +539,42 @@ def test_what_a_node_was_set_up_for_is_not_read_through_a_link(tmp_path: Path) -
     assert (tmp_path / "else").read_text() == "d2\n"
 
 
-def test_a_node_is_looked_at_only_for_what_it_was_set_up_for(tmp_path: Path) -> None:
+def test_a_look_tells_what_the_node_was_set_up_for(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+
+    def told() -> tuple[str, str]:
+        found = drift.answer(directory)
+        return found["state"], found["digest"]
+
+    (tmp_path / "a").symlink_to("a")
+    record(tmp_path).end([link(str(tmp_path / "a"))])
+    assert told() == (drift.AS_LEFT, "")
+    manifest_place.remember("d1", directory)
+    assert told() == (drift.AS_LEFT, "d1")
+    (tmp_path / "a").unlink()
+    assert told() == (drift.DRIFTED, "d1")
+    record(tmp_path).begin()
+    assert told() == (drift.NOT_KNOWN, "")
+
+
+def test_what_another_run_changes_during_the_look_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = str(tmp_path / "manifest")
     (tmp_path / "a").symlink_to("a")
     record(tmp_path).end([link(str(tmp_path / "a"))])
-    assert drift.answer("d1", directory=directory)["state"] == drift.OTHER
     manifest_place.remember("d1", directory)
-    assert drift.answer("d1", directory=directory)["state"] == drift.AS_LEFT
-    for other in ("d2", ""):
-        assert drift.answer(other, directory=directory)["state"] == drift.OTHER
-    (tmp_path / "a").unlink()
-    assert drift.answer("d1", directory=directory)["state"] == drift.DRIFTED
-    assert drift.answer(directory=directory)["state"] == drift.DRIFTED
+    look = drift.look
+
+    def meanwhile(*arguments: t.Any) -> dict[str, t.Any]:
+        found = look(*arguments)
+        manifest_place.forget(directory, "another")
+        return found
+
+    monkeypatch.setattr(drift, "look", meanwhile)
+    found = drift.answer(directory, run="this")
+    assert (found["digest"], found["run"], found["others"]) == ("", "this", 0)
+    assert manifest_place.of_others("this", directory) == 1
 
 
 def test_the_digest_of_secrets_is_only_told_where_all_of_them_are_as_left(tmp_path: Path) -> None:
