@@ -421,6 +421,10 @@ def look(directory: str = manifest.DIRECTORY, seconds: float = 30.0) -> dict[str
         for entry in found
         if entry.fault
     ]
+    if not manifest_place.is_whole(directory):
+        # By no call of a role: each removes the digest of all entries first.
+        why = "entries were changed or removed since the last whole run"
+        unknown.append({"role": "", "part": _shown(directory), "why": why})
     differences.sort(key=lambda one: json.dumps(one, sort_keys=True))
     state = AS_LEFT
     if any(one["what"] != _UNKNOWN for one in differences):

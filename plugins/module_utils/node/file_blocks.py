@@ -19,7 +19,7 @@ class BlockError(PrintableError):
 
 def block_of(text: str, marker: str) -> str | None:
     """Return the lines between the markers, None where there is no whole block."""
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    lines = text.split("\n")
     try:
         first = lines.index("# BEGIN %s" % marker)
         last = lines.index("# END %s" % marker, first)

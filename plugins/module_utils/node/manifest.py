@@ -422,7 +422,7 @@ class Record:
 
 
 class NoRecord(Record):
-    """The record of a call that leaves none: in check mode, as another user than root, or of a caller unknown."""
+    """The record of a call that leaves none: as another user than root, or of a caller unknown."""
 
     def __init__(self) -> None:
         super().__init__("", "", "")
@@ -482,13 +482,32 @@ class _OfModule(Record):
             self.module_itself.fail_json(msg=str(error))
 
 
+class _Foreseen(_OfModule):
+    """The record of a call in check mode, which reads what the last call has left and leaves nothing."""
+
+    def begin(self) -> None:
+        """Do nothing."""
+
+    def put_back(self, _changes: t.Iterable[t.Any]) -> list[str]:
+        """Return nothing."""
+        return []
+
+    def end(
+        self,
+        items: t.Sequence[t.Mapping[str, t.Any]],
+        packages: t.Mapping[str, str] | None = None,
+    ) -> None:
+        """Do nothing."""
+
+
 def of(module: t.Any) -> Record:
     """Return the record of a module's call. module: an AnsibleModule with the option of ARGUMENT."""
     given = module.params.get("managed_by")
-    if not given or module.check_mode or os.geteuid():
+    if not given or os.geteuid():
         return NoRecord()
     name = str(module._name).rpartition(".")[2]
-    record = _OfModule(
+    kind = _Foreseen if module.check_mode else _OfModule
+    record = kind(
         given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"]
     )
     record.module_itself = module

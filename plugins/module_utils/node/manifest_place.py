@@ -124,6 +124,17 @@ def wanted(directory: str = DIRECTORY) -> str:
         return ""
 
 
+def is_whole(directory: str = DIRECTORY) -> bool:
+    """Whether the entries are those of the last whole run, or a call has begun to change them since. Raises OSError."""
+    try:
+        entries = text(os.path.join(directory, WANTED)).strip().partition(" ")[2]
+        return entries == _digest_of_entries(directory)
+    except FileNotFoundError:
+        return True
+    except ValueError:
+        return False
+
+
 def remember(
     digest_of_wanted: str, directory: str = DIRECTORY, run: str = "", others: int | None = None
 ) -> bool:

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 #: Where a person or a program puts drop-ins, besides packages and systemd's own generators.
-_PLACES = ("/etc/systemd/", "/run/systemd/system", "/run/systemd/transient/")
+_PLACES = (
+    *("/etc/systemd/", "/run/systemd/system", "/run/systemd/transient/"),
+    "/usr/local/lib/systemd/",
+)
 
 
 def parse_show(text: str) -> list[dict[str, str]]:
