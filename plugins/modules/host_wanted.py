@@ -82,8 +82,8 @@ def main() -> None:
             )
     if not kept:
         module.warn(
-            "Another run has changed something here at the same time, so the next run walks over this host -> run them"
-            " one after the other"
+            "Another run has changed something here at the same time, or this one has put something back, so the next"
+            " run walks over this host"
         )
     module.exit_json(changed=False, kept=kept, digest=given["digest"])
 

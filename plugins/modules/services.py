@@ -86,6 +86,13 @@ options:
                 its start, the module fails at once.
             type: str
             version_added: "1.2.0"
+  in_between:
+    description:
+      - Whether O(units) belong to another task, and are only restarted here. What they are is not recorded as left, and
+        M(trainwright.slurm.host_wanted) does not keep what this run has set the host up for.
+    type: bool
+    default: false
+    version_added: "1.2.0"
   loads:
     description:
       - Files that a unit's processes load while it runs, for RV(loaded). They restart nothing.
@@ -255,6 +262,7 @@ def main() -> None:
             "units": {"type": "list", "elements": "dict", "required": True, "options": UNIT},
             "loads": {"type": "dict", "options": LOADS},
             "client": {"type": "bool", "default": False},
+            "in_between": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

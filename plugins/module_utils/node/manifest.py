@@ -500,15 +500,28 @@ class _Foreseen(_OfModule):
         """Do nothing."""
 
 
+class _InBetween(_Foreseen):
+    """The record of a call that acts on what another call has left: it leaves nothing itself."""
+
+    def begin(self) -> None:
+        """Have the run not keep what it has set the host up for, as if another run had changed something."""
+        try:
+            with self._reported():
+                prepare(self.directory)
+                forget(self.directory, "in between")
+        except ManifestError as error:
+            self.module_itself.fail_json(msg=str(error))
+
+
 def of(module: t.Any) -> Record:
     """Return the record of a module's call. module: an AnsibleModule with the option of ARGUMENT."""
     given = module.params.get("managed_by")
     if not given or os.geteuid():
         return NoRecord()
     name = str(module._name).rpartition(".")[2]
-    kind = _Foreseen if module.check_mode else _OfModule
-    record = kind(
-        given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"]
-    )
+    kind = _InBetween if module.params.get("in_between") else _OfModule
+    if module.check_mode:
+        kind = _Foreseen
+    record = kind(given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"])
     record.module_itself = module
     return record

@@ -427,9 +427,9 @@ class Services:
 
     def _bring(self, unit: str, spec: dict, verbs: list[str]) -> None:
         for verb in verbs:
-            if verb == "stop" or (spec["stamp"] and verb != "reload"):
-                # Removed first: if this run is interrupted, the next one restarts the unit.
-                # A caller without a stamp does not know the unit's configuration.
+            if verb == "stop" or ((spec["stamp"] or spec["restart"]) and verb != "reload"):
+                # Removed first: if this run is interrupted, the next one restarts the unit. So it does after a restart
+                # by a caller without a stamp, which does not know with what configuration the unit starts.
                 self.stamps.forget(unit)
             self._do(unit, verb)
         if spec["state"] == "started":

@@ -602,3 +602,66 @@ def test_the_digest_of_secrets_is_only_told_where_all_of_them_are_as_left(tmp_pa
     assert drift.answer(directory=directory)["secrets"]
     manifest.Record("slurm_auth", "keys", drift.SECRETS, "", directory).begin()
     assert drift.answer(directory=directory)["secrets"] == ""
+
+
+class Module:
+    """An AnsibleModule with a caller."""
+
+    _name = "trainwright.slurm.services"
+
+    def __init__(self, check_mode: bool = False, in_between: bool = False) -> None:
+        caller = {"manager": "slurmctld", "part": "Restart", "version": "1", "run": "r1"}
+        self.params = {"managed_by": caller, "in_between": in_between}
+        self.check_mode = check_mode
+
+    def fail_json(self, msg: str) -> None:
+        raise AssertionError(msg)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root records")
+def test_a_call_that_puts_something_back_leaves_no_entry_and_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = str(tmp_path / "manifest")
+    monkeypatch.setattr(manifest, "DIRECTORY", directory)
+    before = manifest_place.of_others("r1", directory)
+    one = manifest.of(Module(in_between=True))
+    one.begin()
+    one.end([gone("/etc/none")])
+    assert manifest.entries(directory) == []
+    assert not manifest_place.remember("d1", directory, "r1", before)
+    assert manifest_place.remember("d1", directory, "r2", manifest_place.of_others("r2", directory))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root records")
+def test_check_mode_reads_what_the_last_call_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that was left once decides there as in the real run."""
+    directory = str(tmp_path / "manifest")
+    monkeypatch.setattr(manifest, "DIRECTORY", directory)
+    real = manifest.of(Module())
+    real.begin()
+    real.end([{"kind": "unit", "name": "a.service", "commands": ["/bin/a"]}])
+    foreseen = manifest.of(Module(check_mode=True))
+    assert foreseen.earlier("unit") == manifest.of(Module()).earlier("unit") != {}
+    kept = sorted(path.read_bytes() for path in Path(directory).iterdir())
+    foreseen.begin()
+    foreseen.end([gone("/etc/none")])
+    assert sorted(path.read_bytes() for path in Path(directory).iterdir()) == kept
+
+
+def test_entries_that_were_removed_by_hand_are_not_as_left(tmp_path: Path) -> None:
+    directory = str(tmp_path / "manifest")
+    (tmp_path / "a").symlink_to("a")
+    record(tmp_path).end([link(str(tmp_path / "a"))])
+    record(tmp_path, "other").end([gone("/etc/nobody-makes-this")])
+    assert drift.look(directory)["state"] == drift.AS_LEFT
+    manifest_place.remember("d1", directory)
+    assert drift.look(directory)["state"] == drift.AS_LEFT
+    Path(record(tmp_path, "other").path).unlink()
+    found = drift.look(directory)
+    assert found["state"] == drift.NOT_KNOWN and "removed" in found["unknown"][0]["why"]
+    record(tmp_path).begin()  # a call of a role
+    record(tmp_path).end([link(str(tmp_path / "a"))])
+    assert drift.look(directory)["state"] != drift.DRIFTED

@@ -309,6 +309,15 @@ def test_stopping_forgets_the_stamp(systemd):
     assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
 
 
+def test_a_restart_by_a_caller_without_a_stamp_forgets_it(systemd):
+    """As where a configuration is put back: the unit runs with another one than its stamp says."""
+    systemd.have(slurmd={})
+    systemd.run(unit(state="started", stamp="s1"))
+    assert systemd.run(unit(state="started", restart=True)) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s1")) == []
+
+
 def test_a_failed_start_shows_the_journal_and_keeps_no_stamp(systemd):
     systemd.have(slurmd={"Broken": "yes"})
     with pytest.raises(services.ServicesError, match="fatal: no slurm.conf(.|\n)*Remedy"):
