@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.r
     problems,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.tags import (
+    starts_with_old,
     tag_problems,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
@@ -161,6 +163,9 @@ class ActionModule(ActionBase):
         if found:
             raise AnsibleActionFail(refusal(found, options["expected"]))
         model = build_model(inputs)
+        found = self._daemon_problems(inputs, model)
+        if found:
+            raise AnsibleActionFail(refusal(found, options["expected"]))
         expected = options["expected"] or {}
         said = expected.get("messages") or []
         result["changed"] = False
@@ -181,13 +186,21 @@ class ActionModule(ActionBase):
         variables = {}
         walked: dict[str, list[str]] = {}
         served = digests.candidates_with_services(inputs, model)
+
+        @functools.cache
+        def others() -> bool:
+            hosts = task_vars["groups"]["all"]
+            return any(
+                wanted.reads_of_a_play(task_vars["hostvars"].raw_get(host)) for host in hosts
+            )
+
         for host in [*digests.candidates(inputs, model), *served]:
             try:
                 raw = {**task_vars["hostvars"].raw_get(host), "hostvars": task_vars["hostvars"]}
                 templar = self._templar.copy_with_new_env(available_variables=raw)
                 places = customise.template_places(str(raw.get("inventory_dir") or ""), playbook)
                 variables[host] = wanted.host_variables(
-                    raw, templar.template, places, plain, served=host in served
+                    raw, templar.template, places, plain, host in served, others
                 )
                 hooks = wanted.hook_contents(model["job_hooks"], places)
                 variables[host]["files of job hooks"] = hooks
@@ -210,6 +223,23 @@ class ActionModule(ActionBase):
         tags = context.CLIARGS.get("tags") or ()
         found = tag_problems(tags, inputs["groups"], inputs["hosts_in_run"])
         return [Problem(INVENTORY, "--tags", what, remedy) for what, remedy in found]
+
+    def _daemon_problems(self, inputs: Inputs, model: Model) -> list[Problem]:
+        """Return --tags with which daemons would start with the old slurm.conf, and count as started with the new."""
+        given = context.CLIARGS
+        before = inputs["record"].get("slurmd_digest") or model["slurmd_digest"]
+        if (
+            before == model["slurmd_digest"]
+            or not all(map(is_ours, given.get("args") or ()))
+            or not starts_with_old(given.get("tags") or (), given.get("skip_tags") or ())
+        ):
+            return []
+        what = (
+            "slurm.conf or cgroup.conf is to change in what slurmd and sackd read only when they start, and this run"
+            " does not set up slurmctld, from which they have it"
+        )
+        remedy = "add slurmctld to --tags, or run without --tags and --skip-tags"
+        return [Problem(INVENTORY, "--tags", what, remedy)]
 
     def _customisation_problems(self, inputs: Inputs, task_vars: dict[str, t.Any]) -> list[Problem]:
         """Return what is wrong with the units, files and templates of the site."""

@@ -37,9 +37,15 @@ _OF_A_PLAY = re.compile(
 )
 #: In a template: what is neither among the variables of the host nor in its facts, and may change by itself.
 _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|random|shuffle|vars)\b")
+#: In a template: variables of other hosts.
+_OF_HOSTS = re.compile(r"\bhostvars\b")
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+#: Variables of the play of preflight in site.yml.
+_OWN = ("__preflight_alone", "__preflight_looks")
 #: In a template: another one, which reads what it likes. Also a lookup by a name that is not written there.
 _OTHER_TEMPLATE = re.compile(
-    r"""\b(?:lookup|query|q)\s*\(\s*(?:\\*['"](?:ansible\.(?:builtin|legacy)\.)?template\b|[^'"\\\s])"""
+    r"""\b(?:lookup|query|q)\s*\(\s*(?:\\*['"](?:ansible\.(?:builtin|legacy)\.|trainwright\.slurm\.)?template\b"""
+    r"""|[^'"\\\s])"""
     r"|\{%[-+]?\s*(?:include|import|from|extends)\b"
 )
 #: Roles whose templates are for hosts that may be left out. A template of the site reads what it likes.
@@ -93,7 +99,33 @@ def inventory_names(variables: t.Mapping[str, t.Any]) -> list[str]:
     return sorted(
         name
         for name in variables
-        if name not in _OF_THE_RUN and not _NOT_INVENTORY.match(name) and name not in facts
+        if name not in _OF_THE_RUN
+        and not _NOT_INVENTORY.match(name)
+        # A fact of that name may be one that Ansible does not make a variable.
+        and not (name in facts and variables[name] == facts[name])
+    )
+
+
+def texts_of(name: str, variables: t.Mapping[str, t.Any]) -> str:
+    """Return the text of a variable with those of all variables that its templates name, also of helpers (__name)."""
+    found: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        text = str(variables[one])
+        found[one] = text
+        if re.search(r"\{[{%]", text):
+            named = {*_NAME.findall(text)} - found.keys() - {*waiting} - _OF_THE_RUN
+            waiting += [other for other in sorted(named) if other in variables]
+    return "\n".join(found.values())
+
+
+def reads_of_a_play(variables: t.Mapping[str, t.Any]) -> bool:
+    """Whether a variable of a host is another one in the roles: a template that reads it here may have a default."""
+    return any(
+        _OF_A_PLAY.search(str(value))
+        for name, value in variables.items()
+        if name not in _OF_THE_RUN and not name.startswith("ansible_") and "{" in str(value)
     )
 
 
@@ -106,7 +138,7 @@ def play_variables(
     """
     found = {}
     for name, value in play.get_vars().items():
-        if not name.startswith("__"):
+        if name not in _OWN:
             if name in (*_TEMPLATES, "job_hooks_parts"):
                 raise NotKnown(f"{name}: names files, and is a variable of the play")
             if re.search(r"\{[{%#]", str(value)):
@@ -123,20 +155,25 @@ def host_variables(
     places: t.Sequence[str],
     plain: t.Callable[[t.Any], t.Any],
     served: bool = False,
+    others: t.Callable[[], bool] = lambda: False,
 ) -> dict[str, t.Any]:
     """Return the values of a host's variables, and the digests of the files of the site that they name.
 
     variables: of one host, with their templates. template: resolves these with all that the host's tasks have. places:
     directories of a site's files. plain: makes a value plain containers. served: whether the host has services of the
-    cluster. Raises NotKnown.
+    cluster. others: whether a host of the inventory has a variable whose value depends on the play. Raises NotKnown.
     """
     found: dict[str, t.Any] = {}
     for name in inventory_names(variables):
-        text = str(variables[name])
+        text = texts_of(name, variables)
         if _OF_A_PLAY.search(text):
             raise NotKnown(f"{name}: its value depends on the play")
         if re.search(r"\{[{%]", text) and _OTHER_TEMPLATE.search(text):
             raise NotKnown(f"{name}: a template of the site may read anything")
+        if _OF_HOSTS.search(text) and others():
+            raise NotKnown(
+                f"{name}: reads another host's variable, whose value may depend on the play"
+            )
         try:
             found[name] = plain(template(variables[name]))
         except (AnsibleError, KeyError) as error:

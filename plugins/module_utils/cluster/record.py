@@ -95,6 +95,7 @@ def record_of(model: Model, inputs: Inputs, pmix: bool) -> dict[str, t.Any]:
         "cluster": model["cluster"],
         "slurm_version": model["version_string"],
         "choices": {"pmix": pmix},
+        "slurmd_digest": model["slurmd_digest"],
         "hosts": hosts,
         "revoked_keys": model["revoked_keys"],
         "nodes": {

@@ -68,3 +68,21 @@ def tag_problems(
                 f"{tag} would do nothing: this run has no host of the group {ROLES[tag]}",
                 "take the tag out, or add such a host to the inventory or to --limit",
             )
+
+
+def starts_with_old(tags: Iterable[str], skipped: Iterable[str]) -> bool:
+    """Whether a run with these tags may start slurmd or sackd, and does not set up slurmctld, which has slurm.conf."""
+    without = {*skipped}
+    daemons = {"slurmd", "slurm_login"} - without if "service" not in without else set()
+    return bool(
+        _selected(tags, {*daemons, "service"} if daemons else set())
+        and (
+            without & {"slurmctld", "configure", "service"}
+            or not _selected(tags, {"slurmctld", "configure", "service"})
+        )
+    )
+
+
+def _selected(tags: Iterable[str], own: set[str]) -> bool:
+    given = {*filter(None, tags)} or {"all"}
+    return bool(own) and bool(given & {*own, "all", "tagged"})

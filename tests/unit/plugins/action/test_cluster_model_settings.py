@@ -14,6 +14,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.trainwright.slurm.plugins.action import cluster_model
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 
 from tests.unit.cluster import CHECKED_ROLES, ROLE_VARS, ROOT, inputs
 
@@ -118,6 +119,25 @@ def test_tags_are_judged_in_our_playbooks_alone(
     assert bool(found) is ours
     if ours:
         assert "inventory: --tags: no task has the tag 'slurmdd' -> did you mean" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "tags", "refused"),
+    [("other", ["slurmd"], True), ("", ["slurmd"], False), ("other", [], False)],
+)
+def test_slurmd_does_not_start_with_what_slurmctld_does_not_have(
+    monkeypatch: pytest.MonkeyPatch, before: str, tags: list[str], refused: bool
+) -> None:
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["trainwright.slurm.site"], "tags": tags})
+    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
+    given = inputs(1)
+    model = build_model(given)
+    given["record"] = {**model["record"], "slurmd_digest": model["slurmd_digest"]}
+    assert action._daemon_problems(given, model) == []
+    given["record"]["slurmd_digest"] = before
+    found = action._daemon_problems(given, model)
+    assert bool(found) is refused
+    assert not refused or "add slurmctld to --tags" in str(found[0])
 
 
 def test_what_a_site_customises_is_checked_before_anything_is_changed() -> None:

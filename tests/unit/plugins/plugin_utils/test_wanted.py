@@ -241,3 +241,52 @@ def test_a_run_of_some_tasks_is_not_a_whole_one(
 ) -> None:
     monkeypatch.setattr(context, "CLIARGS", ImmutableDict(options))
     assert wanted.whole_run() is whole
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        # In the roles it is defined, and here the default hides that it is not.
+        {"slurmd_files": "{{ __text | default('') }}", "__text": "{{ slurm_model.cluster }}"},
+        {"slurmd_files": "{{ first }}", "first": "{{ __text }}", "__text": "{{ role_path }}"},
+        {"slurmd_files": "{{ ansible_text }}", "ansible_text": "{{ slurm_facts.node }}"},
+    ],
+)
+def test_a_helper_that_is_another_one_in_the_roles_means_a_walk(
+    variables: dict[str, t.Any],
+) -> None:
+    with pytest.raises(wanted.NotKnown, match="depends on the play"):
+        of(variables)
+
+
+def test_the_text_of_a_helper_counts_where_it_cannot_be_read() -> None:
+    def text(helper: str) -> t.Any:
+        variables = {"own": "{{ __text }}", "__text": helper}
+        return wanted.host_variables(variables, unreadable, [], same)
+
+    assert text("{{ x }} one") != text("{{ x }} two")
+    assert text("{{ x }} one") == text("{{ x }} one")
+
+
+def test_a_variable_of_another_host_may_be_another_one_in_the_roles() -> None:
+    given = {"own": "{{ hostvars['ctl1'].banner | default('none') }}"}
+    for value, known in (("{{ slurm_model.cluster }} v1", False), ("v1", True)):
+        others = {
+            "banner": value,
+            "slurm_facts": {"a": "slurm_model {"},
+            "ansible_x": "{ role_path",
+        }
+        assert wanted.reads_of_a_play(others) is not known
+    assert wanted.host_variables(given, same, [], same, others=lambda: False)["own"] == given["own"]
+    with pytest.raises(wanted.NotKnown, match="another host's variable"):
+        wanted.host_variables(given, same, [], same, others=lambda: True)
+    # Nobody is asked without need.
+    wanted.host_variables({"own": "x"}, same, [], same, others=unreadable)  # type: ignore[arg-type]
+
+
+def test_a_variable_with_the_name_of_a_fact_is_one_of_the_inventory() -> None:
+    facts = {"domain": "example.org", "mounts": []}
+    assert of({"ansible_facts": facts, "domain": "of the inventory"})["domain"]
+    assert "domain" not in of({"ansible_facts": facts, "domain": "example.org"})
+    with pytest.raises(wanted.NotKnown, match="may read anything"):
+        of({"own": "{{ lookup('trainwright.slurm.template', 'a.j2') }}"})

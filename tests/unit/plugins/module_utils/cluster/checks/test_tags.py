@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks.tags import (
     ROLES,
+    starts_with_old,
     tag_problems,
 )
 
@@ -63,3 +64,30 @@ def test_the_table_has_the_roles_of_site_yml() -> None:
     text = (ROOT / "playbooks" / "site.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"(?:role|name): trainwright\.slurm\.(\w+)", text))
     assert named - {"slurm"} <= set(ROLES)
+
+
+@pytest.mark.parametrize(
+    ("tags", "skipped", "refused"),
+    [
+        ([], [], False),
+        (["all"], [], False),
+        (["slurmd"], [], True),
+        (["slurm_login"], [], True),
+        (["slurmd", "slurmctld"], [], False),
+        (["slurmctld"], [], False),
+        (["configure"], [], False),
+        (["slurmd", "configure"], [], False),
+        (["service"], [], False),
+        (["node_base"], [], False),
+        ([], ["slurmctld"], True),
+        ([], ["configure"], True),
+        ([], ["service"], False),
+        ([], ["slurmctld", "slurmd"], True),
+        ([], ["slurmctld", "slurmd", "slurm_login"], False),
+        (["all"], ["slurmctld"], True),
+    ],
+)
+def test_daemons_do_not_start_with_an_old_configuration(
+    tags: list[str], skipped: list[str], refused: bool
+) -> None:
+    assert starts_with_old(tags, skipped) is refused
