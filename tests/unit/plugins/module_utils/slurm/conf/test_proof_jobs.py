@@ -4,12 +4,18 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
 import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted, proof
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    accepted,
+    proof,
+    proof_jobs,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.proof_jobs import (
     ProofError,
     Settings,
@@ -208,3 +214,26 @@ def test_verdict_of_a_job(state: str, reason: str, comment: str, word: str) -> N
 def test_the_words_of_srun_are_the_reason() -> None:
     assert verdict("FAILED", "NonZeroExitCode", "srun: error: no")[1] == "srun: error: no"
     assert "NODE_FAIL (None)" in verdict("NODE_FAIL", "None", "(null)")[1]
+
+
+@pytest.mark.parametrize(
+    ("srun", "rc", "told"),
+    [
+        ("exit 0", 0, ""),
+        ("echo 'srun: job 7 queued' >&2", 0, ""),
+        ("echo 'srun: error: no such node' >&2; exit 1", 1, "no such node"),
+        # The step is over before srun aborts it.
+        ("echo 'srun: error: srun prolog failed rc = 1. Aborting step' >&2", 1, "prolog failed"),
+    ],
+)
+def test_the_script_fails_where_a_longer_step_would(
+    tmp_path: pathlib.Path, srun: str, rc: int, told: str
+) -> None:
+    for name, body in (("srun", srun), ("scontrol", f'echo "$*" > {tmp_path}/said')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    done = subprocess.run(["sh", "-c", proof_jobs._SCRIPT], env=environment, check=False)
+    assert done.returncode == rc
+    said = tmp_path / "said"
+    assert (told in said.read_text()) if told else not said.exists()
