@@ -112,6 +112,59 @@ def test_the_configuration_comes_back_when_no_slurmd_starts(quiet_site: Converge
     site.play("site.yml", "--tags", "slurmctld,slurmd")
 
 
+def listens(site: Converged, host: str, port: int) -> str:
+    """The address of a daemon, which has what it read when it started."""
+    line = site.run(host, f"ss -Hltn 'sport = :{port}'").split()
+    return line[3].rpartition(":")[0]
+
+
+@pytest.mark.systems("debian13", only="a setting that a daemon reads when it starts")
+def test_after_a_failed_run_each_daemon_gets_the_configuration(quiet_site: Converged) -> None:
+    """One that started with the old one did not count as started with the new one."""
+    site, nodes = quiet_site, ("c1", "c2")
+    given = {**site.extra_vars.get("slurm_conf", {}), "CommunicationParameters": "EnableIPv6"}
+    old = {host: listens(site, host, 6818) for host in nodes}
+    before = site.invocations()
+
+    def kept() -> set[str]:
+        after = site.invocations()
+        return {unit for unit in before if before[unit] == after[unit]}
+
+    # slurmctld does not have it, so slurmd would not get it.
+    run = site.play("site.yml", "--tags", "slurmd", rc=2, slurm_conf=given)
+    assert_said(run, "--tags: slurm.conf or cgroup.conf is to change", "add slurmctld to --tags")
+    # A controller that fails early.
+    script = "/etc/profile.d/cluster-ssh-key.sh"
+    site.run("ctl1", f"mv {script} /root/kept.sh && mkdir -p {script}/full")
+    try:
+        run = site.play("site.yml", rc=2, slurm_conf=given)
+        assert_said(run, "ctl1 failed above, so no daemon of Slurm was configured")
+    finally:
+        site.run("ctl1", f"rm -r {script} && mv /root/kept.sh {script}")
+    assert {f"{host}:slurmd" for host in nodes} | {"ctl1:slurmctld"} <= kept()
+    # A node whose slurmd does not start, so that the old configuration comes back.
+    drop_in = "/etc/systemd/system/slurmd.service.d/zz-test.conf"
+    site.run("c1", f"printf '[Service]\\nExecStartPre=/bin/false\\n' > {drop_in}")
+    site.run("c1", "systemctl daemon-reload")
+    try:
+        run = site.play("site.yml", rc=2, slurm_conf=given)
+        assert_said(run, "so the last one that was proved is in effect")
+        assert listens(site, "c2", 6818) == old["c2"]
+        assert "login1:sackd" in kept()
+        site.run("c2", "test ! -e /var/lib/trainwright/manifest/.wanted")
+    finally:
+        site.run("c1", f"rm {drop_in}; systemctl daemon-reload")
+    site.play("site.yml", slurm_conf=given)
+    for host in nodes:
+        assert listens(site, host, 6818) != old[host]
+    site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
+    run = site.play("drift.yml")
+    assert "not known" not in run.output or "0 not known" in run.output, tail(run.output, 20)
+    site.play("site.yml")
+    assert {host: listens(site, host, 6818) for host in nodes} == old
+    site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
+
+
 @contextmanager
 def damaged(site: Converged, host: str, plugin: str) -> Iterator[None]:
     """A file of a plugin without one in it. Not written over, since a process that runs has it in its memory."""
