@@ -40,8 +40,8 @@ _ELSEWHERE = re.compile(r"\b(?:hostvars|groups|slurm_\w+|lookup|query|q|now|rand
 #: In a template: variables of other hosts.
 _OF_HOSTS = re.compile(r"\bhostvars\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
-#: Variables of the play of preflight in site.yml.
-_OWN = ("__preflight_alone", "__preflight_looks")
+#: A variable of the play of preflight in site.yml.
+_OWN = ("__preflight_alone",)
 #: In a template: another one, which reads what it likes. Also a lookup by a name that is not written there.
 _OTHER_TEMPLATE = re.compile(
     r"""\b(?:lookup|query|q)\s*\(\s*(?:\\*['"](?:ansible\.(?:builtin|legacy)\.|trainwright\.slurm\.)?template\b"""
