@@ -36,6 +36,9 @@ SERVICE_GROUPS = (
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
+# The same, read of the hosts of slurm_login only: their sshd, and how Ansible comes to it. One that needs a fact of its
+# host is left to its role.
+LOGIN_VARIABLES = ("slurm_login_conf", "ansible_connection", "ansible_port")
 # Settings of the GPU and EFA software that are one for the cluster. A run reads those of the first controller, and
 # roles the host's own, so preflight compares them.
 STACK_VARIABLES = (
@@ -152,7 +155,7 @@ class Inputs(t.TypedDict):
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
     facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
-    host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, INVENTORY_VARIABLES of hosts
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, LOGIN_, INVENTORY_VARIABLES of hosts
     differing: dict[
         str, dict[str, t.Any]
     ]  # STACK_VARIABLES and STACK_OF_HOST of hosts, unlike the first controller's
