@@ -307,6 +307,15 @@ MORE = [
          "another name", partitions({**BATCH, "name": "trainwright_proof", "default": False})),
     Case("partition-like-an-option", "cluster", "slurm_partitions[-b]", "'-b' is not a valid name", "with a letter",
          partitions({**BATCH, "name": "-b", "default": False})),
+    # options of a node
+    Case("node-of-the-future", "c2", "slurm_node.options.State", "is FUTURE, so Slurm would not use this host",
+         "^remove it$", host_variables=option_of_a_node(State="FUTURE")),
+    Case("node-of-a-cloud", "c2", "slurm_node.options.State", "is Cloud, so Slurm would not use this host",
+         "ResumeProgram", host_variables=option_of_a_node(State="Cloud")),
+    Case("host-name-of-a-node", "c2", "slurm_node.options.NodeHostname", "is set by this collection, from the name",
+         "hostnamectl", host_variables=option_of_a_node(NodeHostname="elsewhere")),
+    Case("port-of-sshd-for-a-node", "c2", "slurm_node.options.Port", "is 22, where sshd listens", "slurm_ports.slurmd",
+         host_variables=option_of_a_node(Port=22)),
     # what a site adds to the GPU software
     Case("options-of-a-module-in-one", "cluster", "nvidia_driver_conf", "NVreg_A: '1 NVreg_B=2' would not be one",
          "write one word", {"nvidia_driver_conf": {"nvidia": {"NVreg_A": "1 NVreg_B=2"}}}),
