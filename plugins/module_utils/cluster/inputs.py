@@ -81,6 +81,8 @@ INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces"
 INVENTORY_SETTINGS = ("ec2_machine_types",)
 # Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
+    "cluster_users_munge_gid",
+    "cluster_users_slurmrestd_gid",
     "cluster_users_source",
     "enroot_cache_days",
     "gpu_stack_nccl_tests",
