@@ -115,6 +115,11 @@ def options(**given: t.Any) -> dict[str, t.Any]:
         ({}, {"options": {"State": "DRAIN", "CpuBind": "core", "CoreSpecCount": 1, "MemSpecLimit": 1000}}),
         ({"slurm_conf": {"ResumeProgram": "/shared/resume", "SuspendProgram": "/shared/suspend"},
           "cluster_mounts": [{"path": "/shared", "source": "nas:/shared"}]}, {"options": {"State": "CLOUD"}}),
+        ({"slurm_ports": {"slurmctld": 6817, "slurmd": 3306, "slurmdbd": 6819}}, {}),
+        ({"slurm_ports": {"slurmctld": 3306, "slurmd": 6818, "slurmdbd": 6819}, "mariadb_conf": {"port": 3307}}, {}),
+        ({"slurm_ports": {"slurmctld": 6817, "slurmd": 6818, "slurmdbd": 3306},
+          "mariadb_external": {"host": "db1", "password": "x"}}, {}),
+        ({"slurm_conf": {"KillWait": 30, "MinJobAge": 300}}, {}),
         ({}, {"options": {"Port": 2222, "State": "UNKNOWN"}}),
         ({}, {"options": {"CPUSpecList": "0-1", "Port": 6818},
               "weight": 0}),
@@ -173,6 +178,17 @@ def test_a_plugin_of_the_site_is_its_file(conf: dict[str, t.Any], path: str) -> 
     assert said(given)
     for facts in given["facts"].values():
         facts["files"][path] = True
+    assert said(given) == []
+
+
+def test_a_plugin_directory_besides_that_of_slurm() -> None:
+    given = inputs(2, slurm_conf={"PluginDir": "/opt/site"})
+    assert said(given) == []  # it is not known before the packages are there
+    given["facts"]["c1"]["slurm"]["plugin_dir"] = "/usr/lib/slurm"
+    (line,) = said(given)
+    assert line.startswith("c1: slurm_conf.PluginDir: leaves out /usr/lib/slurm, ")
+    assert "-> write /usr/lib/slurm:/opt/site; " in line and "slurm_plugstack" in line
+    given["settings"]["slurm_conf"] = {"PluginDir": "/usr/lib/slurm/:/opt/site"}
     assert said(given) == []
 
 
