@@ -333,6 +333,9 @@ CASES = [
          facts=found("c2", clock_offset_s=400.0)),
     Case("broken-record", "ctl1", "/var/lib/trainwright/record.json", "is not valid JSON", "restore it from a backup",
          record=lambda text: f"x{text}"),
+    Case("record-without-a-node's-address", "ctl1", "/var/lib/trainwright/record.json", "^nodes.c1: lacks address$",
+         "correct this entry, or restore the record",
+         record=lambda text: text.replace('"address": "10.89.10.101",', '')),
 ]  # fmt: skip
 # Input that is refused before the nodes are read.
 ELSEWHERE = {"no-group-slurm-cluster"}
