@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import os
@@ -29,6 +30,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs i
     INVENTORY,
     INVENTORY_SETTINGS,
     INVENTORY_VARIABLES,
+    LOGIN_VARIABLES,
     SERVER_VARIABLES,
     STACK_OF_HOST,
     STACK_VARIABLES,
@@ -268,7 +270,7 @@ class ActionModule(ActionBase):
         in_run = set(hosts_in_run)
         facts: dict[str, dict[str, t.Any]] = {}
         host_vars: dict[str, dict[str, t.Any]] = {}
-        servers = {*groups.get("slurm_nfs_server", [])}
+        servers, logins = ({*groups.get(f"slurm_{name}", [])} for name in ("nfs_server", "login"))
         services = servers | {
             host
             for group in ("slurm_controller", "slurm_database", "slurm_login", "slurm_rest")
@@ -277,7 +279,7 @@ class ActionModule(ActionBase):
         own, *others = (self._specs(file) for file in options["argument_specs"])
         arguments = {name: option for specs in (own, *others) for name, option in specs.items()}
         of_hosts = (*HOST_VARIABLES, *INVENTORY_VARIABLES)
-        public = {*arguments, *of_hosts, *SERVER_VARIABLES, *INVENTORY_SETTINGS}
+        public = {*arguments, *of_hosts, *SERVER_VARIABLES, *LOGIN_VARIABLES, *INVENTORY_SETTINGS}
         untrue: list[Problem] = []
         # Each look-up puts the variables of the host together again.
         known_of = {host: task_vars["hostvars"][host] for host in in_run | services}
@@ -285,6 +287,9 @@ class ActionModule(ActionBase):
             untrue += fact_problems(host, variables.get("ansible_facts") or {}, public)
             names = (*of_hosts, *SERVER_VARIABLES) if host in servers else of_hosts
             host_vars[host] = {name: plain(variables[name]) for name in names if name in variables}
+            for name in LOGIN_VARIABLES if host in logins else ():
+                with contextlib.suppress(AnsibleError, KeyError):
+                    host_vars[host][name] = plain(variables[name])
             if host in in_run:
                 answer = variables.get(REGISTERED) or {}
                 if answer.get("node"):

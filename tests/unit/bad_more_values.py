@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.unit.bad_input import DATA, Case, Facts, Inventory, found, user
+from tests.unit.bad_input import BATCH, DATA, Case, Facts, Inventory, found, partitions, user
 from tests.unit.bad_values import accounts, conf, lacks, option
 
 
@@ -293,6 +293,29 @@ MORE = [
          "<role>_files", conf(CliFilterPlugins="cli_filter/lua"), facts=lacks("ctl1", "/etc/slurm/cli_filter.lua")),
     Case("script-of-ended-jobs", "ctl1", "slurm_conf.JobCompType", "/etc/slurm/jobcomp.lua is not on", "<role>_files",
          conf(JobCompType="jobcomp/lua"), facts=lacks("ctl1", "/etc/slurm/jobcomp.lua")),
+    Case("time-of-nothing", "cluster", "slurm_partitions[batch].options.MaxTime",
+         "is 0, so Slurm would end every job at once", "UNLIMITED", option(MaxTime=0)),
+    Case("time-of-0-hours", "cluster", "slurm_partitions[batch].options.maxtime", "is 0:00:00, so Slurm would end",
+         "UNLIMITED", option(maxtime="0:00:00")),
+    Case("no-node-for-a-job", "cluster", "slurm_partitions[batch].options.MaxNodes", "is 0, so no job could",
+         "UNLIMITED", option(MaxNodes=0)),
+    Case("no-cpu-for-a-job", "cluster", "slurm_partitions[batch].options.MaxCPUsPerNode", "is 0, so no job could",
+         "UNLIMITED", option(MaxCPUsPerNode="0")),
+    Case("more-nodes-than-there-are", "cluster", "slurm_partitions[batch].options.MinNodes",
+         "3 is more than the 2 nodes of the partition", "a number up to 2", option(MinNodes=3)),
+    Case("partition-of-the-proof", "cluster", "slurm_partitions[trainwright_proof]", "that the proof of a run makes",
+         "another name", partitions({**BATCH, "name": "trainwright_proof", "default": False})),
+    Case("partition-like-an-option", "cluster", "slurm_partitions[-b]", "'-b' is not a valid name", "with a letter",
+         partitions({**BATCH, "name": "-b", "default": False})),
+    # options of a node
+    Case("node-of-the-future", "c2", "slurm_node.options.State", "is FUTURE, so Slurm would not use this host",
+         "^remove it$", host_variables=option_of_a_node(State="FUTURE")),
+    Case("node-of-a-cloud", "c2", "slurm_node.options.State", "is Cloud, so Slurm would not use this host",
+         "ResumeProgram", host_variables=option_of_a_node(State="Cloud")),
+    Case("host-name-of-a-node", "c2", "slurm_node.options.NodeHostname", "is set by this collection, from the name",
+         "hostnamectl", host_variables=option_of_a_node(NodeHostname="elsewhere")),
+    Case("port-of-sshd-for-a-node", "c2", "slurm_node.options.Port", "is 22, where sshd listens", "slurm_ports.slurmd",
+         host_variables=option_of_a_node(Port=22)),
     # what a site adds to the GPU software
     Case("options-of-a-module-in-one", "cluster", "nvidia_driver_conf", "NVreg_A: '1 NVreg_B=2' would not be one",
          "write one word", {"nvidia_driver_conf": {"nvidia": {"NVreg_A": "1 NVreg_B=2"}}}),

@@ -36,6 +36,9 @@ SERVICE_GROUPS = (
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
+# The same, read of the hosts of slurm_login only: their sshd, and how Ansible comes to it. One that needs a fact of its
+# host is left to its role.
+LOGIN_VARIABLES = ("slurm_login_conf", "ansible_connection", "ansible_port")
 # Settings of the GPU and EFA software that are one for the cluster. A run reads those of the first controller, and
 # roles the host's own, so preflight compares them.
 STACK_VARIABLES = (
@@ -78,6 +81,8 @@ INVENTORY_VARIABLES = ("ansible_host", "ec2_instance_type", "ec2_efa_interfaces"
 INVENTORY_SETTINGS = ("ec2_machine_types",)
 # Variables of other roles that the cluster model reads, besides all of its own role's.
 FROM_OTHER_ROLES = (
+    "cluster_users_munge_gid",
+    "cluster_users_slurmrestd_gid",
     "cluster_users_source",
     "enroot_cache_days",
     "gpu_stack_nccl_tests",
@@ -152,7 +157,7 @@ class Inputs(t.TypedDict):
     groups: dict[str, list[str]]  # the whole inventory
     hosts_in_run: list[str]  # hosts of this play, reachable or not
     facts: dict[str, dict[str, t.Any]]  # node_facts of each host that answered
-    host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, INVENTORY_VARIABLES of hosts
+    host_vars: dict[str, dict[str, t.Any]]  # HOST_, SERVER_, LOGIN_, INVENTORY_VARIABLES of hosts
     differing: dict[
         str, dict[str, t.Any]
     ]  # STACK_VARIABLES and STACK_OF_HOST of hosts, unlike the first controller's

@@ -12,18 +12,85 @@ from ..node.terminal import CONTROL
 from .inputs import SERVICE_GROUPS, Inputs
 
 if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .schema import Model
 
 RECORD_FORMAT = 1
 _CONTROL = re.compile(f"[{CONTROL}]")
 
+_WORDS = {str: "a text", int: "a number", list: "a list", dict: "a mapping", bool: "true or false"}
+#: Parts of the record, and their types.
+_PARTS = {
+    "cluster": str,
+    "slurm_version": str,
+    "choices": dict,
+    "hosts": dict,
+    "nodes": dict,
+    "revoked_keys": dict,
+}
+_OF_HOST = {"name": str, "address": str}
+_OF_GRES = {"name": str, "type": str, "count": int, "file": str}
+#: A node of every version has these, from which its line in slurm.conf is made.
+_OF_NODE = {
+    **dict.fromkeys(("name", "host", "address", "hostname"), str),
+    **dict.fromkeys(("cpus", "boards", "sockets", "cores_per_socket", "threads_per_core"), int),
+    "memory_mb": int,
+    "gres": list,
+    "features": list,
+    "options": dict,
+    "client": bool,
+    "weight": object,
+}
+#: Earlier versions did not write these.
+_LATER = {
+    "real_cpus": int,
+    **dict.fromkeys(("groups", "network_path", "principals", "ssh_host_keys"), list),
+    **dict.fromkeys(("cgroup", "declared", "stack"), dict),
+}
+
+
+def _is(value: t.Any, kind: type) -> bool:
+    """Tell whether a value is of the type; true is not a number here."""
+    return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
+
+
+def _check(value: t.Any, needed: Mapping[str, type], later: Mapping[str, type], place: str) -> None:
+    """Raise ValueError, which names the place, where a mapping lacks a needed key or has another type there."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: is {_shown(value)}, not a mapping")
+    lacking = [key for key in needed if key not in value]
+    if lacking:
+        raise ValueError(f"{place}: lacks {', '.join(lacking)}")
+    for key, kind in {**needed, **later}.items():
+        if key in value and not _is(value[key], kind):
+            where = f"{place}.{key}".lstrip(".")
+            raise ValueError(f"{where}: is {_shown(value[key])}, not {_WORDS[kind]}")
+
+
+def _shown(value: t.Any) -> str:
+    return "null" if value is None else repr(value)[:80]
+
+
+def _check_shape(record: dict[str, t.Any]) -> None:
+    """Raise ValueError for a record that somebody has changed so that no cluster can be read from it."""
+    _check(record, {}, _PARTS, "")
+    for host, entry in (record.get("hosts") or {}).items():
+        _check(entry, _OF_HOST, {}, f"hosts.{host}")
+    for name, node in (record.get("nodes") or {}).items():
+        place = f"nodes.{name}"
+        _check(node, _OF_NODE, _LATER, place)
+        for index, item in enumerate(node["gres"]):
+            _check(item, _OF_GRES, {}, f"{place}.gres[{index}]")
+
 
 def checked(record: dict[str, t.Any]) -> dict[str, t.Any]:
     """Return a record as it was read, with each host key written the one way.
 
-    Raises ValueError, which names the place, for a text that does not fit on one line of a file: records of earlier
-    versions hold what the hosts reported.
+    Raises ValueError, which names the place, for what is not there or of another type, and for a text that does not fit
+    on one line of a file: records of earlier versions hold what the hosts reported.
     """
+    _check_shape(record)
     result = dict(record)
     result["hosts"] = {
         host: {**entry, "ssh_host_key": _key(entry.get("ssh_host_key") or "", f"hosts.{host}")}

@@ -10,7 +10,14 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...slurm.accounting.state import AccountingError, Wanted, is_unset, text_of, wanted_from
+from ...slurm.accounting.state import (
+    AccountingError,
+    Wanted,
+    default_qos_fault,
+    is_unset,
+    text_of,
+    wanted_from,
+)
 from ...slurm.client.accounting_options import OPTIONS, QOS_FLAGS
 from ...slurm.conf.valid import resource_fault
 from ..inputs import CLUSTER, Problem, label_of, nearest, seen
@@ -57,9 +64,11 @@ def accounting(inputs: Inputs) -> Iterator[Problem]:
         yield from _unknown_qos(inputs, wanted)
     if lists["accounts"]:
         yield from _unknown_accounts(inputs, wanted)
+    yield from _default_qos(wanted)
     yield from _resources(wanted)
     yield from _forms(wanted)
     yield from _unknown_users(inputs, wanted)
+    yield from _absent_users(inputs, wanted)
 
 
 def _names(value: object) -> list[str]:
@@ -157,6 +166,22 @@ def _unknown_qos(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
     yield from _unknown("QoS", "slurm_qos", named, {*wanted.qos, "normal", "all"})
 
 
+def _default_qos(wanted: Wanted) -> Iterator[Problem]:
+    """Yield the defaults that sacctmgr would refuse, after all else of the run is done."""
+    entries = [
+        (f"slurm_accounts[{name}]", entry["settings"]) for name, entry in wanted.accounts.items()
+    ]
+    for user, entry in wanted.users.items():
+        entries.append((f"slurm_account_users[{user}]", entry["settings"]))
+        for (account, _partition), settings in entry["places"].items():
+            entries.append((f"slurm_accounts[{account}].users[{user}]", settings))
+    for label, settings in entries:
+        fault = default_qos_fault(settings)
+        if fault:
+            remedy = "write all names in qos, that one too, without + and -"
+            yield Problem(CLUSTER, f"{label}.default_qos", fault, remedy)
+
+
 def _unknown_accounts(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
     named = _of_partitions(inputs, "allowaccounts", "denyaccounts")
     yield from _unknown("account", "slurm_accounts", named, {*wanted.accounts, "root", "all"})
@@ -244,6 +269,27 @@ def _unknown_users(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
                     f"there is no user {user}{nearest(user, ours)}",
                     "add the user to cluster_users, or leave it out of the account",
                 )
+
+
+def _absent_users(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
+    """No user whom this run removes has an account: each run would make the association again."""
+    settings = inputs["settings"]
+    if settings.get("cluster_users_source", "local") != "local":
+        return
+    absent = {
+        str(user["name"]).lower()
+        for user in settings.get("cluster_users") or []
+        if user.get("state") == "absent"
+    }
+    listed = {str(user["name"]) for user in settings.get("slurm_account_users") or []}
+    for user in wanted.users:
+        if user.lower() in absent:
+            yield Problem(
+                CLUSTER,
+                f"slurm_account_users[{user}]" if user in listed else "slurm_accounts",
+                f"has the user {user}, whom cluster_users removes (state: absent)",
+                f"leave {user} out of slurm_accounts and slurm_account_users as well",
+            )
 
 
 CHECKS: tuple[Check, ...] = (accounting,)

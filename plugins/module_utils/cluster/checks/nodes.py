@@ -10,7 +10,7 @@ import typing as t
 
 from ...slurm.hostlist import HostlistError, expand, fold
 from ..choices import cgroup_fault
-from ..inputs import Problem, cluster_version, declared_nodes, is_true, parse_version, seen
+from ..inputs import Problem, cluster_version, declared_nodes, is_true, members, parse_version, seen
 from ..machines import short_hosts
 
 if t.TYPE_CHECKING:
@@ -67,10 +67,7 @@ def _reserved(
     host: str, declared: Mapping[str, t.Any], facts: Mapping[str, t.Any] | None
 ) -> Iterator[Problem]:
     """Yield what is kept for the system and leaves nothing for jobs, and lists that Slurm does not read."""
-    given = {
-        str(key).lower(): (str(key), str(value))
-        for key, value in (declared.get("options") or {}).items()
-    }
+    given = _given(declared)
     memory = int(declared.get("memory_mb") or (facts or {}).get("memory_mb") or 0)
     cores = math.prod(
         int(declared.get(key) or (facts or {}).get(key) or 0)
@@ -87,11 +84,48 @@ def _reserved(
     for key, pattern, remedy in (
         ("cpuspeclist", r"\d+(-\d+)?(,\d+(-\d+)?)*", "write numbers of CPUs: 0-1,8"),
         ("port", r"\d+|\[?\d+-\d+\]?", "write one port"),
-        ("nodehostname", r"[A-Za-z0-9_.-]+", "write one host name"),
     ):
         name, text = given.get(key, ("", ""))
         if name and not re.fullmatch(pattern, text):
             yield Problem(host, f"slurm_node.options.{name}", f"{text!r} cannot be read", remedy)
+
+
+def _given(declared: Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
+    """Return the options of a node: name in lower case -> (name, text)."""
+    options = declared.get("options") or {}
+    return {str(key).lower(): (str(key), str(value).strip()) for key, value in options.items()}
+
+
+def places(inputs: Inputs) -> Iterator[Problem]:
+    """The options of a node do not lead Slurm to another machine, or away from one that is there."""
+    given_conf = inputs["settings"].get("slurm_conf") or {}
+    starts = any(
+        str(name).lower() == "resumeprogram" and value for name, value in given_conf.items()
+    )
+    compute = members(inputs, "slurm_compute")
+    for host, declared in declared_nodes(inputs):
+        given = _given(declared)
+        name, _text = given.get("nodehostname", ("", ""))
+        if name:
+            what = "is set by this collection, from the name that the host has for itself"
+            remedy = "remove it, and change the host's name with hostnamectl"
+            yield Problem(host, f"slurm_node.options.{name}", what, remedy)
+        name, text = given.get("port", ("", ""))
+        if re.fullmatch("0*22", text):
+            what = "is 22, where sshd listens, so slurmd could not start"
+            remedy = "remove it; slurm_ports.slurmd is the port of all nodes"
+            yield Problem(host, f"slurm_node.options.{name}", what, remedy)
+        name, text = given.get("state", ("", ""))
+        # Nodes that do not exist yet are declared so, and those that a program starts are up now and then.
+        later = text.upper() == "FUTURE" or (text.upper() == "CLOUD" and not starts)
+        if later and host in compute and host in inputs["facts"]:
+            what = f"is {text}, so Slurm would not use this host, which is there"
+            remedy = "remove it"
+            if text.upper() == "CLOUD":
+                remedy += (
+                    ", or write the program that starts such nodes (slurm_conf: ResumeProgram)"
+                )
+            yield Problem(host, f"slurm_node.options.{name}", what, remedy)
 
 
 def _gres_words(host: str, label: str, item: Mapping[str, t.Any]) -> Iterator[Problem]:
@@ -203,6 +237,7 @@ def confinement(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     nodes,
+    places,
     generic_resources,
     confinement,
 )

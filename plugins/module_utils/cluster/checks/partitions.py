@@ -7,9 +7,19 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...slurm.conf.proof_jobs import PARTITION as PROOF
 from ...slurm.hostlist import HostlistError, expand, fold
 from ...slurm.values import seconds
-from ..inputs import CLUSTER, Problem, compute_names, label_of, members, nearest, partition_specs
+from ..inputs import (
+    CLUSTER,
+    Problem,
+    compute_names,
+    label_of,
+    members,
+    name_of,
+    nearest,
+    partition_specs,
+)
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,13 +74,16 @@ def partitions(inputs: Inputs) -> Iterator[Problem]:
         if name.lower() in names:
             yield Problem(CLUSTER, label, "is listed twice", "give each partition its own name")
         names.append(name.lower())
-        if name.upper() == "DEFAULT" or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        if name.upper() == "DEFAULT" or not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*", name):
             yield Problem(
                 CLUSTER,
                 label,
                 f"{name!r} is not a valid name for a partition",
-                "write letters, digits, _ and -",
+                "write letters, digits, _ and -, and begin with a letter",
             )
+        if name.lower() == PROOF:
+            what = "is the partition that the proof of a run makes and removes again"
+            yield Problem(CLUSTER, label, what, "choose another name")
         yield from _member_problems(inputs, label, spec)
         for node_set in spec.get("node_sets") or []:
             if node_set not in sets:
@@ -122,6 +135,59 @@ def _minutes(value: t.Any) -> int | None:
     except (ValueError, IndexError):
         return None
     return None if length is None else int(length) // 60
+
+
+#: Options of a partition that let no job run where they are 0 -> what Slurm does then.
+_NOT_ZERO = {
+    "maxtime": "Slurm would end every job at once",
+    "maxnodes": "no job could start",
+    "maxcpuspernode": "no job could start",
+}
+
+
+def _is_zero(key: str, text: str) -> bool:
+    """Tell whether the text is 0; a time may be written as 0:00 or 0-0."""
+    if key != "maxtime":
+        return bool(re.fullmatch("0+", text))
+    try:
+        return seconds(text) == 0
+    except (ValueError, IndexError):
+        return False
+
+
+def _size(inputs: Inputs, spec: Mapping[str, t.Any]) -> int | None:
+    """Return how many nodes a partition has; None where that cannot be told, as with node sets of features."""
+    if spec.get("node_sets"):
+        return None
+    groups = set(spec.get("groups") or [])
+    compute = set(members(inputs, "slurm_compute"))
+    names = {name_of(inputs, host) for host in compute.intersection(members(inputs, *groups))}
+    recorded = inputs["record"].get("nodes") or {}
+    names |= {name for name, node in recorded.items() if groups & set(node.get("groups") or [])}
+    try:
+        names |= set(expand(spec["nodes"])) if spec.get("nodes") else set()
+    except HostlistError as error:
+        if "ClusterShell" in str(error):
+            raise
+        return None
+    return len(names) or None
+
+
+def room(inputs: Inputs) -> Iterator[Problem]:
+    """Each partition leaves its jobs some time, nodes and CPUs, and can have the least job that it asks for."""
+    for index, spec in enumerate(partition_specs(inputs["settings"])):
+        label = f"{label_of('slurm_partitions', index, spec)}.options"
+        for name, value in (spec.get("options") or {}).items():
+            key, text = str(name).lower(), str(value).strip().strip('"')
+            where = f"{label}.{name}"
+            if key in _NOT_ZERO and _is_zero(key, text):
+                what = f"is {text}, so {_NOT_ZERO[key]}"
+                yield Problem(CLUSTER, where, what, "write UNLIMITED for no limit, or remove it")
+            size = _size(inputs, spec) if key == "minnodes" and text.isdigit() else None
+            if size and int(text) > size:
+                nodes = "1 node" if size == 1 else f"{size} nodes"
+                what = f"{text} is more than the {nodes} of the partition, so no job could start"
+                yield Problem(CLUSTER, where, what, f"write a number up to {size}, or remove it")
 
 
 def limits(inputs: Inputs) -> Iterator[Problem]:
@@ -185,6 +251,7 @@ def node_sets(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     partitions,
+    room,
     limits,
     node_sets,
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...slurm.conf import pairs
 from ..inputs import CLUSTER, Problem, cluster_version, is_under, seen
 from ..needed_files import needed_files, plugstack_words
 
@@ -110,4 +111,23 @@ def plugstack(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (programs, plugstack)
+def plugin_directories(inputs: Inputs) -> Iterator[Problem]:
+    """PluginDir of a site has Slurm's own directory too: daemons look nowhere else for any plugin."""
+    given = inputs["settings"].get("slurm_conf") or {}
+    for name, value in given.items():
+        if str(name).lower() != "plugindir" or not value:
+            continue
+        listed = [place.rstrip("/") for place in pairs.unquoted(str(value)).split(":")]
+        for host, facts in seen(inputs, "slurm_controller", "slurm_compute", "slurm_login"):
+            own = str((facts.get("slurm") or {}).get("plugin_dir") or "").rstrip("/")
+            if own and own not in listed:
+                yield Problem(
+                    host,
+                    f"slurm_conf.{name}",
+                    f"leaves out {own}, where this host has Slurm's own plugins",
+                    f"write {':'.join([own, *listed])}; a SPANK plugin needs no PluginDir, since slurm_plugstack takes"
+                    " its path",
+                )
+
+
+CHECKS: tuple[Check, ...] = (programs, plugstack, plugin_directories)

@@ -14,14 +14,16 @@ from ..inputs import (
     Problem,
     cluster_version,
     declared_nodes,
+    fold_hosts,
     is_true,
     is_under,
     label_of,
+    members,
     parse_version,
 )
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..inputs import Check, Inputs
 
@@ -48,6 +50,7 @@ OWNED = {
     "nodename": "slurm_node",
     "partitionname": "slurm_partitions",
     "nodeset": "slurm_node_sets",
+    "plugstackconfig": "slurm_plugstack, whose lines may include a file of yours",
     "downnodes": "slurm_node.options of these nodes, such as {State: DOWN, Reason: repair}",
 }
 
@@ -93,11 +96,21 @@ OWNED_OF_PARTITIONS = {
 }
 
 
+def _twice(host: str, label: str, given: Iterable[object]) -> Iterator[Problem]:
+    """Yield the options that are there twice, in different letters: Slurm reads them as one."""
+    known: dict[str, str] = {}
+    for name in map(str, given):
+        first = known.setdefault(name.lower(), name)
+        if first != name:
+            yield Problem(host, f"{label}.{name}", f"is the same option as {first}", "keep one")
+
+
 def options(inputs: Inputs) -> Iterator[Problem]:
     """Options exist in this Slurm, and do not have a variable."""
     settings, version = inputs["settings"], cluster_version(inputs)
     for variable, file in FILES.items():
         given = settings.get(variable) or {}
+        yield from _twice(CLUSTER, variable, given)
         for name in given:
             where = f"{variable}.{name}"
             owned = {"slurm.conf": OWNED, "slurmdbd.conf": OWNED_OF_SLURMDBD}.get(file, {})
@@ -133,6 +146,7 @@ def line_options(inputs: Inputs) -> Iterator[Problem]:
     for host, label, given, kind in lines:
         owned = OWNED_OF_PARTITIONS if kind == "PartitionName" else OWNED_OF_NODES
         names = [str(name) for name in given or {}]
+        yield from _twice(host, label, names)
         for name in names:
             if name.lower() in owned:
                 yield Problem(host, label, f"{name} has its own key", f"use {owned[name.lower()]}")
@@ -184,6 +198,34 @@ def ports(inputs: Inputs) -> Iterator[Problem]:
                 f"{span} contains {port}, which is {name}",
                 "move one of them",
             )
+
+
+#: A port of the collection -> the groups of the hosts on which a daemon listens there.
+_LISTENS = {
+    "slurm_ports.slurmctld": ("slurm_controller",),
+    "slurm_ports.slurmd": ("slurm_compute", "slurm_login"),
+    "slurm_ports.slurmdbd": ("slurm_database",),
+    "slurm_rest_port": ("slurm_rest",),
+}
+# Not of FROM_OTHER_ROLES: where it needs a fact of its host, the port is taken to be the usual one.
+_MARIADB_CONF, _MARIADB_PORT = "mariadb_conf", 3306
+
+
+def ports_of_others(inputs: Inputs) -> Iterator[Problem]:
+    """No port is that of sshd, or that of MariaDB where it is on a host of the same daemon."""
+    settings = inputs["settings"]
+    given = {f"slurm_ports.{name}": int(port) for name, port in settings["slurm_ports"].items()}
+    given["slurm_rest_port"] = int(settings.get("slurm_rest_port") or 0)
+    own = settings.get(_MARIADB_CONF)
+    mariadb = str((own.get("port") if isinstance(own, dict) else "") or _MARIADB_PORT)
+    database = set() if settings.get("mariadb_external") else {*members(inputs, "slurm_database")}
+    for name, port in given.items():
+        holder = "sshd listens on every host" if port == 22 else ""
+        if str(port) == mariadb and database.intersection(members(inputs, *_LISTENS.get(name, ()))):
+            holder = f"MariaDB listens on {fold_hosts(database)}"
+        if holder:
+            remedy = "write another number from 1024 to 65535"
+            yield Problem(CLUSTER, name, f"is {port}, where {holder}", remedy)
 
 
 def numbers(inputs: Inputs) -> Iterator[Problem]:
@@ -280,6 +322,7 @@ CHECKS: tuple[Check, ...] = (
     options,
     line_options,
     ports,
+    ports_of_others,
     numbers,
     paths,
     private_tmp,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import typing as t
+from pathlib import PurePosixPath
 
 from ...node.logins import name_fault
 from ...node.mount_points import problem_of, shape_problem
@@ -16,7 +17,7 @@ from ..inputs import CLUSTER, Problem, is_true, is_under, label_of, members, see
 from .programs import is_missing
 
 if t.TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..inputs import Check, Inputs
 
@@ -31,6 +32,9 @@ RESERVED_USERS = frozenset(
     """.split()
 )
 
+
+#: Groups whose members read or change what is root's or a service's.
+_POWERFUL_GROUPS = frozenset("root shadow disk kmem slurm munge slurmrestd mysql".split())
 
 _CONTROL = re.compile(f"[{CONTROL}]")
 _OF_SERVICES = ("/var/lib/mysql", "/var/lib/trainwright", "/var/lib/munge")
@@ -112,7 +116,7 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                 f"{home} is also the home of {homes[home]}",
                 "give each user a home of its own",
             )
-    gids: dict[int, str] = {}
+    gids = _gids_of_services(settings)
     gid_of: dict[str, int] = {}
     for index, group in enumerate(settings.get("cluster_groups") or []):
         gid = int(group["gid"])
@@ -133,6 +137,56 @@ def users(inputs: Inputs) -> Iterator[Problem]:
                 f"{label}.gid",
                 f"{gid} is also the gid of {gids[gid]}",
                 "give each group its own gid",
+            )
+
+
+def _gids_of_services(settings: Mapping[str, t.Any]) -> dict[int, str]:
+    """Return the gids that the collection gives to services, with the name of each group."""
+    given = {
+        "slurm": settings.get("slurm_user_gid"),
+        "munge": settings.get("cluster_users_munge_gid"),
+        "slurmrestd": settings.get("cluster_users_slurmrestd_gid"),
+    }
+    return {int(gid): name for name, gid in given.items() if gid}
+
+
+def _present(settings: Mapping[str, t.Any]) -> list[Mapping[str, t.Any]]:
+    """Return the users that the cluster has after the run."""
+    return [user for user in settings.get("cluster_users") or [] if user.get("state") != "absent"]
+
+
+def gids_of_users(inputs: Inputs) -> Iterator[Problem]:
+    """No user's own group is root's or that of a service, whose files it would read."""
+    services = {0: "root", **_gids_of_services(inputs["settings"])}
+    for user in _present(inputs["settings"]):
+        if user.get("gid") is None:
+            continue
+        gid, where = int(user["gid"]), f"cluster_users[{user['name']}].gid"
+        remedy = "write the gid of a group of users, or remove it: the user gets a group of its own"
+        if gid in services:
+            yield Problem(CLUSTER, where, f"{gid} is the gid of {services[gid]}", remedy)
+            continue
+        for host, facts in seen(inputs):
+            holder = (facts.get("gids") or {}).get(str(gid))
+            if holder in _POWERFUL_GROUPS:
+                what = f"{gid} is the gid of the group {holder} on this host"
+                yield Problem(host, where, what, remedy)
+
+
+def homes_apart(inputs: Inputs) -> Iterator[Problem]:
+    """No home is inside another user's, who could move it away or put another in its place."""
+    homes = {
+        str(user.get("home") or f"/home/{user['name']}").rstrip("/"): str(user["name"])
+        for user in _present(inputs["settings"])
+    }
+    for home, name in homes.items():
+        around = next((str(up) for up in PurePosixPath(home).parents if str(up) in homes), "")
+        if around:
+            yield Problem(
+                CLUSTER,
+                f"cluster_users[{name}].home",
+                f"{home} is in {around}, the home of {homes[around]}",
+                "write a directory beside it, such as /home/NAME",
             )
 
 
@@ -178,9 +232,7 @@ def shells_and_groups(inputs: Inputs) -> Iterator[Problem]:
     settings = inputs["settings"]
     if settings.get("cluster_users_source", "local") != "local":
         return
-    present = [
-        user for user in settings.get("cluster_users") or [] if user.get("state") != "absent"
-    ]
+    present = _present(settings)
     gids = {str(group["name"]): int(group["gid"]) for group in settings.get("cluster_groups") or []}
     # The gid of a user may be that of a group of the system, such as 100.
     own = {str(user["name"]): int(user["uid"]) for user in present if not user.get("gid")}
@@ -344,6 +396,8 @@ def own_login(inputs: Inputs) -> Iterator[Problem]:
 
 CHECKS: tuple[Check, ...] = (
     users,
+    gids_of_users,
+    homes_apart,
     shells_and_groups,
     ids_on_hosts,
     munge_ids,

@@ -23,7 +23,7 @@ from .state import (
     State,
     Wanted,
     canonical,
-    is_unset,
+    default_qos_fault,
     text_of,
     to_set,
 )
@@ -95,13 +95,9 @@ def _check_references(wanted: Wanted, state: State) -> None:
                         f"{where}: qos {name} is neither in the list nor in the database"
                         f"{_meant(name, qos)} -> add it to the list, or correct its name"
                     )
-        default = text_of(settings.get("defaultqos", "")).lower()
-        allowed = canonical("qos", settings.get("qos", ""))
-        if default and not is_unset(default) and allowed and default not in allowed:
-            raise AccountingError(
-                f"{where}: the default qos {default} is not one of its qos {', '.join(allowed)} "
-                "-> add it there"
-            )
+        fault = default_qos_fault(given)
+        if fault:
+            raise AccountingError(f"{where}: {fault} -> add it there")
 
 
 # --- the plan ------------------------------------------------------------------------------------

@@ -110,6 +110,16 @@ def to_set(key: str, value: object, shown: str = "") -> str:
     return "0" if lowered in ("priority", "gracetime") else "-1"
 
 
+def default_qos_fault(given: t.Mapping[str, t.Any]) -> str:
+    """Return why sacctmgr would refuse the default QOS of an association with these settings; "" for a good one."""
+    settings = {key.lower(): value for key, value in given.items()}
+    default = text_of(settings.get("defaultqos", "")).lower()
+    allowed = canonical("qos", settings.get("qos", ""))
+    if is_unset(default) or not allowed or default in allowed:
+        return ""
+    return f"the default qos {default} is not one of its qos {', '.join(allowed)}"
+
+
 # --- state ---------------------------------------------------------------------------------------
 @dataclass
 class State:

@@ -93,7 +93,11 @@ def options(**given: t.Any) -> dict[str, t.Any]:
         ({"slurmdbd_conf": {"PurgeUsageAfter": None, "TrackWCKey": "no", "LogFile": "/var/log/slurmdbd.log"}}, {}),
         (options(TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=4,GRES/gpu:a100=2.5", DefMemPerCPU=4000,
                  DefaultTime="1:00:00", MaxTime="1-0", MinNodes=1, MaxNodes=2), {}),
-        (options(DefaultTime="60", MaxTime="UNLIMITED", MaxNodes="UNLIMITED", Alternate="batch", MinNodes=3), {}),
+        (options(DefaultTime="60", MaxTime="UNLIMITED", MaxNodes="UNLIMITED", Alternate="batch", MinNodes=2), {}),
+        (options(MaxTime="0:01:00", MaxNodes=1, MaxCPUsPerNode="UNLIMITED", MinNodes=0), {}),
+        ({"slurm_partitions": [{"name": "trainwright_proofs", "nodes": "c1", "node_sets": ["fast"], "default": True,
+                                "options": {"MinNodes": 2}}, {"name": "a-b", "nodes": "c[1-2]", "groups": ["all"]}],
+          "slurm_node_sets": [{"name": "fast", "feature": "fast"}]}, {}),
         ({"slurm_qos": [{"name": "a", "options": {"Flags": "DenyOnLimit,NoDecay", "PreemptMode": "requeue",
                                                    "MaxJobsPerUser": 4, "GrpJobs": -1, "UsageFactor": 0.5}},
                         {"name": "b", "options": {"MaxJobsPU": "", "GrpTRES": "cpu=10,gres/gpu=-1",
@@ -108,7 +112,15 @@ def options(**given: t.Any) -> dict[str, t.Any]:
           "slurm_job_tmp": "/scratch/tmp"}, {}),
         ({"mariadb_database": "slurm_acct_db", "mariadb_user": "slurm",
           "mariadb_external": {"host": "db1.example.org", "port": 3307, "password": "x"}}, {}),
-        ({}, {"options": {"State": "FUTURE", "CpuBind": "core", "CoreSpecCount": 1, "MemSpecLimit": 1000}}),
+        ({}, {"options": {"State": "DRAIN", "CpuBind": "core", "CoreSpecCount": 1, "MemSpecLimit": 1000}}),
+        ({"slurm_conf": {"ResumeProgram": "/shared/resume", "SuspendProgram": "/shared/suspend"},
+          "cluster_mounts": [{"path": "/shared", "source": "nas:/shared"}]}, {"options": {"State": "CLOUD"}}),
+        ({"slurm_ports": {"slurmctld": 6817, "slurmd": 3306, "slurmdbd": 6819}}, {}),
+        ({"slurm_ports": {"slurmctld": 3306, "slurmd": 6818, "slurmdbd": 6819}, "mariadb_conf": {"port": 3307}}, {}),
+        ({"slurm_ports": {"slurmctld": 6817, "slurmd": 6818, "slurmdbd": 3306},
+          "mariadb_external": {"host": "db1", "password": "x"}}, {}),
+        ({"slurm_conf": {"KillWait": 30, "MinJobAge": 300}}, {}),
+        ({}, {"options": {"Port": 2222, "State": "UNKNOWN"}}),
         ({}, {"options": {"CPUSpecList": "0-1", "Port": 6818},
               "weight": 0}),
         ({"slurm_allow_missing_gpus": True}, {"gres": [{"name": "gpu", "type": "h100", "count": 8}]}),
@@ -166,6 +178,17 @@ def test_a_plugin_of_the_site_is_its_file(conf: dict[str, t.Any], path: str) -> 
     assert said(given)
     for facts in given["facts"].values():
         facts["files"][path] = True
+    assert said(given) == []
+
+
+def test_a_plugin_directory_besides_that_of_slurm() -> None:
+    given = inputs(2, slurm_conf={"PluginDir": "/opt/site"})
+    assert said(given) == []  # it is not known before the packages are there
+    given["facts"]["c1"]["slurm"]["plugin_dir"] = "/usr/lib/slurm"
+    (line,) = said(given)
+    assert line.startswith("c1: slurm_conf.PluginDir: leaves out /usr/lib/slurm, ")
+    assert "-> write /usr/lib/slurm:/opt/site; " in line and "slurm_plugstack" in line
+    given["settings"]["slurm_conf"] = {"PluginDir": "/usr/lib/slurm/:/opt/site"}
     assert said(given) == []
 
 

@@ -68,3 +68,11 @@ def test_a_login_host_that_runs_slurmd_counts() -> None:
     assert [(problem.host, problem.variable) for problem in problems(given)] == [
         ("login1", "cgroup")
     ]
+
+
+@pytest.mark.parametrize("state", ["CLOUD", "future"])
+def test_a_node_that_is_not_there_yet_may_be_declared_so(state: str) -> None:
+    given = node("c1", options={"State": state})
+    assert [problem.variable for problem in problems(given)] == ["slurm_node.options.State"]
+    del given["facts"]["c1"]
+    assert not [problem for problem in problems(given) if "options" in problem.variable]

@@ -83,3 +83,21 @@ def test_who_may_log_in_again(
     given = fact(host, login={"user": "deploy", "groups": ["deploy", "ops"]}, **facts)
     given["settings"].update(settings)
     assert not problems(given)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [{"name": "ada", "uid": 2001, "gid": 100}, {"name": "eve", "uid": 2002, "gid": 3000}],
+        [{"name": "ada", "uid": 2001, "gid": 0, "state": "absent"}],
+        [{"name": "ada", "uid": 2001}, {"name": "eve", "uid": 2002, "home": "/home/ada2"}],
+        [{"name": "ada", "uid": 2001, "home": "/shared/home/ada"},
+         {"name": "eve", "uid": 2002, "home": "/shared/home/groups/eve"}],
+        # The home of a user who is removed is left there.
+        [{"name": "ada", "uid": 2001, "state": "absent"}, {"name": "eve", "uid": 2002, "home": "/home/ada/eve"}],
+    ],
+)  # fmt: skip
+def test_groups_and_homes_of_users_that_are_accepted(listed: list[dict[str, t.Any]]) -> None:
+    given = fact("c1", gids={"100": "users", "3000": "lab"})
+    given["settings"]["cluster_users"] = listed
+    assert problems(given) == []
