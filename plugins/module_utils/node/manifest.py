@@ -507,8 +507,6 @@ def of(module: t.Any) -> Record:
         return NoRecord()
     name = str(module._name).rpartition(".")[2]
     kind = _Foreseen if module.check_mode else _OfModule
-    record = kind(
-        given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"]
-    )
+    record = kind(given["manager"], given["part"], name, given["version"], DIRECTORY, given["run"])
     record.module_itself = module
     return record
