@@ -108,6 +108,9 @@ options:
       - C(StateSaveLocation) of the slurmctld on this host. If slurmctld has worked with another database than the one
         that slurmdbd has now, the task fails before it changes anything.
       - Newer releases keep the cluster's number there, and refuse another one at their next start.
+      - With it, the uids by which slurmctld knows the users are also compared with those of this host. It looks them up
+        when it starts, and refuses the jobs of a user whose uid has changed since. Where one differs,
+        C(scontrol reconfigure) makes it look again.
     type: path
     version_added: "1.2.0"
   owned:

@@ -22,6 +22,8 @@ description:
     systemd has read it.
   - Starts slurmctld when it does not run, and waits until C(scontrol ping) calls it UP. One that runs and does not
     answer is an error.
+  - A script in Lua (C(job_submit.lua), C(cli_filter.lua)) is compiled before anything is written, with the Lua of
+    Slurm's own plugin. slurmctld continues with the previous script after a syntax error, and does not start again.
   - If slurmctld rejects a file, the old one is restored, and slurmctld continues with it.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:

@@ -15,7 +15,7 @@ from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
 from ..records import Job
-from . import identity, kept, plan, removals
+from . import identity, kept, plan, removals, uids
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
 
@@ -147,7 +147,8 @@ def tree(session: Session) -> dict[str, t.Any]:
                 lambda: [row["cluster"] for row in _clusters(session, session.using("read"))],
             )
         result = converge(session, wanted, planner, registered=False)
-        return kept.keep(session, directory, result) if directory else result
+        result = kept.keep(session, directory, result) if directory else result
+        return uids.renew(session, result) if session.params["controller_state"] else result
     except SlurmError as error:
         # Before the first real run there is nothing to ask; then everything would be made.
         unbuilt = session.check and session.params["cluster"]

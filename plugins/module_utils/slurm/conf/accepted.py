@@ -38,6 +38,18 @@ def kept(specs: list[dict]) -> list[dict]:
     ]
 
 
+def differ(one: str | None, other: str | None, path: str) -> bool:
+    """Whether two texts of a file differ for Slurm; None stands for no file."""
+    if one is None or other is None:
+        # A file that holds nothing but comments is as good as none.
+        return bool(syntax.meaning(one or other or "", path))
+    return syntax.meaning(one, path) != syntax.meaning(other, path)
+
+
+def _meaning(spec: dict) -> list[str]:
+    return syntax.meaning(spec.get("content") or "", spec["path"])
+
+
 def manifest(specs: list[dict]) -> str:
     """Return the text of accepted.json."""
     return json.dumps({"files": kept(specs)}, indent=1) + "\n"
@@ -46,7 +58,7 @@ def manifest(specs: list[dict]) -> str:
 def digest(specs: list[dict]) -> str:
     """Return a digest of what nodes are given: the same for files that differ in comments only."""
     given = sorted(
-        (os.path.basename(spec["path"]), repr(syntax.meaning(spec.get("content") or "")))
+        (os.path.basename(spec["path"]), repr(_meaning(spec)))
         for spec in kept(specs)
         if spec["state"] != "absent" and "/systemd/" not in spec["path"]
     )

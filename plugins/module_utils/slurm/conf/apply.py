@@ -21,6 +21,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import file
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     accepted,
+    lua,
     messages,
     syntax,
 )
@@ -299,6 +300,9 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
             f"nothing was written; Slurm cannot read the wanted slurm.conf: {objection}. Remedy: "
             "correct the value that it names (slurm_conf, slurm_node, slurm_partitions)"
         )
+    refusal = lua.refusal(specs)
+    if refusal:
+        raise ApplyError(refusal)
     running = controller.active()
     planned = files.plan_all([], specs, check)
     reasons: list[str] = []
@@ -329,7 +333,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
                 refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
             continue
-        if _differ(applied, wanted):
+        if accepted.differ(applied, wanted, spec["path"]):
             action = _stronger(action, "reconfigure")
             reasons.append(f"{name}: {'removed' if wanted is None else 'changed'} -> reconfigure")
             pushed = True
@@ -380,13 +384,6 @@ def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
 def _stronger(one: str, other: str) -> str:
     order = ("none", "reconfigure", "restart", "refuse")
     return max(one, other, key=order.index)
-
-
-def _differ(applied: str | None, wanted: str | None) -> bool:
-    if applied is None or wanted is None:
-        # A file that holds nothing but comments is as good as none.
-        return bool(syntax.meaning(applied or wanted or ""))
-    return syntax.meaning(applied) != syntax.meaning(wanted)
 
 
 def _configless(specs: list[dict]) -> bool:
@@ -523,7 +520,7 @@ def _back_after_reconfigure(
     raise ApplyError(
         f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
         f"said: {answer}; slurmctld said: {news}. Remedy: correct the value that "
-        "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
+        "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology, slurmctld_files) and run again"
     )
 
 
@@ -546,5 +543,5 @@ def _back_after_start(
     raise ApplyError(
         f"{controller.settings.service} does not start with the new configuration; the old files "
         f"are back and it {state}. It said: {news}. Remedy: correct the value that it names "
-        "(slurm_conf, slurm_node, slurm_partitions, slurm_topology) and run again"
+        "(slurm_conf, slurm_node, slurm_partitions, slurm_topology, slurmctld_files) and run again"
     )

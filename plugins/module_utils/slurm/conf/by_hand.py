@@ -13,7 +13,7 @@ import os
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
 
-from . import apply, syntax
+from . import accepted, apply, syntax
 
 
 def changed(specs: list[dict], settings: apply.Settings) -> dict[str, tuple[str | None, str]]:
@@ -31,7 +31,7 @@ def changed(specs: list[dict], settings: apply.Settings) -> dict[str, tuple[str 
         given = apply._read(apply._applied_path(spec, settings))
         if given is None and wanted is not None:
             continue  # it was never given to slurmctld
-        if apply._differ(given, wanted) or not apply._differ(text, wanted):
+        if accepted.differ(given, wanted, path) or not accepted.differ(text, wanted, path):
             continue
         action = "restart" if apply.is_drop_in(path) else "reconfigure"
         if os.path.basename(path) == "slurm.conf" and text is not None and wanted is not None:

@@ -526,17 +526,20 @@ def decide(old: Conf, new: Conf, version: str, file: str = "slurm.conf") -> Deci
 def read_by_slurmctld(path: str) -> bool:
     """Whether slurmctld reads a file of its configuration directory, by the file's name.
 
-    slurmdbd.conf is another daemon's, job_submit.lua is read again at every submission
-    (job_submit_plugins.html).
+    slurmdbd.conf is another daemon's. job_submit.lua is read again at every submission, but one that cannot be read
+    shows only at the next start of slurmctld, or at a reconfigure.
     """
     name = path.rsplit("/", 1)[-1]
-    if name in _HOOKS:
-        return True
-    return name.endswith(_READ_BY_SLURMCTLD) and name not in ("slurmdbd.conf", "job_submit.lua")
+    return name in _HOOKS or (name.endswith(_READ_BY_SLURMCTLD) and name != "slurmdbd.conf")
 
 
-def meaning(text: str) -> list[str]:
-    """Return the lines of any configuration file without comments and blank lines; of a program all lines."""
+def meaning(text: str, path: str = "") -> list[str]:
+    """Return the lines of any configuration file without comments and blank lines; of a program all lines.
+
+    path: of the file. In Lua a # is the length of something, and no comment.
+    """
+    if path.endswith(".lua"):
+        return [text] if text else []
     if text.startswith("#!"):
         return text.splitlines()
     return [" ".join(line.text.split()) for line in logical_lines(text) if line.text.strip()]

@@ -241,5 +241,5 @@ def test_restart_parameters():
 def test_files_of_slurmctld():
     for name in ("slurm.conf", "gres.conf", "topology.yaml", "plugstack.conf"):
         assert syntax.read_by_slurmctld("/etc/slurm/" + name)
-    for name in ("slurmdbd.conf", "record.json", "job_submit.lua"):
+    for name in ("slurmdbd.conf", "record.json"):
         assert not syntax.read_by_slurmctld("/etc/slurm/" + name)
