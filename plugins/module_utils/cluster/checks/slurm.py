@@ -222,7 +222,7 @@ def ports_of_others(inputs: Inputs) -> Iterator[Problem]:
     for name, port in given.items():
         holder = "sshd listens on every host" if port == 22 else ""
         if str(port) == mariadb and database.intersection(members(inputs, *_LISTENS.get(name, ()))):
-            holder = f"MariaDB listens on {fold_hosts(database)}"
+            holder = f"MariaDB listens on {fold_hosts(sorted(database))}"
         if holder:
             remedy = "write another number from 1024 to 65535"
             yield Problem(CLUSTER, name, f"is {port}, where {holder}", remedy)
