@@ -165,6 +165,19 @@ def test_after_a_failed_run_each_daemon_gets_the_configuration(quiet_site: Conve
     site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
 
 
+@pytest.mark.systems("debian13", only="systemd's part, which is the same")
+def test_nodes_run_on_with_a_unit_that_does_not_start(quiet_site: Converged) -> None:
+    site = quiet_site
+    wrong = json.dumps({"slurmd_unit": {"Unit": {"ConditionPathExists": "/nonexistent"}}})
+    run = site.play("site.yml", "--tags", "slurmd", "-e", wrong, rc=2)
+    assert "runs with its files as they were before" in run.output, tail(run.output, 30)
+    for host in ("c1", "c2"):
+        assert site.run(host, "systemctl is-active slurmd").strip() == "active"
+    site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
+    site.play("site.yml", "--tags", "slurmd")
+    site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
+
+
 @contextmanager
 def damaged(site: Converged, host: str, plugin: str) -> Iterator[None]:
     """A file of a plugin without one in it. Not written over, since a process that runs has it in its memory."""
