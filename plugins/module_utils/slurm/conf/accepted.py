@@ -39,7 +39,7 @@ def kept(specs: list[dict]) -> list[dict]:
 
 
 def differ(one: str | None, other: str | None, path: str) -> bool:
-    """Whether two texts of a file differ for Slurm; None stands for no file."""
+    """Whether two texts of a file differ for Slurm; None for no file."""
     if one is None or other is None:
         # A file that holds nothing but comments is as good as none.
         return bool(syntax.meaning(one or other or "", path))

@@ -48,7 +48,13 @@ def reason(lines: list[str]) -> str:
     lines = [line for line in plain(lines) if not _NOISE.search(line)]
     news = [line for line in lines if _NEWS.search(line)]
     fatals = [line for line in news if _FATAL.search(line)]
-    errors = [line for line in news if "error:" in line.lower() and line not in fatals]
+    # After a fatal line, slurmctld resumes with its old configuration: what it says there is of less interest.
+    after = news.index(fatals[-1]) if fatals else 0
+    errors = [
+        line
+        for line in news[after:] + news[:after]
+        if "error:" in line.lower() and line not in fatals
+    ]
     others = [line for line in news if line not in fatals + errors]
     shown: list[str] = []
     for kind in (fatals, errors, others) if news else (lines,):

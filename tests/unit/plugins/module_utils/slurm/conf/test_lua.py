@@ -14,6 +14,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
     accepted,
     by_hand,
     lua,
+    messages,
     syntax,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
@@ -202,6 +203,23 @@ def test_in_lua_a_number_sign_is_no_comment(other: str) -> None:
     assert not accepted.differ(one, one, path)
     assert not accepted.differ("A=1 # one\n", "A=1 # two\n", "/etc/slurm/gres.conf")
     assert not accepted.differ(None, "", path)
+
+
+def test_the_cause_comes_before_what_a_resumed_slurmctld_says() -> None:
+    """The log of Slurm 24.11.5 after a reconfigure with a script that lacks the function."""
+    said = messages.reason(
+        [
+            "error: job_submit/lua: /etc/slurm/job_submit.lua: missing required function slurm_job_submit",
+            "error: Couldn't load specified plugin name for job_submit/lua: Plugin init() callback failed",
+            "error: cannot create job_submit context for job_submit/lua",
+            "fatal: failed to initialize job_submit plugin",
+            "Resuming operation, reconfigure failed.",
+            "error: slurm_persist_conn_open: No response to persist_init",
+            "error: Sending PersistInit msg: Resource temporarily unavailable",
+        ]
+    )
+    assert said.startswith("fatal: failed to initialize job_submit plugin; ")
+    assert "missing required function slurm_job_submit" in said
 
 
 def test_slurmctld_reads_the_scripts() -> None:
