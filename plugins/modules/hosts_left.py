@@ -48,9 +48,11 @@ author:
 EXAMPLES = r"""
 - name: Find the hosts that are as they were left
   trainwright.slurm.hosts_left:
-    looks: "{{ slurm_model.looks }}"
-    wanted: "{{ slurm_model.wanted }}"
-    services: "{{ slurm_model.wanted_services }}"
+    looks:
+      c1: {state: as left, digest: "9e107d9d372bb682"}
+    wanted:
+      c1: 1f0c1d2e3f4a5b6c
+    services: []
     secrets: 5f0c1d2e3f4a5b6c
 """
 

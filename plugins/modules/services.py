@@ -88,8 +88,8 @@ options:
             version_added: "1.2.0"
   in_between:
     description:
-      - Whether O(units) belong to another task, and are only restarted here. What they are is not recorded as left, and
-        M(trainwright.slurm.host_wanted) does not keep what this run has set the host up for.
+      - Whether O(units) belong to another task, which restarts them again in the next run. What they are is not
+        recorded as left, and M(trainwright.slurm.host_wanted) does not keep what this run has set the host up for.
     type: bool
     default: false
     version_added: "1.2.0"
@@ -270,7 +270,10 @@ def main() -> None:
     record = manifest.of(module)
     try:
         services = Services(
-            module.params["units"], parse_show, stamps=Stamps(forgotten=_foreseen(module))
+            module.params["units"],
+            parse_show,
+            stamps=Stamps(forgotten=_foreseen(module)),
+            in_between=module.params["in_between"],
         )
         services.remember(record.earlier("unit"), record.earlier("sysctl"))
         services.load()

@@ -294,8 +294,10 @@ class Services:
         parse_show,
         stamps: Stamps | None = None,
         proved: Proved | None = None,
+        in_between: bool = False,
     ) -> None:
-        self.specs, self.began = specs, time.time()
+        """in_between: whether the units belong to another caller, which knows with what they are to be started."""
+        self.specs, self.began, self.in_between = specs, time.time(), in_between
         self.parse_show = parse_show
         self.stamps = stamps or Stamps()
         self.proved = proved or Proved()
@@ -427,9 +429,9 @@ class Services:
 
     def _bring(self, unit: str, spec: dict, verbs: list[str]) -> None:
         for verb in verbs:
-            if verb == "stop" or ((spec["stamp"] or spec["restart"]) and verb != "reload"):
-                # Removed first: if this run is interrupted, the next one restarts the unit. So it does after a restart
-                # by a caller without a stamp, which does not know with what configuration the unit starts.
+            if verb == "stop" or ((spec["stamp"] or self.in_between) and verb != "reload"):
+                # Removed first: if this run is interrupted, the next one restarts the unit.
+                # Another caller without a stamp does not know the unit's configuration.
                 self.stamps.forget(unit)
             self._do(unit, verb)
         if spec["state"] == "started":

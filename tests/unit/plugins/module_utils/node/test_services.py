@@ -254,12 +254,13 @@ def systemd(tmp_path, monkeypatch):
             log.write_text("")
             return lines
 
-        def run(self, *specs, check=False) -> list[str]:
+        def run(self, *specs, check=False, in_between=False) -> list[str]:
             manager = services.Services(
                 list(specs),
                 parse_show,
                 services.Stamps(str(tmp_path / "stamps")),
                 services.Proved(str(tmp_path / "proved")),
+                in_between,
             )
             manager.load()
             actions = manager.plan(check)
@@ -309,12 +310,16 @@ def test_stopping_forgets_the_stamp(systemd):
     assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
 
 
-def test_a_restart_by_a_caller_without_a_stamp_forgets_it(systemd):
-    """As where a configuration is put back: the unit runs with another one than its stamp says."""
+def test_a_restart_with_what_is_put_back_forgets_the_stamp(systemd):
+    """The unit runs with another configuration than its stamp says."""
     systemd.have(slurmd={})
     systemd.run(unit(state="started", stamp="s1"))
-    assert systemd.run(unit(state="started", restart=True)) == ["restart slurmd.service"]
+    again = unit(state="started", restart=True)
+    assert systemd.run(again, in_between=True) == ["restart slurmd.service"]
     assert systemd.run(unit(state="started", stamp="s1")) == ["restart slurmd.service"]
+    assert systemd.run(unit(state="started", stamp="s1")) == []
+    # As of sshd, whose stamp has the files of another role.
+    assert systemd.run(again) == ["restart slurmd.service"]
     assert systemd.run(unit(state="started", stamp="s1")) == []
 
 
