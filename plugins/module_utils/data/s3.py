@@ -113,6 +113,7 @@ class Bucket:
         self.checksums = "SHA256"
         self.resumed, self.read_back = 0, 0
         self._own: set[str] = set()  # uploads that this run began
+        self._fault: DatasetError | None = None  # the first of a part: it ends the run
         # Memory for the parts on their way and the next one, used again and again: fresh pages take time.
         self._memory: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         for _job in range(jobs + 1):
@@ -395,6 +396,9 @@ class Bucket:
         sent: t.Callable[[int], None],
     ) -> tuple[dict[str, t.Any], bytes]:  # fmt: skip
         """Send a part unless it is there. Returns what completes the upload, and the part's own checksum."""
+        # Whoever sends the file of the faulty part may be waiting for memory that the other files take.
+        if self._fault is not None:
+            raise self._fault
         own = digest(kind.lower(), block)
         text = base64.b64encode(own).decode() if kind in _KEPT else own.hex()
         key = _KEPT.get(kind, "ETag")
@@ -403,9 +407,13 @@ class Bucket:
             with self._lock:
                 self.resumed += 0 if upload in self._own else len(block)
         else:
-            answer = self._checked(
-                "UploadPart", path, block, own, kind, PartNumber=number, UploadId=upload
-            )
+            try:
+                answer = self._checked(
+                    "UploadPart", path, block, own, kind, PartNumber=number, UploadId=upload
+                )
+            except DatasetError as error:
+                self._fault = error
+                raise
             part["ETag"] = answer["ETag"]
         if kind in _KEPT:
             part[key] = text
