@@ -179,6 +179,17 @@ def slurm_conf(config_dir: str, root: str = "/") -> str:
     return ""
 
 
+def own_conf(config_dir: str, root: str = "/") -> str:
+    """Return the path of this host's own slurm.conf; "" without one, or where it is a link to the fetched one."""
+    path = f"{config_dir}/slurm.conf"
+    if not os.path.lexists(_below(root, path)):
+        return ""
+    with contextlib.suppress(OSError):
+        if os.readlink(_below(root, path)) in FETCHED:
+            return ""
+    return path
+
+
 def scripts(conf: str, name: str) -> list[str]:
     """Return the values of an option with a path in slurm.conf; Prolog and Epilog may have several."""
     pattern = rf"^[ \t]*{name}[ \t]*=[ \t]*([^\s#]+)"

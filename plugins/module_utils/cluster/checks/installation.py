@@ -174,8 +174,23 @@ def mixed_versions(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
+def own_configuration(inputs: Inputs) -> Iterator[Problem]:
+    """A compute node or login host lacks a slurm.conf: Slurm's commands would read it in place of the cluster's."""
+    controllers = members(inputs, "slurm_controller")
+    for host, facts in seen(inputs, "slurm_compute", "slurm_login"):
+        path = (facts.get("slurm") or {}).get("own_conf")
+        if path and host not in controllers:
+            yield Problem(
+                host,
+                str(path),
+                "Slurm's commands would read this file, and not the configuration that comes from slurmctld",
+                f"mv {path} {path}.old",
+            )
+
+
 CHECKS: tuple[Check, ...] = (
     installation,
     operating_systems,
     mixed_versions,
+    own_configuration,
 )

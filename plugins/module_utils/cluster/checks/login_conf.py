@@ -23,6 +23,14 @@ _KEPT_OUT = "this run could not log in again after it"
 _CLOSED: dict[str, tuple[str, Fault]] = {
     "pubkeyauthentication": ("no|false", ("turns off keys, so " + _KEPT_OUT, "remove it")),
     "authorizedkeysfile": ("none", ("turns off keys, so " + _KEPT_OUT, "remove it")),
+    "authenticationmethods": (
+        "(?!(.* )?(publickey|any)( |$)).+",
+        (
+            "does not take a key alone, so " + _KEPT_OUT,
+            "add publickey to it, or write it and a Match for Ansible's user into a file of their own, with"
+            " slurm_login_files",
+        ),
+    ),
     "maxsessions": ("0", ("does not permit any session", "write 1 or more")),
     "maxstartups": (
         "0(:.*)?",
@@ -52,6 +60,13 @@ _BROKEN: dict[str, tuple[str, Fault]] = {
     "usepam": (
         "no|false",
         ("login_access and the limits of users work through PAM", "remove it"),
+    ),
+    "include": (
+        ".*",
+        (
+            "nobody has looked whether Ansible can log in with what that file says",
+            "write its settings here",
+        ),
     ),
     "match": (
         ".*",

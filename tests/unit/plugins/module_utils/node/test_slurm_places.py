@@ -54,6 +54,22 @@ def test_slurm_of_debian(tmp_path: Path) -> None:
     assert places["config_dir"] == "/etc/slurm"
 
 
+def test_a_slurm_conf_of_the_host_is_named_unless_it_leads_to_the_fetched_one(
+    tmp_path: Path,
+) -> None:
+    assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == ""
+    path = tmp_path / "etc/slurm/slurm.conf"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/run/slurm/conf/slurm.conf")
+    assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == ""
+    path.unlink()
+    path.symlink_to("/srv/elsewhere")  # also one that leads nowhere
+    assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == "/etc/slurm/slurm.conf"
+    path.unlink()
+    put(tmp_path, "etc/slurm/slurm.conf")
+    assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == "/etc/slurm/slurm.conf"
+
+
 def test_a_host_without_slurm_will_have_it_in_usr(tmp_path: Path) -> None:
     places = slurm_places.slurm_places(str(tmp_path))
     assert (places["prefix"], places["config_dir"]) == ("/usr", "/etc/slurm")

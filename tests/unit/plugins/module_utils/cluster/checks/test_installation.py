@@ -32,6 +32,10 @@ CASES: list[Case] = [
      "23.02 or newer"),
     ("nodes too new", fact("c1", slurm={"version": "25.05.1"}), "c1", "Slurm version", "is newer than slurmctld",
      "controllers to 25.05"),
+    ("slurm.conf on a compute node", fact("c1", slurm={"own_conf": "/etc/slurm/slurm.conf"}), "c1",
+     "/etc/slurm/slurm.conf", "would read this file", "mv /etc/slurm/slurm.conf /etc/slurm/slurm.conf.old"),
+    ("slurm.conf on a login host", fact("login1", slurm={"own_conf": "/etc/slurm/slurm.conf"}), "login1",
+     "/etc/slurm/slurm.conf", "would read this file", "mv /etc/slurm/slurm.conf"),
 ]  # fmt: skip
 
 

@@ -50,6 +50,9 @@ REFUSED: list[tuple[dict[str, t.Any], dict[str, t.Any], str, str]] = [
     ({"MaxStartups": 0}, ADMIN, "does not permit any login", "slurm_login_max_startups"),
     ({"UsePAM": "no"}, ADMIN, "work through PAM", "remove it"),
     ({"UsePAM": False}, ADMIN, "work through PAM", "remove it"),
+    ({"AuthenticationMethods": "publickey,keyboard-interactive"}, ADMIN, "does not take a key alone", "Match for"),
+    ({"AuthenticationMethods": "password"}, ADMIN, "does not take a key alone", "add publickey"),
+    ({"Include": "/etc/ssh/own/*.conf"}, ADMIN, "nobody has looked", "write its settings here"),
     ({"Match": "User bob"}, ADMIN, "for its logins alone", "slurm_login_files"),
 ]  # fmt: skip
 
@@ -67,6 +70,8 @@ def test_a_setting_that_locks_out_is_refused(
     ("conf", "login"),
     [
         ({"AllowUsers": "alice admin"}, ADMIN),
+        ({"AuthenticationMethods": "password publickey"}, ADMIN),
+        ({"AuthenticationMethods": "any"}, ADMIN),
         ({"AllowUsers": ["alice", "a*"]}, ADMIN),
         ({"AllowUsers": "admin@10.0.0.*"}, ADMIN),
         ({"AllowUsers": None}, ADMIN),
