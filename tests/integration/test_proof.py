@@ -178,6 +178,45 @@ def test_nodes_run_on_with_a_unit_that_does_not_start(quiet_site: Converged) -> 
     site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
 
 
+@pytest.mark.systems("debian13", only="a Slurm whose package has the plugin for Lua")
+def test_a_script_in_lua_with_an_error_is_not_written(quiet_site: Converged) -> None:
+    """slurmctld would run on without it, and not start again."""
+    site, path = quiet_site, "/etc/slurm/job_submit.lua"
+    given = {**site.extra_vars.get("slurm_conf", {}), "JobSubmitPlugins": "lua"}
+    script = {"path": path, "mode": "0644", "content": "function slurm_job_submit(\n  return\n"}
+    run = site.play(
+        "site.yml", "--tags", "slurmctld", rc=2, slurm_conf=given, slurmctld_files=[script]
+    )
+    assert_said(run, "nothing was written", f"{path}, line 2: ", "(slurmctld_files)")
+    site.run("ctl1", f"test ! -e {path} && ! grep -i JobSubmit /etc/slurm/slurm.conf")
+    assert_jobs_run(site, "-N2 -w c1,c2")
+
+
+@pytest.mark.systems("debian13", only="Slurm itself, which is the same")
+def test_jobs_of_a_user_whose_uid_has_changed_run_again(quiet_site: Converged) -> None:
+    """slurmctld knows users by the uid of its start, and refused all their jobs until somebody reconfigured it."""
+    site, user = quiet_site, "moved-uid"
+    hosts = list(site.cluster.hosts)
+    account = site.run("ctl1", "sacctmgr -nP show user alice format=defaultaccount").strip()
+    try:
+        for host in hosts:
+            site.run(host, f"useradd -M -d /tmp -u 4321 {user}")
+        site.run("ctl1", f"sacctmgr -i add user {user} account={account}")
+        site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2 -o /dev/null", user), timeout=90)
+        for host in hosts:
+            site.run(host, f"usermod -u 4322 {user}")
+        refused = site.as_user(user, "sbatch --wrap true 2>&1", check=False)
+        assert "Invalid account" in refused, refused
+        run = site.play("site.yml", "--tags", "slurm_accounts")
+        assert [host for host, _task in run.changed] == ["ctl1"], run.changed
+        site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2 -o /dev/null", user), timeout=90)
+    finally:
+        site.end_all_jobs()
+        site.run("ctl1", f"sacctmgr -i delete user {user}", check=False)
+        for host in hosts:
+            site.run(host, f"userdel {user}", check=False)
+
+
 @contextmanager
 def damaged(site: Converged, host: str, plugin: str) -> Iterator[None]:
     """A file of a plugin without one in it. Not written over, since a process that runs has it in its memory."""
