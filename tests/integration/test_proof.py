@@ -200,7 +200,7 @@ def test_jobs_of_a_user_whose_uid_has_changed_run_again(quiet_site: Converged) -
     account = site.run("ctl1", "sacctmgr -nP show user alice format=defaultaccount").strip()
     try:
         for host in hosts:
-            site.run(host, f"useradd -M -d /tmp -u 4321 {user}")
+            site.run(host, f"useradd -m -d /var/tmp/{user} -u 4321 {user}")
         site.run("ctl1", f"sacctmgr -i add user {user} account={account}")
         site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2 -o /dev/null", user), timeout=90)
         for host in hosts:
@@ -214,7 +214,7 @@ def test_jobs_of_a_user_whose_uid_has_changed_run_again(quiet_site: Converged) -
         site.end_all_jobs()
         site.run("ctl1", f"sacctmgr -i delete user {user}", check=False)
         for host in hosts:
-            site.run(host, f"userdel {user}", check=False)
+            site.run(host, f"userdel -r {user}", check=False)
 
 
 @contextmanager
