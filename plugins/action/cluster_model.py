@@ -124,6 +124,16 @@ def fact_problems(
         )
 
 
+def _of_template(name: str, error: AnsibleError) -> str:
+    """Return what is wrong; Ansible adds the cause and its place in the inventory."""
+    remedy = (
+        "set the variable that is undefined; a file outside group_vars, such as a vault, is given with -e @FILE"
+        if "undefined" in str(error)
+        else "correct it; in YAML, text with {{, {% or {# that is not a template needs !unsafe before it"
+    )
+    return f"{CLUSTER}: {name}: its template cannot be read -> {remedy}"
+
+
 class ActionModule(ActionBase):
     """The action of trainwright.slurm.cluster_model; options are documented in the module."""
 
@@ -370,12 +380,13 @@ class ActionModule(ActionBase):
 
         Those of the primary controller and of one host of each other group: a look-up costs for each host.
         """
-        prefixes = tuple(f"{file.split('/')[-3]}_" for file in files)
+        # Only the first word: the others may be what is misspelt.
+        prefixes = tuple(file.split("/")[-3].partition("_")[0] for file in files)
         names = set(known)
         for host in {hosts[0] for name, hosts in groups.items() if hosts and name != "all"}:
             variables = task_vars["hostvars"].raw_get(host)
             names.update(variables.keys() - (variables.get("ansible_facts") or {}).keys())
-        return sorted(name for name in names if name.startswith(("slurm_", *prefixes)))
+        return sorted(name for name in names if name.startswith(("slurm", *prefixes)))
 
     def _of_primary(
         self, primary: str, task_vars: dict[str, t.Any]
@@ -420,11 +431,7 @@ class ActionModule(ActionBase):
                     value = plain(self._templar.template(task_vars[name]))
                 except AnsibleError as error:
                     if name in needed:
-                        # Ansible adds the cause and its place in the inventory.
-                        raise AnsibleActionFail(
-                            f"{CLUSTER}: {name}: its template cannot be read -> correct it; in YAML, text with {{{{,"
-                            " {% or {# that is not a template needs !unsafe before it"
-                        ) from error
+                        raise AnsibleActionFail(_of_template(name, error)) from error
                     continue  # it needs a fact of its host, and is checked by the role that uses it
             settings[name] = as_declared(plain(value), option)
         return settings

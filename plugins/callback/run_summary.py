@@ -93,7 +93,7 @@ class CallbackModule(CallbackBase):
         self._changed: list[list[str]] = []
         self._trouble: dict[str, str] = {}
         self._attention: list[str] = []
-        self._looks: dict[str, str] = {}
+        self._looks: dict[str, str] | None = None
 
     # --- events from Ansible ------------------------------------------------------------------
     def v2_playbook_on_play_start(self, play: t.Any) -> None:
@@ -140,7 +140,7 @@ class CallbackModule(CallbackBase):
                 self._display.display(printable(self._trouble[host]), color="red")
         for line in self._attention[:_ATTENTION_LINES]:
             self._display.display(printable(line).replace("\n", " "), color="yellow")
-        if self._looks:
+        if self._looks is not None:
             self._display.display(printable(self._hosts_line(stats)))
         path = self.get_option("json_path")
         if path:
@@ -212,17 +212,16 @@ class CallbackModule(CallbackBase):
         self._trouble[host] = f"{line} -> {remedy}" if remedy else line
 
     def _hosts_line(self, stats: t.Any) -> str:
-        """Return how many hosts were as left, changed and drifted."""
-        states = list(self._looks.values())
+        """Return what the hosts were before this run, and how many it changed."""
+        states = list((self._looks or {}).values())
         hosts = [host for host in self._hosts if host != "localhost"]
-        counts = {
-            "as left": states.count("as left"),
-            "changed": sum(1 for host in hosts if stats.changed.get(host)),
-            "drifted": states.count("drifted"),
-            "failed": sum(1 for host in hosts if stats.failures.get(host) or stats.dark.get(host)),
-        }
-        told = ", ".join(f"{count} {word}" for word, count in counts.items())
-        return f"{len(hosts)} hosts: {told}"
+        as_left, drifted = states.count("as left"), states.count("drifted")
+        changed = sum(1 for host in hosts if stats.changed.get(host))
+        failed = sum(1 for host in hosts if stats.failures.get(host) or stats.dark.get(host))
+        return (
+            f"{len(hosts)} hosts: {as_left} as left, {drifted} drifted, {len(hosts) - as_left - drifted} to set up;"
+            f" {changed} changed, {failed} failed"
+        )
 
     def _summary(self) -> dict[str, t.Any]:
         hosts = {

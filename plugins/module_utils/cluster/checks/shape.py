@@ -10,6 +10,7 @@ not a list or a mapping, true is not a number or text, and a number within a map
 from __future__ import annotations
 
 import difflib
+import os
 import typing as t
 
 from ansible.module_utils.common.parameters import DEFAULT_TYPE_VALIDATORS
@@ -147,11 +148,24 @@ def host_variables(inputs: Inputs) -> Iterator[Problem]:
                 yield from faults(host, name, declared[name], option)
 
 
+def _is_slip(written: str, name: str) -> bool:
+    """Tell whether a name is one letter off, two letters of it changed places, or it is long and nearly the same."""
+    if difflib.SequenceMatcher(None, written, name).ratio() >= 0.93:
+        return True
+    if len(name) < 8 or abs(len(written) - len(name)) > 1:
+        return False
+    start = len(os.path.commonprefix([written, name]))
+    end = len(os.path.commonprefix([written[start:][::-1], name[start:][::-1]]))
+    own, other = written[start : len(written) - end], name[start : len(name) - end]
+    return max(len(own), len(other)) <= 1 or (len(own) == 2 and own == other[::-1])
+
+
 def misspelt_variables(inputs: Inputs) -> Iterator[Problem]:
-    """Yield variables that are one letter off, and would silently do nothing."""
+    """Yield variables that are one letter off, or two that changed places, and would silently do nothing."""
     known = (*inputs["arguments"], *FOREIGN)
     for name in inputs.get("variables", []):
-        close = [] if name in known else difflib.get_close_matches(name, known, 1, 0.93)
+        close = [] if name in known else difflib.get_close_matches(name, known, 3, 0.85)
+        close = [one for one in close if _is_slip(name, one)]
         if close:
             yield Problem(
                 CLUSTER,

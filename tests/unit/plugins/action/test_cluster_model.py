@@ -206,7 +206,15 @@ def test_a_host_with_other_settings_of_its_stack_is_refused(
 @pytest.mark.parametrize("host", ["ctl1", "c1"])
 @pytest.mark.parametrize(
     ("written", "right"),
-    [("shared_storage_tre", "shared_storage_tree"), ("node_health_mod", "node_health_mode")],
+    [
+        ("shared_storage_tre", "shared_storage_tree"),
+        ("node_health_mod", "node_health_mode"),
+        ("slurmd_unti", "slurmd_unit"),
+        ("slurmd_untt", "slurmd_unit"),
+        ("slurmdb_conf", "slurmdbd_conf"),
+        ("job_hook_mode", "job_hooks_mode"),
+        ("node_bas_hosts_file", "node_base_hosts_file"),
+    ],
 )
 def test_a_misspelt_variable_of_any_role_is_refused(
     process: Process, tmp_path: Path, host: str, written: str, right: str
