@@ -239,9 +239,9 @@ class ActionModule(ActionBase):
     def _daemon_problems(self, inputs: Inputs, model: Model) -> list[Problem]:
         """Return --tags with which daemons would start with the old slurm.conf, and count as started with the new."""
         given = context.CLIARGS
-        before = inputs["record"].get("slurmd_digest") or model["slurmd_digest"]
+        settings = model["slurmd_reads"]["digest"]
         if (
-            before == model["slurmd_digest"]
+            (inputs["record"].get("slurmd_digest") or settings) == settings
             or not all(map(is_ours, given.get("args") or ()))
             or not starts_with_old(given.get("tags") or (), given.get("skip_tags") or ())
         ):

@@ -473,12 +473,12 @@ stack:
   returned: always
 tuning: {description: C(hosts) that role node_tuning visits and their C(packages)., type: dict, returned: success}
 health_agents_left: {description: Controllers whose agent of node_health has to go., type: list, returned: success}
-slurmd_digest: {description: SHA-256 of the settings whose change restarts every slurmd., type: str, returned: success}
+conf_behind: {description: Hosts with an old slurm.conf., type: list, elements: str, returned: success}
+slurmd_reads: {description: What restarts slurmd; C(digest) and number of C(changes)., type: dict, returned: success}
+slurmd_digest: {description: SHA-256 of both., type: str, returned: success}
 slurmd_digests:
   description: By host, the same with only the settings of that node.
   type: dict
-  sample:
-    c1: 2c26b4
   returned: success
 record:
   description: The record to write to the controllers.

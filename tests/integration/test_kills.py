@@ -22,6 +22,7 @@ import pytest
 from .conftest import Converged
 from .site import SOAK, sample, tail
 from .test_drift import look
+from .test_proof import listens
 
 pytestmark = pytest.mark.systems(
     "debian13", only="shared state, and a backup that gets the change later"
@@ -267,3 +268,42 @@ def test_an_addition_and_a_removal_of_a_node_that_were_killed_are_done_by_the_ne
     finally:
         site.run("ctl1", f"scancel {job}", check=False)
         site.cluster.remove(new)
+
+
+def killed_before_slurmd_starts(site: Converged, **extra: Any) -> None:
+    """Kill a run once the files of slurmd are written, and slurmctld runs with the new configuration."""
+    process = site.start_playbook("site.yml", **extra)
+    assert process.stdout is not None
+    role = False
+    for line in process.stdout:
+        role = role or "slurmd : Point slurmd at the controllers" in line
+        if role and line.startswith("changed: [c1]"):
+            break
+    else:
+        pytest.fail("it ended without a change of slurmd's files on c1")
+    kill_tree(process)
+
+
+def test_the_old_values_return_after_a_killed_run(quiet_site: Converged) -> None:
+    """A daemon that had started with the new ones meanwhile kept them: its stamp was that of the old ones."""
+    site = quiet_site
+    given = {**site.extra_vars.get("slurm_conf", {}), "CommunicationParameters": "EnableIPv6"}
+    old = {host: listens(site, host, 6818) for host in ("c1", "c2")}
+    unit = {"Service": {"LimitSTACK": "64M"}}
+    killed_before_slurmd_starts(site, slurm_conf=given, slurmd_unit=unit)
+    for host, daemon in (("c1", "slurmd"), ("login1", "sackd")):
+        site.run(host, f"systemctl daemon-reload; systemctl restart {daemon}")
+    assert listens(site, "c1", 6818) != old["c1"]
+    # One that did not fetch what the others have, such as for a full disk.
+    site.run("c2", "echo '# of yesterday' >> /run/slurm/conf/slurm.conf")
+    run = site.play("site.yml")
+    assert "c2: another slurm.conf than slurmctld has handed out" in run.output
+    assert {host: listens(site, host, 6818) for host in old} == old
+    limit = site.run("c1", "grep 'Max stack' /proc/$(systemctl show -P MainPID slurmd)/limits")
+    assert "unlimited" in limit, limit
+    fetched = {
+        site.run(host, "sha256sum < /run/slurm/conf/slurm.conf") for host in ("c1", "c2", "login1")
+    }
+    assert fetched == {site.run("ctl1", "sha256sum < /etc/slurm/slurm.conf")}
+    site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
+    assert not site.play("site.yml").changed

@@ -12,6 +12,8 @@ from ..slurm.conf.syntax import restart_parameters
 from .declared import defined_gres
 
 if t.TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .schema import Model
 
 
@@ -23,15 +25,23 @@ def digest(value: t.Any, sort_keys: bool = True) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=sort_keys, default=str).encode()).hexdigest()
 
 
-def add_digests(model: Model) -> None:
-    """Add the digests that decide whether slurmd is restarted: of all nodes, and of each one."""
+def add_digests(model: Model, record: Mapping[str, t.Any]) -> None:
+    """Add the digests that decide whether slurmd is restarted: of all nodes, and of each one.
+
+    They also count the changes of these settings. A run may be interrupted after slurmctld has taken new ones, and a
+    slurmd start with them then: when the old ones return, its stamp, which is of an earlier start, must not be theirs.
+    """
     wanted = {name.lower() for name in restart_parameters("slurmd", model["version_string"])}
     scalars = sorted(
         [key.lower(), value] for key, value in model["slurm_conf"] if key.lower() in wanted
     )
     # slurmd reads job_container.conf only when it starts (job_container.conf(5)).
     more = [model["job_container_conf"]] if model["job_container_conf"] else []
-    model["slurmd_digest"] = digest([scalars, model["cgroup_conf"], *more])
+    settings = digest([scalars, model["cgroup_conf"], *more])
+    before = record.get("slurmd_digest") or settings
+    changes = record.get("slurmd_changes", 0) + (before != settings)
+    model["slurmd_reads"] = {"digest": settings, "changes": changes}
+    model["slurmd_digest"] = digest([settings, changes]) if changes else settings
     autodetect = [line for line in model["gres_lines"] if line.startswith("AutoDetect=")]
     for node in model["nodes"]:
         own = [node["name"], defined_gres(node), autodetect]

@@ -22,6 +22,7 @@ from .inputs import (
     members,
     name_of,
     node_address,
+    seen,
     short_name,
 )
 
@@ -146,3 +147,17 @@ def revoke(model: Model, inputs: Inputs) -> None:
             f"{fold(unknown)}: the SSH host key is not on record, or another host has it too, so it is not"
             " revoked; its certificate is valid until it expires"
         )
+
+
+def conf_behind(inputs: Inputs) -> list[str]:
+    """Return the hosts whose daemon did not fetch what slurmctld has handed out, such as one with a full disk then."""
+    controllers = members(inputs, "slurm_controller")
+    slurm = {host: facts.get("slurm") or {} for host, facts in seen(inputs)}
+    handed_out = slurm.get(controllers[0], {}).get("conf_accepted") if controllers else ""
+    clients = [*members(inputs, "slurm_compute"), *members(inputs, "slurm_login")]
+    fetched = {host: slurm.get(host, {}).get("conf_fetched") for host in dict.fromkeys(clients)}
+    return [
+        host
+        for host, own in fetched.items()
+        if handed_out and own and own != handed_out and host not in controllers
+    ]

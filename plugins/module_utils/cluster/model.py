@@ -16,8 +16,8 @@ from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
 from .digests import add_digests
 from .health import agents_left
 from .hooks import job_hooks
-from .hosts import add_hosts, daemon_hosts, host_entry, revoke
-from .inputs import Inputs, choose_version, is_true, parse_version
+from .hosts import add_hosts, conf_behind, daemon_hosts, host_entry, revoke
+from .inputs import Inputs, choose_version, fold_hosts, is_true, parse_version
 from .machines import drains, findings, kept_out, machine_messages, untested
 from .mounts import normalise_mounts
 from .nfs import add_exports, add_homes
@@ -194,6 +194,8 @@ def build_model(inputs: Inputs) -> Model:
         "health_agents_left": agents_left(inputs, controller_hosts, messages),
         "tuning": tuned(inputs),
         "stack": stack_of(inputs, nodes),
+        "conf_behind": [],
+        "slurmd_reads": {},
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},
@@ -215,6 +217,12 @@ def build_model(inputs: Inputs) -> Model:
     add_exports(model, inputs)
     add_homes(model)
     revoke(model, inputs)
-    add_digests(model)
+    add_digests(model, inputs["record"])
+    model["conf_behind"] = conf_behind(inputs)
+    if model["conf_behind"]:
+        model["messages"].append(
+            f"{fold_hosts(model['conf_behind'])}: another slurm.conf than slurmctld has handed out, so slurmd or"
+            " sackd is started again there"
+        )
     model["record"] = record_of(model, inputs, pmix)
     return model

@@ -28,6 +28,8 @@ _PARTS = {
     "hosts": dict,
     "nodes": dict,
     "revoked_keys": dict,
+    "slurmd_digest": str,
+    "slurmd_changes": int,
 }
 _OF_HOST = {"name": str, "address": str}
 _OF_GRES = {"name": str, "type": str, "count": int, "file": str}
@@ -162,7 +164,8 @@ def record_of(model: Model, inputs: Inputs, pmix: bool) -> dict[str, t.Any]:
         "cluster": model["cluster"],
         "slurm_version": model["version_string"],
         "choices": {"pmix": pmix},
-        "slurmd_digest": model["slurmd_digest"],
+        "slurmd_digest": model["slurmd_reads"]["digest"],
+        "slurmd_changes": model["slurmd_reads"]["changes"],
         "hosts": hosts,
         "revoked_keys": model["revoked_keys"],
         "nodes": {

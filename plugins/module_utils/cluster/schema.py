@@ -73,6 +73,8 @@ class Model(t.TypedDict):
     health_agents_left: list[str]
     tuning: dict[str, list[str]]
     stack: dict[str, t.Any]
+    conf_behind: list[str]
+    slurmd_reads: dict[str, t.Any]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]

@@ -50,7 +50,15 @@ MODEL_APART = frozenset(
         *("drains", "kept_out", "untested", "unlisted", "new_nodes", "removed_nodes"),
         *("removed_hosts", "gpus_came", "gpus_to_come", "record", "slurmdbd_conf"),
         *("node_lines", "node_set_lines", "partition_lines", "gres_lines", "topology"),
-        *("nodes", "slurmd_digests", "compute_hosts", "scratches", "tuning", "health_agents_left"),
+        *(
+            "nodes",
+            "slurmd_digests",
+            "conf_behind",
+            "compute_hosts",
+            "scratches",
+            "tuning",
+            "health_agents_left",
+        ),
     }
 )
 
@@ -76,6 +84,7 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
         return []
     walked = {host for group in WALKED for host in groups.get(group, [])}
     walked.update(entry["host"] for entry in model["kept_out"])
+    walked.update(model["conf_behind"])
     walked.update(managed, model["gpus_to_come"])
     # The first of them makes what is on shared storage: homes and keys of users, directories of Enroot.
     walked.update(host for group in FIRST for host in groups.get(group, [])[:1])
@@ -252,7 +261,8 @@ def _in_order(value: t.Any) -> str:
 def _lasting(facts: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the facts of a host without those that vary by themselves."""
     own = {name: value for name, value in facts.items() if name not in FACTS_APART}
-    # A running slurmd has fetched plugstack.conf, which was not there before its first start.
+    # A running slurmd has fetched slurm.conf and plugstack.conf, which were not there before its first start.
     slurm = facts.get("slurm") or {}
-    own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith("plugstack")}
+    fetched = ("plugstack", "conf_", "own_conf")
+    own["slurm"] = {key: slurm[key] for key in slurm if not key.startswith(fetched)}
     return own

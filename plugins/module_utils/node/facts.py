@@ -436,6 +436,7 @@ def gather(
         "mpi": mpi_plugins(places["plugin_dir"]),
         **plugstack_place.facts(conf, places["config_dir"], root),
         "manager": slurm_places.manager(places["prefix"]),
+        **slurm_places.conf_digests(root),
         "own_conf": slurm_places.own_conf(places["config_dir"], root),
         "prolog": slurm_places.scripts(conf, "Prolog"),
         "epilog": slurm_places.scripts(conf, "Epilog"),

@@ -237,6 +237,13 @@ class Stamps:
         except FileNotFoundError:
             return None
 
+    def is_older(self, unit: str, started: float) -> bool:
+        """Whether a unit has started since its stamp was written, which is done once it is ready."""
+        try:
+            return os.stat(self._path(unit)).st_mtime < started
+        except FileNotFoundError:
+            return False
+
     def keyed(self, unit: str, stamp: str) -> str:
         return keyed.keyed("%s %s" % (unit, stamp), self.directory)
 
@@ -323,6 +330,10 @@ class Services:
             state = state_of(properties, now, monotonic)
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
+            if spec["stamp"] and self.stamps.is_older(unit, state.started):
+                # Somebody has started it since, perhaps with files of a run that was interrupted.
+                own = [*state.drop_ins, state.unit_file, *(spec.get("proved") or ())]
+                state.newer += newer_paths([path for path in own if path], state.started)
             state.settings = sysctl.decided_by(spec.get("sysctl") or ())
             state.unset = sysctl.changed_back(state.settings, spec.get("took") or {})
             known = spec["stamp"] or spec.get("command")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
 import pwd
 import re
+import typing as t
 
 from .machine import read
 from .safe_path import UnsafePathError
@@ -33,6 +35,9 @@ CONFIG_PATTERN = rf"/etc/slurm|{_PCS_CONFIG}/slurm-[\w.]+|(?:{PREFIX_PATTERN})/e
 _DAEMONS = ("slurmd", "slurmctld", "slurmdbd", "sackd")
 _PROGRAMS = ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "sbin/sackd", "bin/sinfo")
 _INCLUDES = 4
+#: The copy of what slurmctld has last taken (module slurmctld_config).
+ACCEPTED = "/var/lib/trainwright/applied/slurm.conf"
+_MOST = 1 << 26
 #: Where slurmd and sackd keep what slurmctld sends them.
 FETCHED = ("/run/slurm/conf/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf")
 
@@ -188,6 +193,22 @@ def own_conf(config_dir: str, root: str = "/") -> str:
         if os.readlink(_below(root, path)) in FETCHED:
             return ""
     return path
+
+
+def conf_digests(root: str = "/") -> dict[str, str]:
+    """Return the SHA-256 of the slurm.conf that slurmctld last took here, and of the one that was fetched from one."""
+    return {
+        "conf_accepted": _digest_of_first([ACCEPTED], root),
+        "conf_fetched": _digest_of_first(FETCHED, root),
+    }
+
+
+def _digest_of_first(paths: t.Iterable[str], root: str) -> str:
+    """Return the digest of the first of these files that can be read, "" without one."""
+    for path in paths:
+        with contextlib.suppress(OSError), open(_below(root, path), "rb") as file:
+            return hashlib.sha256(file.read(_MOST)).hexdigest()
+    return ""
 
 
 def scripts(conf: str, name: str) -> list[str]:

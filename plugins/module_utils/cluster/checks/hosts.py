@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..inputs import Problem, seen
+from ..inputs import Problem, members, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +127,35 @@ def listeners(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
+def other_daemon(inputs: Inputs) -> Iterator[Problem]:
+    """A host does not run the daemon of the group that it was in: at its next boot one of the two would lose."""
+    compute, controllers = members(inputs, "slurm_compute"), members(inputs, "slurm_controller")
+    recorded = inputs["record"].get("nodes") or {}
+    nodes = {node["host"]: name for name, node in recorded.items() if not node.get("client")}
+    for host, facts in seen(inputs, "slurm_compute", "slurm_login"):
+        services = facts.get("services") or {}
+        if host in compute and services.get("sackd") == "active":
+            yield Problem(
+                host,
+                "group slurm_compute",
+                "runs sackd, as a login host does, beside slurmd, and both fetch slurm.conf to /run/slurm/conf",
+                "systemctl disable --now sackd",
+            )
+        elif (
+            host not in (*compute, *controllers)
+            and host in nodes
+            and services.get("slurmd") == "active"
+        ):
+            yield Problem(
+                host,
+                "group slurm_login",
+                f"is node {nodes[host]} of the running cluster, and sackd does not run beside its slurmd",
+                "put it back into slurm_compute, or take the node out first: ansible-playbook -i <inventory>"
+                f" trainwright.slurm.remove_nodes -e nodes={nodes[host]} -e confirm=yes, then on the host: systemctl"
+                " disable --now slurmd",
+            )
+
+
 def ways(inputs: Inputs) -> Iterator[Problem]:
     """The hosts reach each other where Slurm needs it."""
     # A host that is down answers nobody. That is not a firewall, and must not stop the other hosts.
@@ -162,5 +191,6 @@ CHECKS: tuple[Check, ...] = (
     silent,
     clocks,
     listeners,
+    other_daemon,
     ways,
 )

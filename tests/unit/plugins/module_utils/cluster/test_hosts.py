@@ -228,3 +228,23 @@ def test_a_machine_that_comes_back_can_keep_its_key() -> None:
     again = inputs(3)
     again["record"] = json.loads(json.dumps(model["record"]))
     assert problems(again) == []
+
+
+def test_a_host_that_did_not_fetch_the_configuration_is_named() -> None:
+    """Also one with the other digest of a controller that it was before."""
+    given = with_addresses(2)
+    digest, other = "a" * 64, "b" * 64
+    of_host: dict[str, dict[str, str]] = {
+        "ctl": {"conf_accepted": digest, "conf_fetched": other},
+        "c1": {"conf_accepted": other, "conf_fetched": digest},
+        "c2": {"conf_fetched": other},
+        "login1": {"conf_fetched": ""},
+    }
+    for host, values in of_host.items():
+        given["facts"][host].setdefault("slurm", {}).update(values)
+    model = build_model(given)
+    assert model["conf_behind"] == ["c2"]
+    (said,) = [line for line in model["messages"] if "another slurm.conf" in line]
+    assert said.startswith("c2: ")
+    given["facts"]["ctl"]["slurm"]["conf_accepted"] = ""
+    assert build_model(given)["conf_behind"] == []

@@ -23,6 +23,8 @@ PLAYS = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8")
 #: What a role reads of the parts that are not in the digest, and why that is right.
 READ_APART = {
     ("node_health", "nodes"): "the agent, on controllers",
+    ("slurmd", "conf_behind"): "such a host is always walked over",
+    ("slurm_login", "conf_behind"): "such a host is always walked over",
     ("slurm_packages", "tuning"): "the digest has what it says of this host",
 }
 

@@ -285,6 +285,37 @@ def test_check_mode_says_what_the_real_run_does_and_a_second_run_is_quiet(system
     assert systemd.calls() == ["show munge.service slurmd.service"]
 
 
+def test_a_unit_that_somebody_started_with_files_of_an_interrupted_run_is_restarted(
+    systemd, tmp_path, monkeypatch
+):
+    """The file is as it was at the last start of a run, which the stamp is of."""
+    own = tmp_path / "own.conf"
+    own.write_text("")
+    wanted = unit("slurmd", state="started", stamp="s1", proved=[str(own)])
+    systemd.have(slurmd={"ActiveState": "active"})
+    assert systemd.run(wanted) == ["restart slurmd.service"]
+    stamp = (tmp_path / "stamps" / "slurmd.service").stat().st_mtime
+
+    def started(when: float, changed: float) -> list[str]:
+        monkeypatch.setattr(services.Stamps, "is_older", lambda *_arguments: stamp < when)
+        monkeypatch.setattr(
+            services, "newer_paths", lambda paths, _s: [p for p in paths if changed > when]
+        )
+        return systemd.run(wanted, check=True)
+
+    assert started(stamp + 60, changed=stamp + 90) == ["restart slurmd.service"]
+    assert started(stamp + 60, changed=stamp + 30) == []
+    assert started(stamp - 1, changed=stamp + 30) == [], "a file that is repaired is no reason"
+
+
+def test_a_start_after_the_stamp(tmp_path):
+    stamps = services.Stamps(str(tmp_path / "stamps"))
+    assert not stamps.is_older("x.service", 300.0)
+    stamps.write("x.service", "abc")
+    os.utime(tmp_path / "stamps" / "x.service", (200, 200))
+    assert stamps.is_older("x.service", 300.0) and not stamps.is_older("x.service", 100.0)
+
+
 def test_a_unit_is_masked_and_stopped_once(systemd):
     systemd.have(logind={"ActiveState": "active"})
     wanted = unit("logind", masked=True, state="stopped")

@@ -4,12 +4,29 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import hosts
 
-from .cases import Case, assert_refused, each, fact
+from .cases import Case, assert_refused, each, fact, recorded
+
+
+def moved(**services: str) -> t.Any:
+    """Return the inputs with a node of the running cluster that is a login host now."""
+    given = recorded()
+    given["groups"]["slurm_login"] = [*given["groups"]["slurm_login"], "c3"]
+    given["groups"]["slurm_cluster"] = [*given["groups"]["slurm_cluster"], "c3"]
+    given["hosts_in_run"] = [*given["hosts_in_run"], "c3"]
+    given["facts"]["c3"] = {
+        **copy.deepcopy(given["facts"]["login1"]),
+        "services": services or {"slurmd": "active"},
+    }
+    given["facts"]["c3"].update(hostname="c3", addresses=["10.0.0.9"])
+    given["host_vars"]["c3"] = {}
+    return given
+
 
 CASES: list[Case] = [
     ("memory", fact("c1", memory_mb=256), "c1", "slurm_min_memory_mb", "256 MB", "lower"),
@@ -23,6 +40,10 @@ CASES: list[Case] = [
     ("clock behind", fact("c1", clock_offset_s=-90.0), "c1", "clock", "90 s behind", "set the time"),
     ("port taken", fact("ctl", ports={"6817": "nginx"}), "ctl", "slurm_ports.slurmctld", "nginx listens on port 6817",
      "stop it"),
+    ("sackd beside slurmd", fact("c1", services={"slurmd": "active", "sackd": "active"}), "c1", "group slurm_compute",
+     "runs sackd", "systemctl disable --now sackd"),
+    ("node as login host", moved(), "c3", "group slurm_login", "is node c3 of the running cluster",
+     "remove_nodes -e nodes=c3 -e confirm=yes"),
     ("firewall", fact("c1", reach={"10.0.0.2:6817": "filtered: timed out"}), "c1", "TCP port 6817",
      "no connection to 10.0.0.2:6817", "allow TCP port 6817 to"),
     ("name", fact("c1", reach={"ctl:6817": "unresolved"}), "c1", "name resolution", "cannot resolve ctl", "DNS"),
