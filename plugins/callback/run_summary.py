@@ -219,7 +219,7 @@ class CallbackModule(CallbackBase):
         changed = sum(1 for host in hosts if stats.changed.get(host))
         failed = sum(1 for host in hosts if stats.failures.get(host) or stats.dark.get(host))
         return (
-            f"{len(hosts)} hosts: {as_left} as left, {drifted} drifted, {len(hosts) - as_left - drifted} to set up;"
+            f"{len(hosts)} hosts: {as_left} as left, {drifted} drifted, {len(hosts) - as_left - drifted} walked over;"
             f" {changed} changed, {failed} failed"
         )
 

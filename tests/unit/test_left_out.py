@@ -128,7 +128,7 @@ def test_a_difference_is_named(output: str) -> None:
 
 
 def test_the_last_line_counts_the_hosts(output: str) -> None:
-    assert "6 hosts: 1 as left, 1 drifted, 4 to set up; 0 changed, 0 failed" in output
+    assert "6 hosts: 1 as left, 1 drifted, 4 walked over; 0 changed, 0 failed" in output
 
 
 def test_without_the_secrets_all_hosts_are_walked_over(tmp_path: Path) -> None:
