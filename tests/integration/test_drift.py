@@ -348,9 +348,7 @@ def test_only_nodes_with_something_to_do_take_part(quiet_site: Converged) -> Non
             run = site.play("site.yml")
         assert walked(site, run) == set(), tail(run.output, 60)
         hosts = [*site.cluster.hosts]
-        told = (
-            f"{len(hosts)} hosts: {len(hosts)} as left, 0 drifted, 0 walked over; 0 changed, 0 failed"
-        )
+        told = f"{len(hosts)} hosts: {len(hosts)} as left, 0 drifted, 0 walked over; 0 changed, 0 failed"
         assert told in run.output.splitlines()[-1]
         counts = {host: run.executions(host) for host in hosts}
         assert max(counts.values()) <= SERVES, counts
