@@ -50,15 +50,8 @@ MODEL_APART = frozenset(
         *("drains", "kept_out", "untested", "unlisted", "new_nodes", "removed_nodes"),
         *("removed_hosts", "gpus_came", "gpus_to_come", "record", "slurmdbd_conf"),
         *("node_lines", "node_set_lines", "partition_lines", "gres_lines", "topology"),
-        *(
-            "nodes",
-            "slurmd_digests",
-            "conf_behind",
-            "compute_hosts",
-            "scratches",
-            "tuning",
-            "health_agents_left",
-        ),
+        *("nodes", "slurmd_digests", "conf_behind", "compute_hosts", "scratches"),
+        *("tuning", "health_agents_left"),
     }
 )
 
