@@ -79,6 +79,8 @@ _WHERE = re.compile(
 _JOURNAL = re.compile(r"\nLast lines of [a-z' ]+ journal:\n(.*)(?=\nRemedy: )", re.DOTALL)
 # A line that a daemon of Slurm logged for itself.
 _LOGGED = re.compile(r"\b(fatal|error|info|debug\d?): |^\w+: ")
+# What slurmd and sackd log last, below the error that says why.
+_SUMMARY = re.compile(r"initialization failed$|failed to load configs$")
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 
 
@@ -89,6 +91,7 @@ def _journal_told(found: re.Match[str]) -> str:
     """
     lines = [re.sub(r"^\w{3} +\d+ [\d:]+ \S+ ", "", line) for line in found[1].splitlines()]
     own = [line for line in lines if not line.startswith("systemd[")] or lines
+    own = [line for line in own if not _SUMMARY.search(line)] or own
     for word in ("fatal:", "error:", ""):
         told = [line for line in own if word in line.lower()]
         if told:

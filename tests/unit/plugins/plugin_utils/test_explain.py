@@ -109,6 +109,18 @@ DENIED = (
             ],
             "slurmctld: fatal: CLUSTER ID MISMATCH. slurmctld has been started with another ID",
         ),
+        (
+            [
+                "Nov 28 05:14:52 login1 slurmd[2347]: error: _fetch_child: failed to fetch remote configs: Zero Bytes",
+                "Nov 28 05:14:52 login1 slurmd[2346]: error: _establish_configuration: failed to load configs",
+                "Nov 28 05:14:52 login1 slurmd[2346]: error: slurmd initialization failed",
+            ],
+            "error: _fetch_child: failed to fetch remote configs: Zero Bytes",
+        ),
+        (
+            ["Nov 28 05:14:52 login1 slurmd[2346]: error: slurmd initialization failed"],
+            "error: slurmd initialization failed",
+        ),
         (["Nov 26 21:00:01 ctl1 systemd[1]: x.service: Killed."], "x.service: Killed."),
         (["(nothing)"], "(nothing)"),
     ],
