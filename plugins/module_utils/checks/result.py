@@ -71,6 +71,9 @@ class Result:
         joint = "of" if _is_number(self.value) and _is_number(self.threshold) else "instead of"
         if self.verdict is Verdict.PASS and joint == "instead of":
             return f"{self.value or 'as expected'} {self.unit}".rstrip() + detail
+        if joint == "of" and not self.threshold:
+            other = ", not 0" if self.value else ""
+            return f"{found} {self.unit}".rstrip() + other + detail
         return f"{found} {joint} {self.threshold} {self.unit}".rstrip() + detail
 
     def to_json(self) -> dict[str, t.Any]:

@@ -258,12 +258,15 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     slurm.read_config()
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
     wait_taken(slurm, settings, lambda: not_taken(text.nodes(slurm.shown()), before, slurm.shown()))
-    nodes = {node.name: node for node in text.nodes(slurm.shown())}
-    for name in {*drained, *drained_since(nodes.values(), before)}:
-        slurm.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+    _resume(slurm, drained)
+    resumed = set(drained)
     until = time.monotonic() + settings.taken
     while True:
         nodes = {node.name: node for node in text.nodes(slurm.shown())}
+        # A job that began before the configuration was back can drain its node yet.
+        found = set(drained_since(nodes.values(), before)) - resumed
+        _resume(slurm, found)
+        resumed |= found
         port = int(slurm.config.get("SlurmdPort") or 6818)
         why = {name: away(nodes[name], slurm.held()) for name in failed if name in nodes}
         why.update({name: "its slurmd does not run" for name in why if closed(nodes[name], port)})
@@ -273,7 +276,14 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     idle = [name for name, word in why.items() if not word]
     result = Steps(slurm, settings).run(idle) if idle else Result()
     result.skipped.update({name: word for name, word in why.items() if word})
+    if not result.failed:
+        _resume(slurm, drained_since(text.nodes(slurm.shown()), before))
     return result
+
+
+def _resume(slurm: Slurm, names: t.Iterable[str]) -> None:
+    for name in sorted(names):
+        slurm.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
 
 def waiting(settings: Settings) -> list[str]:

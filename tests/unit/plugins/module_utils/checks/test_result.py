@@ -52,6 +52,8 @@ def test_what_ends_a_playbook_with_failure() -> None:
     [
         (one("FAIL", value=7, threshold=8, unit="GPUs"), "7 of 8 GPUs"),
         (one("FAIL", value=7, threshold=8, unit="GPUs", detail="x"), "7 of 8 GPUs (x)"),
+        (one("FAIL", value=2, threshold=0, unit="differences"), "2 differences, not 0"),
+        (one("PASS", value=0, threshold=0, unit="errors", detail="x"), "0 errors (x)"),
         (one("WARN", value="A100", threshold="H100"), "A100 instead of H100"),
         (one("INCOMPLETE", threshold="H100"), "unknown instead of H100"),
         (one("PASS", value=3, unit="MiB"), "3 MiB"),

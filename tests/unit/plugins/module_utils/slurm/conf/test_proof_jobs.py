@@ -148,6 +148,19 @@ def test_a_slurmctld_that_does_not_answer_is_an_error(cluster: Cluster) -> None:
         cluster.prove("c1")
 
 
+def test_a_node_that_a_job_drains_late_is_given_back_too(cluster: Cluster) -> None:
+    """The job began with the configuration that was put back since, and the step on the other node ran meanwhile."""
+    cluster.handed_out("B=1\n", c1=OLD, c2=OLD)
+    late = cluster.show("late", c1=NEW, c2=NEW).replace("State=IDLE", "State=IDLE+DRAIN")
+    late = late.replace("\n\n", "\n   Reason=Prolog error [slurm@2026-03-01T00:00:09]\n\n")
+    (cluster.place / "late").write_text(late)
+    cluster.show(c1=NEW, c2=NEW)
+    place = cluster.place
+    cluster._program("sbatch", f"cp {place}/late {place}/nodes; echo 1 > {place}/n; echo 1")
+    assert proof.again(["c1"], [], cluster.settings).proved == ["c1"]
+    assert "scontrol update NodeName=c2 State=RESUME" in cluster.calls
+
+
 class Epilogs:
     """Slurm's commands, with the job of c2 completing for ever."""
 
