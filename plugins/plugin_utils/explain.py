@@ -79,7 +79,7 @@ _WHERE = re.compile(
 _JOURNAL = re.compile(r"\nLast lines of [a-z' ]+ journal:\n(.*)(?=\nRemedy: )", re.DOTALL)
 # A line that a daemon of Slurm logged for itself.
 _LOGGED = re.compile(r"\b(fatal|error|info|debug\d?): |^\w+: ")
-# What slurmd and sackd log last, below the error that says why.
+# The last lines of slurmd and sackd, below the error that says why.
 _SUMMARY = re.compile(r"initialization failed$|failed to load configs$")
 _UNKNOWN_UNREACHABLE = "try ssh to the host by hand; -vvvv shows what ssh says"
 

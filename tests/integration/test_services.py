@@ -93,7 +93,7 @@ def test_a_database_that_refuses_slurmdbd_is_said_at_once(quiet_site: Converged)
 def test_a_login_host_that_slurmctld_does_not_know_is_said(site: Converged) -> None:
     key, part = "/etc/munge/munge.key", ("--tags", "slurm_login", "--limit", "ctl1,login1")
     another = f"cp -p {key} /root; head -c 1024 /dev/urandom >{key}; systemctl restart munge"
-    # What an earlier test changed in slurm.conf is not to restart the daemon in the run below.
+    # The run below is not to restart the daemon for a change of an earlier test.
     site.play("site.yml", *part, site_full=True)
     site.run("login1", another)
     try:
