@@ -213,13 +213,15 @@ class CallbackModule(CallbackBase):
 
     def _hosts_line(self, stats: t.Any) -> str:
         """Return what the hosts were before this run, and how many it changed."""
-        states = list((self._looks or {}).values())
+        looks = self._looks or {}
         hosts = [host for host in self._hosts if host != "localhost"]
-        as_left, drifted = states.count("as left"), states.count("drifted")
+        as_left, drifted = (list(looks.values()).count(state) for state in ("as left", "drifted"))
+        lost = sum(1 for host in stats.dark if host not in looks)
+        walked = len(hosts) - as_left - drifted - lost
         changed = sum(1 for host in hosts if stats.changed.get(host))
         failed = sum(1 for host in hosts if stats.failures.get(host) or stats.dark.get(host))
         return (
-            f"{len(hosts)} hosts: {as_left} as left, {drifted} drifted, {len(hosts) - as_left - drifted} walked over;"
+            f"{len(hosts)} hosts: {as_left} as left, {drifted} drifted, {walked} walked over;"
             f" {changed} changed, {failed} failed"
         )
 

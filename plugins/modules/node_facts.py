@@ -288,8 +288,10 @@ ansible_facts:
               empty, C(plugstack_own) whether it or a file that it includes has the line for this host's own part, and
               C(plugstack_fault) why root does not write to it, else empty. C(own_conf) is the slurm.conf in
               C(config_dir), empty without one or where it is a link to the one that slurmd or sackd fetched.
-            - C(conf_accepted) is the SHA-256 of the slurm.conf that slurmctld last took from a run here,
-              C(conf_fetched) of the one that slurmd or sackd fetched; both are empty without one.
+              C(packaged_conf) is it in its place where it is as an RPM brings it.
+            - C(conf_accepted) is a SHA-256 of the slurm.conf that slurmctld last took from a run here, C(conf_written)
+              of the one in C(config_dir), C(conf_fetched) of the one that slurmd or sackd fetched; each is empty
+              without one. Comments, the order and the capitals of options do not change it.
             - C(manager) is V(parallelcluster), V(pcs) or V(hyperpod) if one of them has set up this host, else
               empty. C(prolog), C(epilog) and C(task_prolog) are the values of these options in slurm.conf,
               C(other_pyxis) the Pyxis plugins that plugstack.conf loads and that are not this collection's.

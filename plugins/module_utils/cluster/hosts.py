@@ -149,15 +149,27 @@ def revoke(model: Model, inputs: Inputs) -> None:
         )
 
 
-def conf_behind(inputs: Inputs) -> list[str]:
-    """Return the hosts whose daemon did not fetch what slurmctld has handed out, such as one with a full disk then."""
+def conf_behind(inputs: Inputs, kept_out: t.Collection[str]) -> list[str]:
+    """Return the hosts whose daemon did not fetch what slurmctld has handed out, such as one with a full disk then.
+
+    That is what it last took from a run, or what somebody has written since on its host.
+    """
     controllers = members(inputs, "slurm_controller")
     slurm = {host: facts.get("slurm") or {} for host, facts in seen(inputs)}
-    handed_out = slurm.get(controllers[0], {}).get("conf_accepted") if controllers else ""
+    first = slurm.get(controllers[0], {}) if controllers else {}
+    handed_out = first.get("conf_accepted")
+    # The clients of another cluster have the configuration of that one.
+    elsewhere = (
+        host for host, own in inputs["host_vars"].items() if own.get("slurm_login_controllers")
+    )
+    apart = {*controllers, *kept_out, *elsewhere}
     clients = [*members(inputs, "slurm_compute"), *members(inputs, "slurm_login")]
     fetched = {host: slurm.get(host, {}).get("conf_fetched") for host in dict.fromkeys(clients)}
     return [
         host
         for host, own in fetched.items()
-        if handed_out and own and own != handed_out and host not in controllers
+        if handed_out
+        and own
+        and own not in (handed_out, first.get("conf_written"))
+        and host not in apart
     ]

@@ -36,9 +36,14 @@ SERVICE_GROUPS = (
 HOST_VARIABLES = ("slurm_node", "slurm_network_path", "slurm_block", "gpu_stack")
 # The same, read of the hosts of slurm_nfs_server only.
 SERVER_VARIABLES = ("nfs_server_exports",)
-# The same, read of the hosts of slurm_login only: their sshd, and how Ansible comes to it. One that needs a fact of its
-# host is left to its role.
-LOGIN_VARIABLES = ("slurm_login_conf", "ansible_connection", "ansible_port")
+# The same, read of the hosts of slurm_login only: their sshd, how Ansible comes to it, and the cluster that they use.
+# One that needs a fact of its host is left to its role.
+LOGIN_VARIABLES = (
+    "slurm_login_conf",
+    "ansible_connection",
+    "ansible_port",
+    "slurm_login_controllers",
+)
 # Settings of the GPU and EFA software that are one for the cluster. A run reads those of the first controller, and
 # roles the host's own, so preflight compares them.
 STACK_VARIABLES = (

@@ -218,11 +218,11 @@ def build_model(inputs: Inputs) -> Model:
     add_homes(model)
     revoke(model, inputs)
     add_digests(model, inputs["record"])
-    model["conf_behind"] = conf_behind(inputs)
+    model["conf_behind"] = conf_behind(inputs, [entry["host"] for entry in model["kept_out"]])
     if model["conf_behind"]:
         model["messages"].append(
             f"{fold_hosts(model['conf_behind'])}: another slurm.conf than slurmctld has handed out, so slurmd or"
-            " sackd is started again there"
+            " sackd is to be started again there"
         )
     model["record"] = record_of(model, inputs, pmix)
     return model

@@ -228,9 +228,13 @@ FACTS: dict[str, Judge] = {
             "sbin": text(rf"(?:{PREFIX_PATTERN})/sbin", "Slurm's sbin"),
             "config_dir": text(CONFIG_PATTERN, "a directory of Slurm's configuration"),
             **dict.fromkeys(
-                ("conf_accepted", "conf_fetched"), text(r"|[0-9a-f]{64}", "a digest", 64)
+                ("conf_accepted", "conf_fetched", "conf_written"),
+                text(r"|[0-9a-f]{64}", "a digest", 64),
             ),
-            "own_conf": text(rf"|(?:{CONFIG_PATTERN})/slurm\.conf", "a slurm.conf"),
+            **dict.fromkeys(
+                ("own_conf", "packaged_conf"),
+                text(rf"|(?:{CONFIG_PATTERN})/slurm\.conf", "a slurm.conf"),
+            ),
             "plugin_dir": text(
                 rf"|(?:{PREFIX_PATTERN})/lib(?:64)?(?:/\w[\w.+-]*)?/slurm(?:-wlm)?",
                 "a directory of Slurm's plugins",

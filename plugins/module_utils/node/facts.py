@@ -430,14 +430,17 @@ def gather(
         glob.glob("/var/lib/dpkg/updates/[0-9]*")
         or "trainwright.slurm" in read("/usr/sbin/policy-rc.d")
     )
+    kept = slurm_places.own_conf(places["config_dir"], root)
+    packaged = bool(kept) and release["like"] != "debian" and slurm_places.is_packaged(kept)
     facts["slurm"] = {
         **slurm_version(commands, release["like"], places),
         **places,
         "mpi": mpi_plugins(places["plugin_dir"]),
         **plugstack_place.facts(conf, places["config_dir"], root),
         "manager": slurm_places.manager(places["prefix"]),
-        **slurm_places.conf_digests(root),
-        "own_conf": slurm_places.own_conf(places["config_dir"], root),
+        **slurm_places.conf_digests(places["config_dir"], root),
+        "own_conf": "" if packaged else kept,
+        "packaged_conf": kept if packaged else "",
         "prolog": slurm_places.scripts(conf, "Prolog"),
         "epilog": slurm_places.scripts(conf, "Epilog"),
         "task_prolog": slurm_places.scripts(conf, "TaskProlog"),

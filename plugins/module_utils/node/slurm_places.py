@@ -13,6 +13,7 @@ import hashlib
 import os
 import pwd
 import re
+import subprocess
 import typing as t
 
 from .machine import read
@@ -35,6 +36,8 @@ CONFIG_PATTERN = rf"/etc/slurm|{_PCS_CONFIG}/slurm-[\w.]+|(?:{PREFIX_PATTERN})/e
 _DAEMONS = ("slurmd", "slurmctld", "slurmdbd", "sackd")
 _PROGRAMS = ("sbin/slurmd", "sbin/slurmctld", "sbin/slurmdbd", "sbin/sackd", "bin/sinfo")
 _INCLUDES = 4
+# The name of an option with its sign.
+_NAME = re.compile(r"[\w.]+\s*[-*+/]?=\s*")
 #: The copy of what slurmctld has last taken (module slurmctld_config).
 ACCEPTED = "/var/lib/trainwright/applied/slurm.conf"
 _MOST = 1 << 26
@@ -185,29 +188,60 @@ def slurm_conf(config_dir: str, root: str = "/") -> str:
 
 
 def own_conf(config_dir: str, root: str = "/") -> str:
-    """Return the path of this host's own slurm.conf; "" without one, or where it is a link to the fetched one."""
+    """Return the path of this host's own slurm.conf; "" without one, or where it leads to the fetched one."""
     path = f"{config_dir}/slurm.conf"
-    if not os.path.lexists(_below(root, path)):
+    place = _below(root, path)
+    if not os.path.lexists(place):
         return ""
     with contextlib.suppress(OSError):
-        if os.readlink(_below(root, path)) in FETCHED:
+        if os.readlink(place) in FETCHED:
             return ""
+    if os.path.realpath(place) in {os.path.realpath(_below(root, one)) for one in FETCHED}:
+        return ""
     return path
 
 
-def conf_digests(root: str = "/") -> dict[str, str]:
-    """Return the SHA-256 of the slurm.conf that slurmctld last took here, and of the one that was fetched from one."""
+def is_packaged(path: str) -> bool:
+    """Whether a file is as an RPM brings it. Some have a slurm.conf, of a cluster that is nobody's."""
+    form = "[%{FILENAMES}\t%{FILEDIGESTS}\n]"
+    try:
+        told = subprocess.run(
+            ["rpm", "-qf", "--qf", form, path], capture_output=True, text=True, check=True
+        ).stdout
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read(_MOST)).hexdigest()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return f"{path}\t{digest}" in told.splitlines()
+
+
+def conf_words(text: str) -> list[str]:
+    """Return the lines of a slurm.conf without what Slurm does not heed: comments, order, blanks, capitals of names."""
+    lines = re.sub(r"(?m)(?<!\\)#.*$", "", text).replace("\\\n", " ").splitlines()
+    named = (_NAME.sub(lambda name: "".join(name[0].split()).lower(), line) for line in lines)
+    return sorted(" ".join(sorted(line.split())) for line in named if line.strip())
+
+
+def conf_digests(config_dir: str, root: str = "/") -> dict[str, str]:
+    """Return digests of the words of three slurm.conf.
+
+    They are the one that slurmctld last took from a run here, the one in the configuration directory, and the one
+    that was fetched from slurmctld.
+    """
     return {
         "conf_accepted": _digest_of_first([ACCEPTED], root),
+        "conf_written": _digest_of_first([f"{config_dir}/slurm.conf"], root),
         "conf_fetched": _digest_of_first(FETCHED, root),
     }
 
 
 def _digest_of_first(paths: t.Iterable[str], root: str) -> str:
-    """Return the digest of the first of these files that can be read, "" without one."""
+    """Return the SHA-256 of the words of the first of these files that can be read, "" without one."""
     for path in paths:
         with contextlib.suppress(OSError), open(_below(root, path), "rb") as file:
-            return hashlib.sha256(file.read(_MOST)).hexdigest()
+            text = file.read(_MOST).decode("utf-8", "surrogateescape")
+            words = "\n".join(conf_words(text))
+            return hashlib.sha256(words.encode("utf-8", "surrogateescape")).hexdigest()
     return ""
 
 

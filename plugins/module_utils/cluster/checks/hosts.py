@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..inputs import Problem, members, seen
+from ..inputs import Problem, cluster_version, members, parse_version, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +132,8 @@ def other_daemon(inputs: Inputs) -> Iterator[Problem]:
     compute, controllers = members(inputs, "slurm_compute"), members(inputs, "slurm_controller")
     recorded = inputs["record"].get("nodes") or {}
     nodes = {node["host"]: name for name, node in recorded.items() if not node.get("client")}
+    # Before, a login host runs slurmd.
+    has_sackd = parse_version(cluster_version(inputs)) >= (23, 11)
     for host, facts in seen(inputs, "slurm_compute", "slurm_login"):
         services = facts.get("services") or {}
         if host in compute and services.get("sackd") == "active":
@@ -142,7 +144,8 @@ def other_daemon(inputs: Inputs) -> Iterator[Problem]:
                 "systemctl disable --now sackd",
             )
         elif (
-            host not in (*compute, *controllers)
+            has_sackd
+            and host not in (*compute, *controllers)
             and host in nodes
             and services.get("slurmd") == "active"
         ):

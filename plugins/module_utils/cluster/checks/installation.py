@@ -175,11 +175,20 @@ def mixed_versions(inputs: Inputs) -> Iterator[Problem]:
 
 
 def own_configuration(inputs: Inputs) -> Iterator[Problem]:
-    """A compute node or login host lacks a slurm.conf: Slurm's commands would read it in place of the cluster's."""
+    """A compute node or login host lacks a slurm.conf: Slurm's commands would read it in place of the cluster's.
+
+    That of the controllers themselves may be on storage that the host shares with them.
+    """
     controllers = members(inputs, "slurm_controller")
+    first = (inputs["facts"].get(controllers[0]) or {}).get("slurm") or {} if controllers else {}
     for host, facts in seen(inputs, "slurm_compute", "slurm_login"):
-        path = (facts.get("slurm") or {}).get("own_conf")
+        slurm = facts.get("slurm") or {}
+        path = slurm.get("own_conf")
         if path and host not in controllers:
+            mounts = [str(one["path"]).rstrip("/") for one in facts.get("mounts") or []]
+            shared = any(str(path).startswith(f"{mount}/") for mount in mounts)
+            if shared and slurm.get("conf_written") == first.get("conf_written"):
+                continue
             yield Problem(
                 host,
                 str(path),

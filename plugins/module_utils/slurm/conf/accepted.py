@@ -18,6 +18,7 @@ import time
 import typing as t
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import conf_words
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
 
 ACCEPTED = "accepted.json"
@@ -44,6 +45,18 @@ def differ(one: str | None, other: str | None, path: str) -> bool:
         # A file that holds nothing but comments is as good as none.
         return bool(syntax.meaning(one or other or "", path))
     return syntax.meaning(one, path) != syntax.meaning(other, path)
+
+
+def of_form(applied: str, wanted: str) -> syntax.Decision:
+    """Return the step for a slurm.conf that says the same: a reconfigure where its lines are others, else none.
+
+    A host counts as behind (cluster/hosts.py) where it has other lines than those that are wanted.
+    """
+    if conf_words(applied) == conf_words(wanted):
+        return syntax.Decision()
+    return syntax.Decision(
+        "reconfigure", False, [("slurm.conf", "the same", "in other lines", "reconfigure")]
+    )
 
 
 def _meaning(spec: dict) -> list[str]:

@@ -378,7 +378,8 @@ def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
     except syntax.ConfError:
         # A file that Slurm itself cannot read was never applied: nothing can be compared.
         return syntax.Decision("restart", True, [("slurm.conf", "unreadable", "", "restart")])
-    return syntax.decide(old, syntax.parse(wanted), version)
+    decision = syntax.decide(old, syntax.parse(wanted), version)
+    return decision if decision.reasons else accepted.of_form(applied, wanted)
 
 
 def _stronger(one: str, other: str) -> str:

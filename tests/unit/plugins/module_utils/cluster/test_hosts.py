@@ -246,5 +246,13 @@ def test_a_host_that_did_not_fetch_the_configuration_is_named() -> None:
     assert model["conf_behind"] == ["c2"]
     (said,) = [line for line in model["messages"] if "another slurm.conf" in line]
     assert said.startswith("c2: ")
+    # Somebody wrote this one on the controller, and reconfigured: the run gives all of them another.
+    given["facts"]["ctl"]["slurm"]["conf_written"] = other
+    assert build_model(given)["conf_behind"] == []
+    given["facts"]["ctl"]["slurm"]["conf_written"] = ""
+    given["facts"]["login1"]["slurm"]["conf_fetched"] = other
+    assert build_model(given)["conf_behind"] == ["c2", "login1"]
+    given["host_vars"]["login1"]["slurm_login_controllers"] = ["ctl9"]
+    assert build_model(given)["conf_behind"] == ["c2"], "login1 is a client of another cluster"
     given["facts"]["ctl"]["slurm"]["conf_accepted"] = ""
     assert build_model(given)["conf_behind"] == []

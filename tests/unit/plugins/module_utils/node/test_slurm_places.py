@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -68,6 +69,56 @@ def test_a_slurm_conf_of_the_host_is_named_unless_it_leads_to_the_fetched_one(
     path.unlink()
     put(tmp_path, "etc/slurm/slurm.conf")
     assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == "/etc/slurm/slurm.conf"
+
+
+def test_a_directory_that_leads_to_the_fetched_one_is_no_conf_of_the_host(tmp_path: Path) -> None:
+    """Moved away, the fetched one would be gone."""
+    put(tmp_path, "run/slurm/conf/slurm.conf")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/slurm").symlink_to(tmp_path / "run/slurm/conf")
+    assert slurm_places.own_conf("/etc/slurm", str(tmp_path)) == ""
+
+
+def test_the_slurm_conf_of_an_rpm_is_told_from_somebodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, programs = tmp_path / "slurm.conf", tmp_path / "bin"
+    path.write_text("ClusterName=cluster\n")
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    assert not slurm_places.is_packaged(str(path)), "a host without rpm"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (programs / "rpm").write_text(
+        f"#!/bin/sh\n[ \"$1 $2\" = '-qf --qf' ] && printf '/usr/bin/srun\\t%s\\n%s\\t{digest}\\n' 0 \"$4\"\n"
+    )
+    (programs / "rpm").chmod(0o755)
+    assert slurm_places.is_packaged(str(path))
+    path.write_text("ClusterName=ours\n")
+    assert not slurm_places.is_packaged(str(path))
+    (programs / "rpm").write_text("#!/bin/sh\necho 'file is not owned by any package'\nexit 1\n")
+    assert not slurm_places.is_packaged(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("B=2 C=3\nA=1\n", True),
+        ("a = 1  # one\n\n# two\nC=3 b=2\n", True),
+        ("A=1\nB=2 \\\n  C=3\n", True),
+        ("A=1\nB=2\nC=3\n", False),
+        ("A=1\nB=2 C=4\n", False),
+        ("A=1\nB=2 C=x\n", False),
+    ],
+)
+def test_digests_of_a_slurm_conf_are_of_what_slurm_heeds(
+    tmp_path: Path, text: str, same: bool
+) -> None:
+    for place, content in (("run/slurm/conf", "A=1\nB=2 C=3\n"), ("etc/slurm", text)):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "slurm.conf").write_text(content)
+    found = slurm_places.conf_digests("/etc/slurm", str(tmp_path))
+    assert (found["conf_fetched"] == found["conf_written"]) is same
+    assert found["conf_accepted"] == "" and len(found["conf_written"]) == 64
 
 
 def test_a_host_without_slurm_will_have_it_in_usr(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import hosts
 
-from .cases import Case, assert_refused, each, fact, recorded
+from .cases import DEBIAN_12, OLD, Case, assert_refused, each, fact, recorded
 
 
 def moved(**services: str) -> t.Any:
@@ -54,6 +54,13 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+def test_before_sackd_a_login_host_runs_slurmd() -> None:
+    given = moved()
+    for facts in given["facts"].values():
+        facts.update(slurm=dict(OLD), os=dict(DEBIAN_12))
+    assert not list(hosts.other_daemon(given))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.checks import installation
+
 from .cases import DEBIAN_12, OLD, Case, assert_refused, each, every, fact, setting
 
 CASES: list[Case] = [
@@ -43,3 +45,17 @@ CASES: list[Case] = [
 def test_problem(case: Case) -> None:
     """Each is refused by host and variable, with its remedy."""
     assert_refused(case)
+
+
+def test_a_slurm_conf_that_hosts_share_with_the_controllers_stays() -> None:
+    """Moved away there, slurmctld would not have it either."""
+    shared = {"own_conf": "/opt/slurm/etc/slurm.conf", "conf_written": "a" * 64}
+    mounts = [{"path": "/opt/slurm", "source": "nfs1:/slurm", "fstype": "nfs4"}]
+    given = fact("c1", slurm=dict(shared), mounts=mounts)
+    given["facts"]["ctl"]["slurm"] = {"conf_written": "a" * 64}
+    assert not list(installation.own_configuration(given))
+    given["facts"]["c1"]["slurm"]["conf_written"] = "b" * 64  # of another cluster
+    assert [problem.host for problem in installation.own_configuration(given)] == ["c1"]
+    given = fact("c1", slurm=shared)  # a copy, which stays as it is
+    given["facts"]["ctl"]["slurm"] = {"conf_written": "a" * 64}
+    assert [problem.host for problem in installation.own_configuration(given)] == ["c1"]

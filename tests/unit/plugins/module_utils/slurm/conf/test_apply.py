@@ -10,6 +10,7 @@ import pathlib
 import time
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import conf_words
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand, messages
 
@@ -194,6 +195,25 @@ def test_a_change_costs_one_step(site, version, change, action, calls, pushed):
     assert (result["action"], site.slurm.calls, result["pushed"]) == (action, calls, pushed)
     assert site.slurm.given == text or action == "none"
     assert not site.run(text, version=version)["changed"]
+
+
+def test_another_order_or_spelling_of_options_is_no_step(site):
+    site.run(BASE)
+    first, *rest = BASE.replace("SlurmctldHost", "slurmctldhost").splitlines()
+    result = site.run("\n".join([*rest, first, ""]))
+    assert (result["action"], site.slurm.calls, result["changed"]) == ("none", [], True)
+    assert conf_words("\n".join([*rest, first])) == conf_words(BASE), (
+        "and hosts count as up to date"
+    )
+
+
+def test_lines_that_are_folded_otherwise_are_handed_out(site):
+    two, one = ("NodeName=c2 CPUs=4\nNodeName=c3 CPUs=4\n", "NodeName=c[2-3] CPUs=4\n")
+    site.run(BASE + two)
+    result = site.run(BASE + one)
+    assert (result["action"], site.slurm.calls) == ("reconfigure", ["reconfigure"])
+    assert result["reasons"] == ["slurm.conf: the same -> in other lines (reconfigure)"]
+    assert not site.run(BASE + one)["changed"]
 
 
 def test_without_configless_nothing_is_handed_to_nodes(site):
