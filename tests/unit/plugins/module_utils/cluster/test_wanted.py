@@ -274,7 +274,6 @@ KNOWN_BY = {
 }
 #: Tasks of hosts that are no candidates, by their files.
 OF_OTHERS = {
-    "finish_debian.yml": "packages_interrupted",
     "install_rhel.yml": "another system",
     "repository_debian.yml": "another install_method",
     "repository_epel.yml": "another system",
