@@ -16,8 +16,8 @@ def controllers(site: Converged) -> list[str]:
 
 
 #: Of the machine that is killed, what dpkg does not configure by itself.
-HALF_DONE = """cd /tmp && apt-get -q update && apt-get -q download slurmd && dpkg --unpack slurmd_*.deb && rm slurmd_*.deb
-touch /var/lib/dpkg/updates/0001
+HALF_DONE = """cd /tmp && apt-get -q update && apt-get -q download slurmd && dpkg --unpack slurmd_*.deb
+rm slurmd_*.deb; touch /var/lib/dpkg/updates/0001
 ! dpkg --configure -a"""
 
 
