@@ -3,8 +3,8 @@
 """Takes up what a dpkg that was killed has left, so that apt works again; configuration files stay as they are.
 
 dpkg keeps a journal while it works, and apt refuses to work until dpkg has read it. Packages that were unpacked are
-configured; those that were not unpacked whole (reinstreq) are unpacked again in their version. Sources: dpkg(1),
-"Package states"; apt, apt-pkg/algorithms.cc, pkgApplyStatus.
+configured, once what they need is there; those that were not unpacked whole (reinstreq) are unpacked again in their
+version. Sources: dpkg(1), "Package states"; apt-get(8), --fix-broken; apt, apt-pkg/algorithms.cc, pkgApplyStatus.
 
 Runs on nodes: Python 3.9.
 """
@@ -79,10 +79,14 @@ def take_up(run: Run, seconds: float, replaced: t.Collection[str] = ()) -> bool:
     if not before.unfinished and not before.broken and not journal:
         return False
     configure(run, seconds)
+    apt = ["apt-get", "--yes", *(f"-oDpkg::Options::={option}" for option in CONFIGURATION)]
+    apt += ["--no-install-recommends", "--no-remove", "--fix-broken"]
     for package, version in look().broken.items():
-        options = [f"-oDpkg::Options::={option}" for option in CONFIGURATION]
-        options += ["--no-remove", "--allow-downgrades", "--reinstall"]
-        run(["apt-get", "--yes", *options, "install", f"{package}={version}"])
+        run([*apt, "--allow-downgrades", "--reinstall", "install", f"{package}={version}"])
+    if "unpacked" in look().unfinished.values() and run([*apt, "install"])[0] != 0:
+        # Of this host's lists, which the killed run may have been about to fetch.
+        run(["apt-get", "--quiet", "update"])
+        run([*apt, "install"])
     for package in look().broken:
         name = package.partition(":")[0]
         if any(fnmatchcase(name, pattern) for pattern in replaced):

@@ -373,6 +373,28 @@ def test_a_killed_installation_of_somebody_else_is_taken_up_too(real: ScratchDpk
     assert of_the_site(real) and not run(**given)["changed"]
 
 
+@pytest.mark.parametrize("name", ["drv", "new"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_package_that_was_unpacked_before_what_it_needs_is_taken_up(
+    real: ScratchDpkg, name: str, listed: bool
+) -> None:
+    """dpkg does not configure it, and apt would not install anything beside it."""
+    real.package("lib", "1")
+    real.package("drv", "1", "lib (= 1)")
+    real.package("new", "1")
+    real.index()
+    if not listed:
+        shutil.rmtree(real.root / "var/lib/apt/lists")
+    real.run("dpkg", "--unpack", str(real.repository / "drv_1_all.deb"))
+    assert real.states() == {"drv": "iU 1"}
+    assert run(check=True, names=[name])["changed"]
+    result = run(names=[name])
+    assert result.get("changed"), result
+    both = {"drv": "ii 1", "lib": "ii 1"}
+    assert real.states() == (both if name == "drv" else {**both, "new": "ii 1"})
+    assert not run(names=[name])["changed"]
+
+
 def test_the_version_that_was_replaced_may_be_gone(real: ScratchDpkg) -> None:
     killed(real, "preinst", "drv=2", "lib=2")
     (real.repository / "drv_1_all.deb").unlink()
