@@ -134,6 +134,9 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
     finally:
         for host in away:
             site.cluster.start(host)
+        if new in site.run("ctl1", "sinfo -hN -o %N").split():
+            # Left there, it would fail the tests that follow.
+            site.play("remove_nodes.yml", nodes=new, confirm="yes", rc=None)
         site.cluster.remove(new)
 
 
