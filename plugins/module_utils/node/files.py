@@ -467,6 +467,8 @@ def _apply_file(change: Change, place: safe_path.Directory, name: str) -> None:
             stream.write(change.data)
             stream.flush()
             _set_attributes(change, stream.fileno())
+            # Else the name may lead to an empty file after a power failure.
+            os.fsync(stream.fileno())
         if change.validate:
             run_validate(change.path, change.validate, place.at(temporary))
         try:
@@ -480,6 +482,7 @@ def _apply_file(change: Change, place: safe_path.Directory, name: str) -> None:
                 stream.write(change.data)
                 stream.flush()
                 _set_attributes(change, stream.fileno())
+                os.fsync(stream.fileno())
     finally:
         place.unlink(temporary)
 

@@ -17,17 +17,19 @@ KEY = ".key"
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file that only its owner can read, at once."""
+    """Write a file that only its owner can read: whole or not at all, also where the power fails."""
     handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     os.replace(temporary, path)
 
 
 def make_key(directory: str) -> None:
-    """Create the key of a directory, which must exist, unless it has one."""
+    """Create the key of a directory, which must exist, unless it has one. An empty file is none."""
     path = os.path.join(directory, KEY)
-    if not os.path.exists(path):
+    if not os.path.exists(path) or not os.path.getsize(path):
         write_private(path, secrets.token_hex(32) + "\n")
 
 
@@ -37,6 +39,7 @@ def keyed(text: str, directory: str) -> str:
         with open(os.path.join(directory, KEY), encoding="utf-8") as handle:
             key = handle.read().strip()
     except FileNotFoundError:
-        key = secrets.token_hex(32)
+        key = ""
+    key = key or secrets.token_hex(32)
     data = text.encode(errors="surrogateescape")
     return PREFIX + hmac.new(key.encode(), data, hashlib.sha256).hexdigest()

@@ -245,6 +245,9 @@ def replacing(path: str, mode: int = 0o644, make: int | None = None) -> t.Iterat
             with os.fdopen(handle, "wb") as stream:
                 yield stream
                 os.fchmod(stream.fileno(), mode)
+                # Else the name may lead to an empty file after a power failure.
+                stream.flush()
+                os.fsync(stream.fileno())
             place.rename(work, name)
         finally:
             place.unlink(work)

@@ -208,8 +208,9 @@ class SecretStore:
             made = os.path.join(scratch, "ca")
             _ssh_keygen(["-q", "-t", "ed25519", "-N", "", "-C", "trainwright-ca", "-f", made])
             # The public half first: the private half then marks a complete pair.
-            os.replace(made + ".pub", public)
-            os.replace(made, private)
+            for half, path, mode in ((".pub", public, 0o644), ("", private, 0o600)):
+                with open(made + half, "rb") as handle:
+                    self._write(path, handle.read(), mode)
         return (self._read(public) or b"").decode().strip()
 
     def host_certificates(

@@ -370,6 +370,8 @@ def _make_key(directory: str, private: str, name: str) -> None:
         made = subprocess.run(argv, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise UsersError("ssh-keygen for %s: %s" % (name, made.stderr.strip()))
+        with open(path, "rb") as handle:
+            os.fsync(handle.fileno())
         try:
             os.link(path, private)
         except FileExistsError:
@@ -378,11 +380,11 @@ def _make_key(directory: str, private: str, name: str) -> None:
 
 
 def _public_key(private: str, check: bool) -> str:
-    """Public half, made again from the private one where the winner has not yet put it there."""
-    try:
-        with open(private + ".pub", encoding="utf-8") as handle:
-            text = handle.read().strip()
-    except FileNotFoundError:
+    """Public half, made again from the private one where it is empty, or the winner has not yet put it there."""
+    text = ""
+    with contextlib.suppress(FileNotFoundError), open(private + ".pub", encoding="utf-8") as handle:
+        text = handle.read().strip()
+    if not text:
         argv = ["ssh-keygen", "-y", "-P", "", "-f", private]
         text = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
         if text and not check:
@@ -395,6 +397,8 @@ def _write(path: str, text: str, mode: int = 0o600) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".trainwright-", dir=os.path.dirname(path))
     with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
     os.chmod(temporary, mode)
     os.replace(temporary, path)
 

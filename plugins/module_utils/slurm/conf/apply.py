@@ -311,7 +311,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         name = os.path.basename(spec["path"])
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
-        applied = _read(_applied_path(spec, settings))
+        applied = _read(_applied_path(spec, settings)) or None  # empty after a power failure
         if applied is None and running and not spec.get("secret"):
             # A cluster that this collection did not set up: slurmctld was started with the files as they are.
             applied = _read(spec["path"])

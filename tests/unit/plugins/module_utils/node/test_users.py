@@ -197,6 +197,17 @@ class TestKeys:
         assert lines.count(public) == 1
         assert stat.S_IMODE((tmp_path / ".ssh" / "id_ed25519").stat().st_mode) == 0o600
 
+    def test_a_public_half_that_a_power_failure_has_emptied_is_made_again(self, tmp_path):
+        """Without it, the user's key would no longer be admitted."""
+        keys(str(tmp_path))
+        public, authorized = (
+            tmp_path / ".ssh" / name for name in ("id_ed25519.pub", "authorized_keys")
+        )
+        before = authorized.read_text(), public.read_text().split()[:2]
+        public.write_text("")
+        keys(str(tmp_path))
+        assert (authorized.read_text(), public.read_text().split()[:2]) == before
+
     def test_a_declared_key_that_is_dropped_goes(self, tmp_path):
         keys(str(tmp_path), ["ssh-ed25519 BBBB a", "ssh-ed25519 CCCC b"])
         keys(str(tmp_path), ["ssh-ed25519 CCCC b"])

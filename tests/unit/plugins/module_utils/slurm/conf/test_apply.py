@@ -446,6 +446,18 @@ def test_a_first_start_that_fails_keeps_the_files_and_says_why(site):
     assert site.run(BASE)["action"] == "start"
 
 
+def test_files_that_a_power_failure_has_emptied_are_written_again(running):
+    """As if every option were to change, which would be refused: ClusterName, for one."""
+    applied = running.path / "var" / "applied" / "slurm.conf"
+    assert applied.read_text() == BASE
+    applied.write_text("")
+    running.conf.write_text("")
+    running.slurm.given = ""
+    assert running.run(BASE)["action"] == "start"
+    assert running.conf.read_text() == applied.read_text() == BASE
+    assert not running.run(BASE)["changed"]
+
+
 @pytest.mark.parametrize("check", [True, False])
 def test_what_loses_jobs_is_refused_before_writing(running, check):
     moved = BASE + "StateSaveLocation=/elsewhere\n"
