@@ -27,6 +27,8 @@ FORM = "${db:Status-Status}\t${db:Status-Eflag}\t${Package}\t${Architecture}\t${
 CONFIGURATION = ("--force-confdef", "--force-confold")
 _LOCKED = "locked by another process"
 _POLL = 2.0
+# apt unpacks nothing again while another package misses what it needs, and brings that beside one that is not whole.
+_ROUNDS = 4
 
 
 class States(t.NamedTuple):
@@ -65,6 +67,11 @@ def configure(run: Run, seconds: float) -> None:
         time.sleep(_POLL)
 
 
+def _waits(found: States) -> bool:
+    """Whether a package is unpacked, and what it needs is not there."""
+    return "unpacked" in found.unfinished.values()
+
+
 def take_up(run: Run, seconds: float, replaced: t.Collection[str] = ()) -> bool:
     """Finish what dpkg has not finished; return whether that changed something.
 
@@ -81,12 +88,21 @@ def take_up(run: Run, seconds: float, replaced: t.Collection[str] = ()) -> bool:
     configure(run, seconds)
     apt = ["apt-get", "--yes", *(f"-oDpkg::Options::={option}" for option in CONFIGURATION)]
     apt += ["--no-install-recommends", "--no-remove", "--fix-broken"]
-    for package, version in look().broken.items():
-        run([*apt, "--allow-downgrades", "--reinstall", "install", f"{package}={version}"])
-    if "unpacked" in look().unfinished.values() and run([*apt, "install"])[0] != 0:
-        # Of this host's lists, which the killed run may have been about to fetch.
-        run(["apt-get", "--quiet", "update"])
-        run([*apt, "install"])
+    fetched = False
+    for _round in range(_ROUNDS):
+        found = look()
+        for package, version in found.broken.items():
+            run([*apt, "--allow-downgrades", "--reinstall", "install", f"{package}={version}"])
+        now = look()
+        if now.broken or _waits(now):
+            run([*apt, "install"])
+            now = look()
+        if now == found and _waits(now) and not fetched:
+            # The killed run may have been about to fetch them.
+            run(["apt-get", "--quiet", "update"])
+            fetched = True
+        elif now == found or not (now.broken or _waits(now)):
+            break
     for package in look().broken:
         name = package.partition(":")[0]
         if any(fnmatchcase(name, pattern) for pattern in replaced):

@@ -374,19 +374,22 @@ def test_a_killed_installation_of_somebody_else_is_taken_up_too(real: ScratchDpk
 
 
 @pytest.mark.parametrize("name", ["drv", "new"])
-@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(("damaged", "listed"), [(False, True), (False, False), (True, True)])
 def test_a_package_that_was_unpacked_before_what_it_needs_is_taken_up(
-    real: ScratchDpkg, name: str, listed: bool
+    real: ScratchDpkg, name: str, listed: bool, damaged: bool
 ) -> None:
-    """dpkg does not configure it, and apt would not install anything beside it."""
+    """dpkg does not configure it, and apt would not install anything beside it. damaged: it is not unpacked whole."""
     real.package("lib", "1")
-    real.package("drv", "1", "lib (= 1)")
+    real.package("drv", "1", "lib (= 1)", killer="preinst")
     real.package("new", "1")
     real.index()
     if not listed:
         shutil.rmtree(real.root / "var/lib/apt/lists")
-    real.run("dpkg", "--unpack", str(real.repository / "drv_1_all.deb"))
-    assert real.states() == {"drv": "iU 1"}
+    if damaged:
+        real.kill.touch()
+    real.run("dpkg", "--unpack", str(real.repository / "drv_1_all.deb"), check=False)
+    real.kill.unlink(missing_ok=True)
+    assert real.states() == {"drv": "iHR 1" if damaged else "iU 1"}
     assert run(check=True, names=[name])["changed"]
     result = run(names=[name])
     assert result.get("changed"), result

@@ -234,7 +234,8 @@ def test_a_package_of_efa_that_was_not_unpacked_whole_goes(monkeypatch: pytest.M
         "half-installed\treinstreq\tlibfabric1-aws\tamd64\t2.4.0\n"
     )
     efa_installer.repair(10, unfinished=False)
-    configure, again, own, removal = apt.changes()
+    configure, again, own, fix, removal = apt.changes()
+    assert fix.endswith("--no-remove --fix-broken install")
     assert configure.endswith("--configure -a") and own.endswith("libfabric1-aws:amd64=2.4.0")
     assert again.startswith("apt-get --yes") and again.endswith("install site-tool:amd64=1-1")
     assert "--no-remove" in again and "--force-confold" in again
