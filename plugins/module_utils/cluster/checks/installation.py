@@ -187,7 +187,8 @@ def own_configuration(inputs: Inputs) -> Iterator[Problem]:
         if path and host not in controllers:
             mounts = [str(one["path"]).rstrip("/") for one in facts.get("mounts") or []]
             shared = any(str(path).startswith(f"{mount}/") for mount in mounts)
-            if shared and slurm.get("conf_written") == first.get("conf_written"):
+            written = slurm.get("conf_written")
+            if shared and written and written == first.get("conf_written"):
                 continue
             yield Problem(
                 host,

@@ -56,6 +56,11 @@ def test_a_slurm_conf_that_hosts_share_with_the_controllers_stays() -> None:
     assert not list(installation.own_configuration(given))
     given["facts"]["c1"]["slurm"]["conf_written"] = "b" * 64  # of another cluster
     assert [problem.host for problem in installation.own_configuration(given)] == ["c1"]
+    # A link that leads nowhere, and a controller without one.
+    given["facts"]["c1"]["slurm"]["conf_written"] = given["facts"]["ctl"]["slurm"][
+        "conf_written"
+    ] = ""
+    assert [problem.host for problem in installation.own_configuration(given)] == ["c1"]
     given = fact("c1", slurm=shared)  # a copy, which stays as it is
     given["facts"]["ctl"]["slurm"] = {"conf_written": "a" * 64}
     assert [problem.host for problem in installation.own_configuration(given)] == ["c1"]
