@@ -113,6 +113,8 @@ def fetch(url: str, path: str, timeout: int, attempts: int) -> None:
         try:
             with open_url(url, timeout=timeout) as answer, open(path, "wb") as file:
                 shutil.copyfileobj(answer, file)
+                file.flush()
+                os.fsync(file.fileno())
             return
         except urllib.error.HTTPError as error:
             fault, final = f"HTTP {error.code} {error.reason}", error.code in (401, 403, 404, 410)
