@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import shlex
@@ -316,6 +317,7 @@ class ActionModule(ActionBase):
         differing = self._differing(sorted(nodes & facts.keys()), primary, arguments, known_of)
         # A controller that did not answer is refused by preflight, which names the remedy.
         answers = bool(primary) and (primary in facts or primary not in in_run)
+        record, digest = self._record(task_vars) if answers else ({}, "")
         return {
             "settings": settings,
             "groups": groups,
@@ -323,7 +325,8 @@ class ActionModule(ActionBase):
             "facts": facts,
             "host_vars": host_vars,
             "differing": differing,
-            "record": self._record(task_vars) if answers else {},
+            "record": record,
+            "record_digest": digest,
             "remove": options["remove"],
             "supported_os": options["supported_os"],
             "limit": str(task_vars.get("ansible_limit") or ""),
@@ -436,8 +439,8 @@ class ActionModule(ActionBase):
             settings[name] = as_declared(plain(value), option)
         return settings
 
-    def _record(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        """Return the record of the controller this task is delegated to; {} on a new cluster."""
+    def _record(self, task_vars: dict[str, t.Any]) -> tuple[dict[str, t.Any], str]:
+        """Return the record of the controller this task is delegated to, and its digest; both empty without one."""
         answer = self._execute_module(
             module_name="ansible.legacy.slurp",
             module_args={"src": RECORD_PATH},
@@ -447,13 +450,14 @@ class ActionModule(ActionBase):
         where = f"{controller}: {RECORD_PATH}:"
         if answer.get("failed"):
             if "not found" in str(answer.get("msg", "")):
-                return {}
+                return {}, ""
             raise AnsibleActionFail(
                 f"{where} cannot be read: {printable(answer.get('msg'))}"
                 " -> check that the controller answers and that become gives root there"
             )
+        text = base64.b64decode(answer["content"])
         try:
-            record = json.loads(base64.b64decode(answer["content"]))
+            record = json.loads(text)
             found = record.get("format") if isinstance(record, dict) else None
         except ValueError as error:
             raise AnsibleActionFail(
@@ -466,7 +470,7 @@ class ActionModule(ActionBase):
                 " -> use the version of trainwright.slurm that wrote it, or a newer one"
             )
         try:
-            return checked(record)
+            return checked(record), hashlib.sha256(text).hexdigest()
         except (AttributeError, TypeError, ValueError) as error:
             raise AnsibleActionFail(
                 printable(

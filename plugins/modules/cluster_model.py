@@ -487,6 +487,7 @@ record:
     format: 1
     nodes: {}
   returned: success
+record_digest: {description: SHA-256 of the record's text as it was read., type: str, returned: success}
 nfs_exports: {description: 'C(exports), C(directories), C(names) of NFS servers.', type: dict, returned: success}
 nfs_homes: {description: NFS servers that make homes., type: list, elements: str, returned: success}
 mounts:

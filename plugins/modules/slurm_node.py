@@ -97,6 +97,14 @@ options:
     type: str
     choices: [none, drained, idle, usable]
     default: none
+  absent:
+    description:
+      - With V(ignore), names that Slurm does not know are returned in RV(absent). With V(fail), the task fails for them
+        with nothing changed.
+    type: str
+    choices: [fail, ignore]
+    default: fail
+    version_added: "1.2.0"
   wait_timeout:
     description:
       - Seconds to wait; after them, the task fails and the nodes stay as they are.
@@ -153,6 +161,12 @@ names:
   type: list
   elements: str
   sample: [gpu07, gpu08]
+absent:
+  description: Names that Slurm does not know, with O(absent=ignore).
+  returned: success
+  type: list
+  elements: str
+  sample: []
 changed_names:
   description: Nodes that were changed, or would be in check mode.
   returned: success
@@ -206,6 +220,7 @@ SPEC = {
     "comment": {"type": "str"},
     "wait": {"type": "str", "choices": ["none", "drained", "idle", "usable"], "default": "none"},
     "wait_timeout": {"type": "int", "default": 3600},
+    "absent": {"type": "str", "choices": ["fail", "ignore"], "default": "fail"},
 }
 
 

@@ -20,6 +20,7 @@ description:
     C(trainwright_proof) that is made for it and removed again. The partitions' accounts, groups, limits and
     preemption do not count, and no running job makes room for it.
   - Keeps in O(applied_dir) what passed, and which nodes ran their step with it.
+  - Waits up to ten minutes until the proof of another run has ended.
   - Does not fail when a step fails, but returns RV(failed_nodes), and RV(files) to give to
     M(trainwright.slurm.slurmctld_config). Called again with O(failure), it resumes the nodes that Slurm drained
     meanwhile because a job could not start, runs a step on those that failed, and fails with the reason.
@@ -152,6 +153,7 @@ attention:
   sample: ["Drained nodes, tw:health:gpu fell off: gpu07"]
 """
 
+import contextlib
 import os
 import typing as t
 
@@ -178,10 +180,7 @@ def _first(module: AnsibleModule, settings: proof.Settings) -> dict[str, t.Any]:
             proof.told_by(given["loads"], proof.DIGEST),
             clients,
         )
-        try:
-            found = proof.prove(told, settings)
-        except ProofError as error:
-            module.fail_json(msg=str(error))
+        found = proof.prove(told, settings)
     found = found or proof.Result()
     return {
         "proved": found.proved,
@@ -246,9 +245,21 @@ def main() -> None:
         module.params["config_dir"],
         end=module.params["timeout"],
     )
-    if module.params["failure"].get("failed"):
-        _conclude(module, settings)
-    module.exit_json(**_first(module, settings))
+    with contextlib.ExitStack() as stack:
+        try:
+            if not module.check_mode:
+                stack.enter_context(proof.alone(settings))
+            if module.params["failure"].get("failed"):
+                _conclude(module, settings)
+            result = _first(module, settings)
+        except ProofError as error:
+            module.fail_json(msg=str(error))
+        except OSError as error:
+            where = error.filename or module.params["applied_dir"]
+            module.fail_json(
+                msg=f"slurm_proof: {where}: {error.strerror} -> make room there, or mount it for writing, and run again"
+            )
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,14 @@ options:
         that keeps the old settings may not be reached any more, or does not start again at its next boot.
     type: bool
     default: true
+  made_from:
+    description:
+      - By path the SHA-256 of the text that O(files) were made from, empty for no file.
+      - Fails with nothing written, also in check mode, where the file is another one now, and not the wanted one
+        either. Another run has written it meanwhile, and its changes would be lost.
+    type: dict
+    default: {}
+    version_added: "1.2.0"
   watch:
     description: Paths of other files that slurmctld reads only when it starts; one that is newer means a restart.
     type: list
@@ -196,6 +204,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply
     plan,
     report,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.made_from import (
+    changed_since,
+)
 
 FILE = {
     "path": {"type": "path", "required": True},
@@ -220,6 +231,7 @@ def main() -> None:
             "service": {"type": "str", "default": "slurmctld"},
             "enabled": {"type": "bool", "default": True},
             "restarts_nodes": {"type": "bool", "default": True},
+            "made_from": {"type": "dict", "default": {}},
             "watch": {"type": "list", "elements": "path", "default": []},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
@@ -230,10 +242,15 @@ def main() -> None:
     record = manifest.of(module)
     arguments = {name: value for name, value in module.params.items() if name != "managed_by"}
     specs, watch = file_specs(arguments.pop("files")), arguments.pop("watch")
-    restarts_nodes = arguments.pop("restarts_nodes")
+    restarts_nodes, made_from = arguments.pop("restarts_nodes"), arguments.pop("made_from")
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
+        for path in changed_since(made_from, specs):
+            raise ApplyError(
+                f"nothing was written; another run has written {path} since this one read it. Remedy: wait until that"
+                " run has ended, and run this again"
+            )
         wanted = plan(specs, settings, controller, module.check_mode)
         if wanted.slurmd_restart and wanted.action != "start" and not restarts_nodes:
             raise ApplyError(

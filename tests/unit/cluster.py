@@ -112,6 +112,7 @@ def inputs(compute: int = 2, *, node: dict[str, t.Any] | None = None, **settings
         "host_vars": {host: {} for host in hosts},
         "differing": {},
         "record": {},
+        "record_digest": "",
         "remove": [],
         "supported_os": SUPPORTED_OS,
         "limit": "",

@@ -167,6 +167,7 @@ class Inputs(t.TypedDict):
         str, dict[str, t.Any]
     ]  # STACK_VARIABLES and STACK_OF_HOST of hosts, unlike the first controller's
     record: dict[str, t.Any]  # the controller's record; {} on a new cluster
+    record_digest: str  # SHA-256 of its text; "" on a new cluster
     remove: list[str]  # names of nodes to remove
     supported_os: dict[str, dict[str, dict[str, t.Any]]]  # id -> version -> Slurm
     limit: str  # ansible_limit, "" without one

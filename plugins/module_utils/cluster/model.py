@@ -199,6 +199,7 @@ def build_model(inputs: Inputs) -> Model:
         "slurmd_digest": "",
         "slurmd_digests": {},
         "record": {},
+        "record_digest": inputs["record_digest"],
         "mounts": normalise_mounts(settings.get("cluster_mounts") or []),
         "nfs_exports": {},
         "nfs_homes": [],

@@ -78,6 +78,7 @@ class Model(t.TypedDict):
     slurmd_digest: str
     slurmd_digests: dict[str, str]
     record: dict[str, t.Any]
+    record_digest: str
     mounts: list[dict[str, t.Any]]
     nfs_exports: dict[str, dict[str, t.Any]]
     nfs_homes: list[str]

@@ -48,10 +48,10 @@ MODEL_APART = frozenset(
     {
         *("messages", "news", "results", "as_declared", "as_expected", "changed", "failed"),
         *("drains", "kept_out", "untested", "unlisted", "new_nodes", "removed_nodes"),
-        *("removed_hosts", "gpus_came", "gpus_to_come", "record", "slurmdbd_conf"),
+        *("removed_hosts", "gpus_came", "gpus_to_come", "record", "record_digest"),
         *("node_lines", "node_set_lines", "partition_lines", "gres_lines", "topology"),
         *("nodes", "slurmd_digests", "conf_behind", "compute_hosts", "scratches"),
-        *("tuning", "health_agents_left"),
+        *("tuning", "health_agents_left", "slurmdbd_conf"),
     }
 )
 

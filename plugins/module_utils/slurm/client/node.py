@@ -203,6 +203,8 @@ def work(session: Session) -> dict[str, t.Any]:
     known = {node.name: node for node in session.call(transport.nodes)}
     wanted = objects.hosts(params["names"], "names")
     names = list(known) if wanted == ["ALL"] else wanted
+    absent = [name for name in names if name not in known and params["absent"] == "ignore"]
+    names = [name for name in names if name not in absent]
     objects.check_names("node", names, known)
     plans = {name: plan(known[name], params) for name in names}
     steps = [step for one in plans.values() for step in one.steps]
@@ -220,6 +222,7 @@ def work(session: Session) -> dict[str, t.Any]:
     return {
         "changed": bool(changed),
         "names": names,
+        "absent": absent,
         "changed_names": changed,
         "kept": kept,
         "nodes": [shown[name].as_dict() for name in names if name in shown],

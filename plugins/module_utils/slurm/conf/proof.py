@@ -9,6 +9,8 @@ Only nodes that are idle get one (proof_jobs.py).
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
 import socket
 import time
@@ -18,7 +20,7 @@ from dataclasses import dataclass, field
 from ..client import attention, first_checks, text
 from ..records import Node
 from . import accepted
-from .proof_jobs import Result, Settings, Slurm, Steps
+from .proof_jobs import ProofError, Result, Settings, Slurm, Steps
 
 #: Answers of hosts: the digest of the files that a node's steps load, and words of a command in one line.
 DIGEST = r"[0-9a-f]{16}"
@@ -36,6 +38,8 @@ _AWAY = {
 }
 #: The reasons of slurmctld when it drains a node because a job did not start or end there.
 _LAUNCH = re.compile(r"batch job complete failure|(pro|epi)log error", re.IGNORECASE)
+#: Part of proved.json, from a proof that failed until its end: the nodes that Slurm drained, and the configuration.
+_DRAINED = "drained"
 
 
 @dataclass
@@ -140,6 +144,33 @@ def drained_since(nodes: t.Iterable[Node], before: t.Mapping[str, t.Any]) -> lis
 
 
 # --- on the controller -------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def alone(settings: Settings) -> t.Iterator[None]:
+    """Keep other proofs away: each would cancel the jobs of another. Raises ProofError if one does not end.
+
+    It ends with the process at the latest. A run that was ended at its terminal may leave the process.
+    """
+    os.makedirs(settings.applied_dir, mode=0o700, exist_ok=True)
+    path = os.path.join(settings.applied_dir, "proof.lock")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + settings.other
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise ProofError(
+                        f"another run has proved nodes for {settings.other:g} seconds -> wait until it has ended, and"
+                        " run again"
+                    ) from None
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(handle)
+
+
 def closed(node: Node, port: int) -> bool:
     """Whether nothing listens where a node's slurmd should: an answer, and not silence."""
     with contextlib.suppress(OSError):
@@ -167,6 +198,8 @@ def prove(run: Reported, settings: Settings) -> Result | None:
     stamps, digest = state.get("nodes", {}), accepted.digest(files)
     slurm = Slurm(settings)
     nodes = {node.name: node for node in text.nodes(slurm.answer())}
+    if _give_back(slurm, nodes.values(), settings, state, digest):
+        nodes = {node.name: node for node in text.nodes(slurm.answer())}
     listed = (nodes[name] for name in run.nodes if name in nodes)
     old = stale(listed, stamps, digest, run.loads)
     before = accepted.read(settings.applied_dir, accepted.BEFORE)
@@ -235,7 +268,15 @@ def _keep(
     state = {**state, "nodes": stamps}
     if result.proved and not result.failed:
         state = {"digest": digest, "files": files, "nodes": stamps}
-    accepted.write(settings.applied_dir, accepted.PROVED, state)
+    if result.failed and result.drained and state.get("files") and state.get("digest") != digest:
+        # The configuration before comes back, and they are resumed then.
+        state[_DRAINED] = {"with": digest, "nodes": result.drained}
+    try:
+        accepted.write(settings.applied_dir, accepted.PROVED, state)
+    except OSError:
+        # The caller puts the configuration back, also where the disk is full.
+        if not result.failed:
+            raise
 
 
 def files_before(settings: Settings) -> list[dict]:
@@ -278,7 +319,32 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
     result.skipped.update({name: word for name, word in why.items() if word})
     if not result.failed:
         _resume(slurm, drained_since(text.nodes(slurm.shown()), before))
+    state = accepted.read(settings.applied_dir, accepted.PROVED)
+    if state.pop(_DRAINED, None):
+        accepted.write(settings.applied_dir, accepted.PROVED, state)
     return result
+
+
+def _give_back(
+    slurm: Slurm,
+    nodes: t.Iterable[Node],
+    settings: Settings,
+    state: dict[str, t.Any],
+    digest: str,
+) -> bool:
+    """Resume the nodes that Slurm drained during a proof whose run ended before it resumed them; whether there are any.
+
+    Not while slurmctld still has the configuration that failed.
+    """
+    left = state.get(_DRAINED) or {}
+    if not left or left.get("with") == digest:
+        return False
+    names = [node.name for node in nodes if node.drained and _LAUNCH.search(node.reason)]
+    names = [name for name in names if name in left.get("nodes", ())]
+    _resume(slurm, names)
+    del state[_DRAINED]
+    accepted.write(settings.applied_dir, accepted.PROVED, state)
+    return bool(names)
 
 
 def _resume(slurm: Slurm, names: t.Iterable[str]) -> None:

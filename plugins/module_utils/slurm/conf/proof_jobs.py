@@ -55,6 +55,8 @@ class Settings:
     start: float = 15.0
     end: float = 120.0
     at_once: int = 64
+    #: seconds until the proof of another run has ended
+    other: float = 600.0
 
     @property
     def minutes(self) -> int:
@@ -221,6 +223,11 @@ class Steps:
         try:
             with tempfile.TemporaryDirectory() as scratch:
                 self._run(list(names), scratch)
+        except OSError as error:
+            where = error.filename or tempfile.gettempdir()
+            raise ProofError(
+                f"{where}: {error.strerror}, so that no step could be run -> make room there, and run again"
+            ) from error
         finally:
             self._end()
         return self.result

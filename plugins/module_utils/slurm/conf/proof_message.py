@@ -96,7 +96,10 @@ def message(
         alike.setdefault(f"{why}; slurmd said: {said}" if said else why, []).append(name)
     shown = [f"{some(sorted(names), 5)}: {why}" for why, names in list(alike.items())[:3]]
     said = "; ".join(shown)
-    drain = "drain a node that is broken itself (scontrol update nodename=<node> state=drain reason=<why>)"
+    drain = (
+        "drain a node that is broken itself (scontrol update nodename=<node> state=drain reason=<why>; remove_nodes"
+        " takes out one that is new)"
+    )
     if back is None or after is None:
         return (
             f"no step runs on {some(sorted(failed), 5)}, and no other configuration was proved that could come back: "

@@ -13,7 +13,13 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors imp
 
 #: A point in time at which the tests take place: 2026-11-20T16:00:00 UTC.
 NOW = 1795190400
-BASE = {"controller_timeout": 5.0, "transport": "cli", "wait": "none", "wait_timeout": 1}
+BASE = {
+    "controller_timeout": 5.0,
+    "transport": "cli",
+    "wait": "none",
+    "wait_timeout": 1,
+    "absent": "fail",
+}
 
 
 def names_of(text: str) -> tuple[str, ...]:

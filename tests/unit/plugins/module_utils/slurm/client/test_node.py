@@ -49,6 +49,17 @@ def test_a_list_that_ansible_split_at_the_commas_in_brackets_is_put_together() -
     assert done["names"] == ["c1", "c3"]
 
 
+def test_names_that_slurm_does_not_know_are_an_error_or_are_returned() -> None:
+    fake = control()
+    with pytest.raises(SlurmError, match="c9"):
+        run(fake, names=["c1,c9"], state="drained", reason="x")
+    assert fake.calls == []
+    done = run(fake, names=["c1,c9"], state="drained", reason="x", absent="ignore")
+    assert (done["names"], done["absent"]) == (["c1"], ["c9"])
+    assert fake.calls == [("update_nodes", ("c1",), {"State": "DRAIN", "Reason": "x"})]
+    assert not run(fake, names=["c9"], state="drained", reason="x", absent="ignore")["changed"]
+
+
 def test_check_mode_says_the_same_and_calls_nothing() -> None:
     real, dry = control(), control()
     wish = {"names": ["ALL"], "state": "drained", "reason": "x", "weight": 7, "comment": "hi"}

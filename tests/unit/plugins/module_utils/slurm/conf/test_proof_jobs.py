@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import subprocess
@@ -159,6 +160,90 @@ def test_a_node_that_a_job_drains_late_is_given_back_too(cluster: Cluster) -> No
     cluster._program("sbatch", f"cp {place}/late {place}/nodes; echo 1 > {place}/n; echo 1")
     assert proof.again(["c1"], [], cluster.settings).proved == ["c1"]
     assert "scontrol update NodeName=c2 State=RESUME" in cluster.calls
+
+
+def drained_by_a_job(cluster: Cluster, digest: str, reason: str = "Prolog error") -> None:
+    """Have c2 drained, and a proof of that configuration, which was not ended, have noted it."""
+    shown = cluster.show(c1=NEW, c2=NEW)
+    first, second = shown.split("NodeName=c2")
+    second = second.replace("State=IDLE", "State=IDLE+DRAIN")
+    second = second.replace("\n\n", f"\n   Reason={reason} [slurm@2026-03-01T00:00:09]\n\n")
+    (cluster.place / "nodes").write_text(f"{first}NodeName=c2{second}")
+    (cluster.place / "calls").write_text("")
+    state = accepted.read(str(cluster.applied), accepted.PROVED)
+    state["drained"] = {"with": digest, "nodes": ["c2"]}
+    accepted.write(str(cluster.applied), accepted.PROVED, state)
+
+
+def test_nodes_that_a_killed_proof_had_not_resumed_are_resumed_by_the_next(
+    cluster: Cluster,
+) -> None:
+    bad = accepted.digest(cluster.files("B=1\n"))
+    cluster.proved("A=1\n", cluster.show(c1=NEW, c2=NEW))
+    # slurmctld still has the configuration with which their jobs fail.
+    cluster.handed_out("B=1\n", c1=NEW, c2=NEW)
+    drained_by_a_job(cluster, bad)
+    cluster.prove("c1")
+    assert "State=RESUME" not in cluster.calls
+    # The one before is back.
+    cluster.proved("A=1\n", cluster.show(c1=NEW, c2=NEW))
+    cluster.handed_out("A=1\n", c1=NEW, c2=NEW)
+    drained_by_a_job(cluster, bad)
+    proof.prove(proof.Reported(["c1"]), cluster.settings)
+    assert cluster.calls.count("scontrol update NodeName=c2 State=RESUME") == 1
+    # Once; and what a person drains later stays drained.
+    proof.prove(proof.Reported(["c1"]), cluster.settings)
+    assert cluster.calls.count("State=RESUME") == 1
+    drained_by_a_job(cluster, bad, "rack 4")
+    proof.prove(proof.Reported(["c1"]), cluster.settings)
+    assert "State=RESUME" not in cluster.calls
+
+
+def test_a_proof_waits_for_that_of_another_run(cluster: Cluster) -> None:
+    cluster.settings.other = 0.5
+    with (
+        proof.alone(cluster.settings),
+        pytest.raises(ProofError, match="another run has proved nodes for 0.5 seconds -> "),
+        proof.alone(cluster.settings),
+    ):
+        pytest.fail("two proofs at once")
+    with proof.alone(cluster.settings):
+        pass
+
+
+def test_a_failed_proof_is_told_where_nothing_can_be_written(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was proved last comes back then; the next proof of one that passed runs the steps once more."""
+
+    def full(*_arguments: t.Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/var/lib/trainwright/applied/x")
+
+    cluster.proved("A=1\n", cluster.show(c1=OLD, c2=OLD))
+    cluster.handed_out("B=1\n", c1=OLD, c2=OLD)
+    cluster.show(c1=NEW, c2=OLD)
+    monkeypatch.setattr(accepted, "write", full)
+    assert cluster.prove("c1", "c2").failed == {"c2": "its slurmd did not take the configuration"}
+    cluster.show(c1=NEW, c2=NEW)
+    with pytest.raises(OSError, match="No space left"):
+        cluster.prove("c1", "c2")
+
+
+def test_a_full_directory_for_temporary_files_is_named(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: t.Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/x/job")
+
+    cluster.proved("A=1\n", cluster.show(c1=OLD))
+    cluster.handed_out("B=1\n", c1=OLD)
+    cluster.show(c1=NEW)
+    monkeypatch.setattr(Steps, "_prepare", full)
+    with pytest.raises(
+        ProofError, match="/tmp/x/job: No space left on device.* -> make room there"
+    ):
+        cluster.prove("c1")
+    assert "scontrol delete PartitionName=trainwright_proof" in cluster.calls
 
 
 class Epilogs:
