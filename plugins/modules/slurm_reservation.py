@@ -50,6 +50,15 @@ options:
         that.
     type: list
     elements: str
+  lists:
+    description:
+      - V(exact) makes O(nodes), O(users), O(groups) and O(accounts) the lists of the reservation. V(add) adds
+        them to those that it has when the task runs, so what other runs have added stays. V(remove) takes
+        them away, and removes a reservation that would be left without nodes.
+    type: str
+    choices: [exact, add, remove]
+    default: exact
+    version_added: "1.2.0"
   node_count: {description: "Number of nodes, which Slurm picks.", type: int}
   core_count: {description: "Number of cores, which Slurm picks.", type: int}
   users:
@@ -131,6 +140,13 @@ EXAMPLES = r"""
     users: [root]
     flags: [MAINT, IGNORE_JOBS]
 
+- name: One more node for the workshop, and one more account
+  trainwright.slurm.slurm_reservation:
+    name: workshop
+    nodes: c3
+    accounts: [guests]
+    lists: add
+
 - name: End it
   trainwright.slurm.slurm_reservation:
     name: maintenance
@@ -181,6 +197,7 @@ SPEC = {
     "end": {"type": "raw"},
     "duration": {"type": "raw"},
     "nodes": NAMES,
+    "lists": {"type": "str", "choices": ["exact", "add", "remove"], "default": "exact"},
     "node_count": {"type": "int"},
     "core_count": {"type": "int"},
     "users": NAMES,

@@ -94,6 +94,15 @@ def test_in_quarantine_a_drained_node_runs_the_jobs_of_operators_alone(
         run = "srun --reservation=trainwright_quarantine -w c2 hostname"
         assert site.as_user("alice", run) == "c2"
         assert "Access denied" in site.as_user("bob", run, check=False)
+        # Another operator's node comes to it, with its user, and the first one keeps both.
+        assert site.play("quarantine.yml", nodes="c1", quarantine_users="bob").changed
+        assert site.as_user("alice", run) == "c2"
+        assert site.as_user("bob", run.replace("c2", "c1")) == "c1"
+        assert site.play("quarantine.yml", nodes="c1", quarantine_end=True).changed
+        shown = site.run("ctl1", "scontrol show reservation trainwright_quarantine")
+        assert " Nodes=c2 " in shown and reason in scontrol(site, "c1")
+        site.run("ctl1", "scontrol update nodename=c1 state=resume")
+        assert "DRAIN" not in scontrol(site, "c2")
         assert not site.play("quarantine.yml", nodes="c2", quarantine_users="alice").changed
     finally:
         ended = site.play("quarantine.yml", quarantine_end=True)

@@ -99,12 +99,12 @@ def converge(
     session: Session,
     kind: str,
     find: t.Callable[[Transport], t.Any],
-    planned: t.Callable[[Transport, t.Any], Differences],
+    planned: t.Callable[[Transport, t.Any], Differences | None],
 ) -> dict[str, t.Any]:
     """Create, change or remove one object according to params["state"], and return the module's result.
 
     kind: partition or reservation, as in the transport's methods. find: the record, or None.
-    planned: what brings it (None: a new one) to what the task wants. Raises SlurmError.
+    planned: what brings it (None: a new one) to what the task wants, or None to remove it. Raises SlurmError.
     """
     params, name = session.params, session.params["name"]
     transport = session.using("read")
@@ -112,11 +112,12 @@ def converge(
     settings: dict[str, str] = {}
     before: dict[str, t.Any] = {}
     after: dict[str, t.Any] = {}
-    if params["state"] == "absent":
+    plan = None if params["state"] == "absent" else planned(transport, there)
+    if plan is None:
         need = "delete" if there else ""
         before = {name: there.as_dict()} if there else {}
     else:
-        settings, old, new = planned(transport, there)
+        settings, old, new = plan
         need = "create" if there is None else "update" if settings else ""
         before = {name: old} if there and need else {}
         after = {name: new} if need else {}
@@ -127,9 +128,13 @@ def converge(
         try:
             session.call(getattr(transport, f"{need}_{kind}"), *given)
         except SlurmError as error:
-            # A call that was tried again after a failover may have been done the first time.
-            if need == "create" and find(transport) is not None:
-                session.call(getattr(transport, f"update_{kind}"), *given)
+            # A call that was tried again after a failover may have been done the first time, or another run has made
+            # the object meanwhile, with settings that this task may have to keep.
+            found = find(transport) if need == "create" else None
+            if found is not None:
+                again = planned(transport, found)
+                if again and again[0]:
+                    session.call(getattr(transport, f"update_{kind}"), name, again[0])
             elif need != "delete" or find(transport) is not None:
                 raise _explained(transport, error, params) from error
         there = find(transport)

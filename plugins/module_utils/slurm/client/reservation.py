@@ -63,6 +63,16 @@ def point(option: str, text: str, now: int) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or datetime.timezone.utc).timestamp())
 
 
+def _listed(
+    params: t.Mapping[str, t.Any], has: t.Iterable[str], given: t.Iterable[str]
+) -> set[str]:
+    """Return what a list of the reservation shall be: what the task gives, or what is there with it, or without it."""
+    change = params.get("lists") or "exact"
+    if change == "exact":
+        return set(given)
+    return set(has) | set(given) if change == "add" else set(has) - set(given)
+
+
 def _point_text(option: str, given: t.Any) -> str | None:
     try:
         return None if given is None else values.given_point(given)
@@ -120,8 +130,9 @@ def plan(
             out.set(option, key, str(params[option]), getattr(old, option), params[option])
     for option, key in _LISTS.items():
         if params.get(option) is not None:
-            wanted = sorted(set(params[option]))
-            out.set(option, key, ",".join(wanted), sorted(getattr(old, option)), wanted)
+            has = sorted(getattr(old, option))
+            wanted = sorted(_listed(params, has, params[option]))
+            out.set(option, key, ",".join(wanted), has, wanted)
     for option, key in _TEXTS.items():
         if params.get(option) is not None:
             wanted_text = objects.one_line(option, params[option])
@@ -190,18 +201,31 @@ def _moves(there: Reservation, params: t.Mapping[str, t.Any], start: str, now: i
 def _nodes(
     out: _Plan, old: Reservation, params: t.Mapping[str, t.Any], nodes: t.Collection[str]
 ) -> None:
-    wanted = objects.hosts(params["nodes"], "nodes")
+    wanted, has = objects.hosts(params["nodes"], "nodes"), set(values.expand(old.nodes))
     if wanted == ["ALL"]:
         # With a partition, all of its nodes: Slurm follows their changes automatically.
         if params.get("partition") and "PART_NODES" in old.flags:
             return
+        # One with nodes is removed as a whole.
+        if params.get("lists") == "remove":
+            return
         text, names = "ALL", set(nodes)
     else:
         objects.check_names("node", wanted, nodes)
-        text, names = values.compress(wanted), set(wanted)
-    has = set(values.expand(old.nodes))
+        # The whole list: scontrol of 22.05 takes Nodes+= for Nodes=.
+        names = _listed(params, has, wanted)
+        text = values.compress(names)
     if has != names:
         out.set("nodes", "Nodes", text, values.compress(has), text)
+
+
+def _ends(there: Reservation, params: t.Mapping[str, t.Any]) -> bool:
+    """Whether a task that removes nodes leaves none. Slurm would fill an empty list with other nodes."""
+    has = set(values.expand(there.nodes))
+    if params.get("nodes") is None or not has:
+        return False
+    wanted = objects.hosts(params["nodes"], "nodes")
+    return wanted == ["ALL"] or has <= set(wanted)
 
 
 def _licenses(given: t.Iterable[str]) -> list[str]:
@@ -256,7 +280,9 @@ def work(session: Session) -> dict[str, t.Any]:
     def find(transport: Transport) -> Reservation | None:
         return {r.name: r for r in session.call(transport.reservations)}.get(name)
 
-    def planned(transport: Transport, there: Reservation | None) -> objects.Differences:
+    def planned(transport: Transport, there: Reservation | None) -> objects.Differences | None:
+        if params.get("lists") == "remove" and (there is None or _ends(there, params)):
+            return None
         nodes: list[str] = []
         if params.get("nodes") is not None:
             nodes = [node.name for node in session.call(transport.nodes)]

@@ -197,6 +197,70 @@ def test_a_second_run_changes_nothing(wish: dict[str, t.Any]) -> None:
     assert not run(fake, **{**wish, "nodes": ["c[1-3]"]})["changed"], fake.calls
 
 
+def test_added_to_what_is_there_and_taken_from_it() -> None:
+    fake = control()
+    ann: dict[str, t.Any] = {**WISH, "users": ["ann"], "lists": "add"}
+    run(fake, **ann)
+    ben: dict[str, t.Any] = {**ann, "nodes": ["c[2-3]"], "users": ["ben"]}
+    would = run(fake, check=True, **ben)
+    done = run(fake, **ben)
+    # All of them: scontrol of 22.05 takes Nodes+= for Nodes=.
+    assert fake.calls[1:] == [("update_reservation", "r", {"Nodes": "c[1-3]", "Users": "ann,ben"})]
+    assert would["diff"] == done["diff"]
+    there = done["reservation"]
+    assert (there["nodes"], there["users"]) == ("c[1-3]", ["ann", "ben"])
+    assert not run(fake, **ann)["changed"] and not run(fake, **ben)["changed"]
+    part = run(fake, nodes=["c2"], lists="remove")["reservation"]
+    assert (part["nodes"], part["users"]) == ("c[1,3]", ["ann", "ben"])
+    assert not run(fake, nodes=["c2"], lists="remove")["changed"]
+
+
+@pytest.mark.parametrize("nodes", ["c[1-3]", "c[1-2]", "ALL"])
+def test_it_is_removed_with_its_last_node(nodes: str) -> None:
+    """Slurm would fill an empty list of nodes with others."""
+    fake = control(Reservation("r", start_time=NOW, end_time=LATER, nodes="c[1-2]"))
+    assert run(fake, check=True, nodes=[nodes], lists="remove")["changed"] and fake.calls == []
+    done = run(fake, nodes=[nodes], lists="remove")
+    assert done["changed"] and done["reservation"] == {}
+    assert fake.calls == [("delete_reservation", "r")]
+    assert not run(fake, nodes=[nodes], lists="remove")["changed"] and len(fake.calls) == 1
+
+
+@pytest.mark.parametrize("nodes", ["c1", "ALL"])
+def test_one_for_licences_alone_does_not_lose_its_last_node(nodes: str) -> None:
+    fake = control(
+        Reservation("r", start_time=NOW, end_time=LATER, licenses="a:1", users=("ann", "ben"))
+    )
+    run(fake, nodes=[nodes], users=["ben"], lists="remove")
+    assert fake.calls == [("update_reservation", "r", {"Users": "ann"})]
+
+
+def test_one_that_another_run_makes_meanwhile_keeps_what_that_has_set() -> None:
+    fake = control()
+    create = fake.create_reservation
+
+    def second(name: str, settings: t.Mapping[str, str]) -> None:
+        create(name, {"StartTime": "now", "Duration": "60", "Nodes": "c1", "Users": "ann"})
+        raise SlurmError("exists", "Duplicate reservation name -> x")
+
+    fake.create_reservation = second  # type: ignore[method-assign]
+    done = run(fake, **{**WISH, "nodes": ["c2"], "users": ["ben"], "lists": "add"})
+    assert fake.calls[1:] == [("update_reservation", "r", {"Nodes": "c[1-2]", "Users": "ann,ben"})]
+    assert done["reservation"]["nodes"] == "c[1-2]"
+
+
+def test_a_creation_that_was_done_before_the_failover_is_not_repeated() -> None:
+    fake = control()
+    create = fake.create_reservation
+
+    def lost(name: str, settings: t.Mapping[str, str]) -> None:
+        create(name, settings)
+        raise SlurmError("exists", "Duplicate reservation name -> x")
+
+    fake.create_reservation = lost  # type: ignore[method-assign]
+    assert run(fake, **WISH)["changed"] and len(fake.calls) == 1
+
+
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
