@@ -134,16 +134,19 @@ def limit_has_controllers(inputs: Inputs) -> Iterator[Problem]:
 
 def services_answered(inputs: Inputs) -> Iterator[Problem]:
     """Compute nodes may be down; the hosts that everything depends on may not."""
-    in_run = set(inputs["hosts_in_run"])
+    in_run, backups = set(inputs["hosts_in_run"]), members(inputs, "slurm_controller")[1:]
     for group in ("slurm_controller", "slurm_database"):
         for host in members(inputs, group):
-            if host in in_run and host not in inputs["facts"]:
-                yield Problem(
-                    host,
-                    "ansible_host",
-                    f"did not answer, and it is in {group}",
-                    "start the host, or correct its ansible_host and ansible_user in the inventory",
+            if host not in in_run or host in inputs["facts"]:
+                continue
+            remedy = "start the host, or correct its ansible_host and ansible_user in the inventory"
+            if group == "slurm_controller" and host in backups:
+                # Without the variable, moves.controllers refuses to lose a backup that may run on.
+                remedy += (
+                    f"; to continue without this backup, switch it off, take it out of {group}, and run:"
+                    f" {inputs['command']} -e slurm_allow_service_move=true (docs/high_availability.md)"
                 )
+            yield Problem(host, "ansible_host", f"did not answer, and it is in {group}", remedy)
 
 
 def cluster_name(inputs: Inputs) -> Iterator[Problem]:

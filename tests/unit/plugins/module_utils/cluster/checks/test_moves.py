@@ -162,6 +162,40 @@ def allowed(given: t.Any) -> t.Any:
     return given
 
 
+def lost_backup(*groups: str, **more: t.Any) -> t.Any:
+    """Return the inputs of two controllers of which the second does not answer, and is in these groups only."""
+    given = running(*TWO, **more)
+    given["groups"] = {
+        name: [host for host in hosts if host != "login1"] + ["login1"] * (name in groups)
+        for name, hosts in given["groups"].items()
+    }
+    given["hosts_in_run"] = given["groups"]["all"]
+    del given["facts"]["login1"]
+    if not groups:
+        del given["host_vars"]["login1"]
+    return given
+
+
+def test_a_backup_that_is_lost_can_be_taken_out() -> None:
+    """By the remedy of the problem, word for word; otherwise the run that leaves it out is refused too."""
+    (silent,) = problems(lost_backup("all", "slurm_cluster", "slurm_controller"))
+    assert (silent.host, silent.variable) == ("login1", "ansible_host")
+    assert silent.remedy.endswith(
+        "to continue without this backup, switch it off, take it out of slurm_controller, and run: ansible-playbook"
+        " trainwright.slurm.site -e slurm_allow_service_move=true (docs/high_availability.md)"
+    )
+    for groups in ((), ("all", "slurm_cluster")):
+        (gone,) = problems(lost_backup(*groups))
+        assert "the backup would run on" in gone.what
+        assert problems(lost_backup(*groups, slurm_allow_service_move="true")) == []
+
+
+def test_the_first_controller_is_not_taken_out() -> None:
+    given = group("slurm_controller", "login1", "ctl", given=lost_backup("all", "slurm_cluster"))
+    (silent,) = [one for one in problems(given) if one.host == "login1"]
+    assert "start the host" in silent.remedy and "slurm_allow" not in silent.remedy
+
+
 def aliased() -> t.Any:
     """slurm.conf of a site's own, with names that the inventory does not have."""
     given = running("slurm-master", database="slurm-db.example.org")
