@@ -29,10 +29,14 @@ from .manifest import Check
 
 RESULTS = "/var/lib/trainwright/results"
 STATE = "/var/lib/trainwright/health"
+#: Root's own, in place of STATE while its disk is full or read-only.
+VOLATILE = "/run/trainwright-health"
 TEXTFILES = "/var/lib/prometheus/node-exporter"
 _FIELDS = {"extra": "Extra", "comment": "Comment"}
 #: Drivers whose versions the agent compares.
 _DRIVERS, _DRIVER = ("nvidia", "efa", "lustre", "mlx5_core"), "/sys/module/{}/version"
+#: Errors of a disk that is full, read-only or broken.
+_OF_THE_DISK = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 #: Seconds in which slurmd lets HealthCheckProgram run, less what the rest of it takes.
 _BUDGET = 45
 
@@ -60,11 +64,25 @@ def _locked(handle: int) -> bool:
     return True
 
 
+def _lock_file() -> int:
+    """Open the lock of this node's runs. A disk that cannot be written does not prevent it: that is to be reported."""
+    try:
+        os.makedirs(STATE, 0o755, exist_ok=True)
+        return os.open(f"{STATE}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+    with contextlib.suppress(OSError):
+        # The same file, so that a run which began before the disk failed is noticed.
+        return os.open(f"{STATE}/lock", os.O_RDONLY | os.O_NOFOLLOW)
+    with safe_path.directory(VOLATILE, make=0o700) as place:
+        return place.open("lock", os.O_RDWR | os.O_CREAT)
+
+
 @contextlib.contextmanager
 def alone(patience: float = 5) -> t.Iterator[bool]:
     """Hold the lock of this node's runs; False where another run has it for longer. patience: seconds."""
-    os.makedirs(STATE, 0o755, exist_ok=True)
-    handle = os.open(f"{STATE}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    handle = _lock_file()
     try:
         until = time.monotonic() + patience
         while not _locked(handle):

@@ -197,12 +197,16 @@ def _arrays(host: Host) -> Finding:
 
 
 def root_writable(there: t.Mapping[str, tuple[str, set[str]]]) -> Finding:
-    """Judge the node's own file systems: the kernel makes one read-only after errors of its disk."""
+    """Judge the node's own file systems: the kernel makes one read-only after errors of its disk.
+
+    Since Linux 6.12, ext4 remains "rw" then, and newer kernels add another word (ext4: show 'emergency_ro').
+    """
     own = ("ext4", "xfs", "btrfs", "ext3")
+    words = {"ro", "emergency_ro", "shutdown"}
     locked = [
         path
         for path, (kind, options) in there.items()
-        if path in ("/", "/var", "/tmp", "/var/spool") and kind in own and "ro" in options
+        if path in ("/", "/var", "/tmp", "/var/spool") and kind in own and words & options
     ]
     if locked:
         return failed(

@@ -211,6 +211,9 @@ FAULTS: dict[str, tuple[Break, str, str, str]] = {
     "root-read-only": (
         file("/proc/self/mounts", "/dev/nvme0n1p1 / ext4 ro 0 0\nfs-1.fsx:/abc /fsx lustre rw,flock 0 0"),
         "root_writable", "reboot", "read-only: /"),
+    "root-read-only-ext4-since-6.12": (
+        file("/proc/self/mounts", "/dev/nvme0n1p1 / ext4 rw,emergency_ro 0 0\nfs-1.fsx:/abc /fsx lustre rw,flock 0 0"),
+        "root_writable", "reboot", "read-only: /"),
     "memory-lost": (file("/proc/meminfo", "MemTotal:       1981808640 kB"), "memory", "reboot", "of 2000000 MiB"),
     "nvme-missing": (without_nvme, "nvme_count", "reboot", "1 of 2 NVMe"),
     "nvme-worn": (tool("nvme", "echo '{\"critical_warning\":4}'"), "nvme_health", "replace", "nvme1: 0x04"),

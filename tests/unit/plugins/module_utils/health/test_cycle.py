@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
+import time
 import typing as t
 from pathlib import Path
 
@@ -14,9 +17,16 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
 from ansible_collections.trainwright.slurm.plugins.module_utils.health import (
     cycle,
     host,
+    manifest,
     publication,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.health.agent.decide import (
+    Action,
+    Settings,
+    decide,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import cli
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
 
 from .test_corpus import FAULTS, config, tool
 from .world import World
@@ -25,6 +35,24 @@ SHOWN = (
     "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1\n   CPUAlloc=0 CPUEfctv=4 CPUTot=4 CPULoad=0.10\n"
     "   State={} ThreadsPerCore=1\n   Reason={}\n   Comment=rack 7\n   Extra={}\n"
 )
+
+
+class Disk:
+    """The disk of some directories. error: ENOSPC refuses new files, EROFS whatever writes, 0 nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *places: Path) -> None:
+        self.error, self.places = 0, [*places]
+        self._open = os.open
+        monkeypatch.setattr(os, "open", self.open)
+
+    def open(self, path: t.Any, flags: int, mode: int = 0o777, dir_fd: int | None = None) -> int:
+        above = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
+        whole = Path(above, os.fspath(path))
+        new = flags & os.O_CREAT and not whole.exists()
+        writes = flags & (os.O_WRONLY | os.O_RDWR) and self.error == errno.EROFS
+        if self.error and (new or writes) and any(one in whole.parents for one in self.places):
+            raise OSError(self.error, os.strerror(self.error), str(path))
+        return self._open(path, flags, mode, dir_fd=dir_fd)
 
 
 class Place:
@@ -37,8 +65,11 @@ class Place:
         self.calls: list[list[str]] = []
         self.extra, self.answers = "", True
         self.state, self.reason = "IDLE", "none"
-        for name in ("results", "state", "textfiles"):
+        for name in ("results", "state", "textfiles", "run"):
             (directory / name).mkdir()
+        on_disk = [directory / name for name in ("results", "state", "textfiles")]
+        self.disk = Disk(monkeypatch, *on_disk)
+        monkeypatch.setattr(cycle, "VOLATILE", str(directory / "run" / "health"))
         monkeypatch.setattr(cycle, "RESULTS", str(directory / "results"))
         monkeypatch.setattr(cycle, "STATE", str(directory / "state"))
         monkeypatch.setattr(cycle, "TEXTFILES", str(directory / "textfiles"))
@@ -64,6 +95,22 @@ class Place:
 
     def run(self, publish: bool = True, **more: t.Any) -> dict[str, Verdict]:
         return {one.check: one.verdict for one in cycle.run("idle", publish=publish, **more)}
+
+    def agent(self, state: dict[str, t.Any]) -> list[Action]:
+        """Return what an enforcing agent does about the record of this node."""
+        base, _plus, flags = self.state.partition("+")
+        reason = "" if self.reason == "none" else self.reason
+        node = Node(
+            "gpu1",
+            base,
+            flags=tuple(filter(None, flags.split("+"))),
+            partitions=("batch",),
+            version="24.11",
+            reason=reason,
+            extra=self.extra,
+        )
+        settings = Settings(enforce=True, checks=manifest.checks())
+        return decide([node], state, settings, int(time.time())).actions
 
     @property
     def updates(self) -> list[publication.Publication]:
@@ -188,6 +235,37 @@ def test_a_full_disk_changes_no_verdict(place: Place, monkeypatch: pytest.Monkey
     monkeypatch.setattr(cycle.safe_path, "write", full)
     found = place.run()
     assert set(found.values()) <= {Verdict.PASS, Verdict.NOT_APPLICABLE} and len(place.updates) == 1
+
+
+@pytest.mark.parametrize("lock", [True, False], ids=["lock", "no lock"])
+def test_a_read_only_root_is_published_and_ends_in_a_reboot(place: Place, lock: bool) -> None:
+    if lock:
+        with cycle.alone():
+            place.run()
+    place.disk.error = errno.EROFS
+    FAULTS["root-read-only"][0](place.world)
+    with cycle.alone() as mine, cycle.alone(patience=0) as other:
+        assert (mine, other) == (True, False), "the lock still keeps a second run out"
+        assert place.run()["root_writable"] is Verdict.FAIL
+    assert [one.check for one in place.updates[-1].failures] == ["root_writable"]
+    state: dict[str, t.Any] = {}
+    [drain] = place.agent(state)
+    assert (drain.kind, drain.check) == ("drain", "root_writable")
+    place.state, place.reason = "IDLE+DRAIN", drain.reason
+    assert [one.kind for one in place.agent(state)] == ["reboot"]
+
+
+def test_a_full_disk_without_a_lock_does_not_prevent_a_run(place: Place) -> None:
+    place.disk.error = errno.ENOSPC
+    with cycle.alone() as mine, cycle.alone(patience=0) as other:
+        assert (mine, other) == (True, False)
+    assert (place.directory / "run" / "health").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_lock_that_somebody_else_has_made_is_an_error(place: Place) -> None:
+    (place.directory / "state" / "lock").symlink_to("/dev/null")
+    with pytest.raises(OSError, match="symbolic links"), cycle.alone():
+        pass
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"counted": 7}'])
