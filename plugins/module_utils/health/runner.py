@@ -48,6 +48,8 @@ SUBJECTS: dict[str, Callable[[Host], list[Finding]]] = {
 _HUNG: dict[str, Callable[[Host], list[Finding]]] = {"mounts": storage.hung}
 _MOST_BYTES = 256 * 1024
 _PARALLEL = 4
+#: More than the runner ever has open.
+_MOST_HANDLES = 1024
 
 
 @dataclass
@@ -142,6 +144,10 @@ def _child(subject: str, checks: t.Sequence[Check], host: Host, pipe: int) -> in
     quiet = os.open(os.devnull, os.O_RDWR)
     for handle in (0, 1, 2):
         os.dup2(quiet, handle)
+    sys.stdout = sys.stderr = os.fdopen(1, "w")
+    # Else a process that the kernel does not let go would keep the lock of the runs, and no later run could begin.
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, _MOST_HANDLES)
     host.remembered = {}
     try:
         findings = [command(host, checks[0])] if checks[0].command else SUBJECTS[subject](host)

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import json
 import os
+import signal
 import time
 import typing as t
 from pathlib import Path
@@ -19,6 +20,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.health import (
     host,
     manifest,
     publication,
+    runner,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.health.agent.decide import (
     Action,
@@ -266,6 +268,29 @@ def test_a_lock_that_somebody_else_has_made_is_an_error(place: Place) -> None:
     (place.directory / "state" / "lock").symlink_to("/dev/null")
     with pytest.raises(OSError, match="symbolic links"), cycle.alone():
         pass
+
+
+def test_a_check_that_the_kernel_holds_does_not_keep_the_lock(place: Place) -> None:
+    """As one in state D, which SIGKILL does not end: the node would publish nothing more."""
+    left: list[int] = []
+
+    def hangs(_host: host.Host) -> list[t.Any]:
+        time.sleep(60)
+        return []
+
+    place.monkeypatch.setitem(runner.SUBJECTS, "mounts", hangs)
+    place.monkeypatch.setattr(runner, "end_group", left.append)
+    place.monkeypatch.setattr(runner, "_gone", lambda pid, _patience: pid not in left)
+    place.world.config["checks"] = [{"name": "mounts", "deadline": 0.5}]
+    try:
+        with cycle.alone():
+            assert place.run()["mounts"] is Verdict.FAIL and left
+        with cycle.alone(patience=0) as mine:
+            assert mine
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"counted": 7}'])
