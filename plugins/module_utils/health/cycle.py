@@ -3,7 +3,7 @@
 """One run of the checks on a node: results, metrics, and the publication for the agent. Runs on nodes: Python 3.9.
 
 A full disk, a missing directory or a controller that does not answer never changes a verdict: each is printed, and the
-run continues.
+run continues. The next run needs what this one remembers, so that goes to /run where its own place cannot be written.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import sys
 import time
 import typing as t
+from collections.abc import Callable
 
 from ..checks import result as results
 from ..checks.result import Verdict
@@ -43,10 +44,44 @@ _BUDGET = 45
 
 def memory() -> dict[str, t.Any]:
     """Return what the last run left; {} where nothing, or nothing that can be read, is there."""
+    found: list[dict[str, t.Any]] = [{}]
+    for place in (STATE, VOLATILE):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(roots_json(f"{place}/state.json"))
+    return max(found, key=_turn)
+
+
+def _turn(state: t.Mapping[str, t.Any]) -> int:
+    """Return which one of all that were kept a state is. Times would not do: a clock may be set back."""
+    turn = state.get("turn")
+    return turn if isinstance(turn, int) else 0
+
+
+def keep(before: dict[str, t.Any], now: t.Mapping[str, t.Any]) -> bool:
+    """Keep what the next run has to know; False where it could be written nowhere.
+
+    before: what this run knew, in which the turn is noted. now: what has changed.
+    """
+    before["turn"] = _turn(before) + 1
+    data = json.dumps({**before, **now}).encode("utf-8", "replace")
     try:
-        return roots_json(f"{STATE}/state.json")
-    except (OSError, ValueError):
-        return {}
+        safe_path.write(f"{STATE}/state.json", data)
+    except (OSError, safe_path.UnsafePathError) as error:
+        why = f"{STATE}/state.json: {error}"
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{VOLATILE}/state.json")
+        return True
+    try:
+        with safe_path.replacing(f"{VOLATILE}/state.json", mode=0o600, make=0o700) as stream:
+            stream.write(data)
+    except (OSError, safe_path.UnsafePathError) as error:
+        note(
+            f"{why}; {VOLATILE}/state.json: {error} -> make room; the next run knows nothing of this one"
+        )
+        return False
+    note(f"{why} -> make room there; it is in {VOLATILE} until the next boot")
+    return True
 
 
 def site_checks() -> list[t.Any]:
@@ -105,7 +140,9 @@ def write(path: str, text: str) -> None:
     try:
         safe_path.write(path, text.encode("utf-8", "replace"))
     except (OSError, safe_path.UnsafePathError) as error:
-        note(f"{path}: {error} -> make room or the directory there; nothing else depends on it")
+        note(
+            f"{path}: {error} -> make room or the directory there; what is there is of an earlier run"
+        )
 
 
 def confirmed(
@@ -160,11 +197,17 @@ def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> li
         return found
     seconds = time.monotonic() - started
     host.remembered["counted"] = counted
+
+    def kept(published: t.Mapping[str, t.Any]) -> bool:
+        return keep(host.memory, {**host.remembered, "published": published})
+
     document = results.document("health", found)
     write(f"{RESULTS}/health.json", json.dumps(document, indent=1, sort_keys=True) + "\n")
-    published = _publish(host, checks, findings) if publish else host.memory.get("published") or {}
-    state = {**host.memory, **host.remembered, "published": published}
-    write(f"{STATE}/state.json", json.dumps(state))
+    published = host.memory.get("published") or {}
+    if publish:
+        published = _publish(host, checks, findings, kept)
+    else:
+        kept(published)
     if os.path.isdir(TEXTFILES):
         text = metrics.of_node(found, seconds, os.times(), published)
         write(f"{TEXTFILES}/trainwright_health.prom", text)
@@ -181,9 +224,12 @@ def _hooks(node: str) -> tuple[publication.Failure, ...]:
 
 
 def _publish(
-    host: Host, checks: t.Mapping[str, Check], findings: t.Sequence[Finding]
+    host: Host,
+    checks: t.Mapping[str, Check],
+    findings: t.Sequence[Finding],
+    kept: Callable[[t.Mapping[str, t.Any]], bool],
 ) -> dict[str, t.Any]:
-    """Publish what was found if it is new or due, and return what to remember of it."""
+    """Publish what was found if it is new or due, and return what was kept of it by kept."""
     before = dict(host.memory.get("published") or {})
     bad, unsure = publication.failures(findings, checks)
     hooks = _hooks(host.name)
@@ -203,9 +249,11 @@ def _publish(
     heartbeat = int(host.config.get("heartbeat") or 6)
     past = {name for name in recovering if name not in failing}
     awaits_reset = any(one.action == "reset" for one in bad)
+    unsent = {**before, "cycle": cycle, "recovering": recovering}
     due = content != before.get("content") or past or cycle >= heartbeat or awaits_reset
-    if not due:
-        return {**before, "cycle": cycle, "recovering": recovering}
+    # Without memory, what is new and what is due cannot be known: then each cycle is published.
+    if kept(unsent) and not due:
+        return unsent
     word = publication.Publication(
         host.name,
         host.boot_id()[:8],
@@ -221,23 +269,22 @@ def _publish(
             **{name: text for name in _DRIVERS if (text := host.read(_DRIVER.format(name)))},
         },
     )
-    why = _send(host, word)
+    why = _send(host, word, lambda: kept(unsent))
     if why:
         note(why)
-        return {**before, "cycle": cycle, "recovering": recovering, "problem": why}
-    return {
-        "seq": word.seq,
-        "cycle": 0,
-        "content": content,
-        "recovering": recovering,
-        "problem": "",
-    }
+        after = {**unsent, "problem": why}
+    else:
+        after = {"seq": word.seq, "cycle": 0, "content": content}
+        after.update(recovering=recovering, problem="")
+    kept(after)
+    return after
 
 
-def _send(host: Host, word: publication.Publication) -> str:
+def _send(host: Host, word: publication.Publication, kept: Callable[[], bool]) -> str:
     """Write the node's field in Slurm, unless a site uses it; return why not, or "".
 
-    A reset that the agent waits for is made before, and its outcome published.
+    A reset that the agent waits for is made before, and its outcome published. It is noted first: one that the next
+    cycle did not know of would be made again.
     """
     # Compiling the client takes longer than most cycles, in which nothing is published.
     from ..slurm.client.cli import Cli
@@ -259,9 +306,11 @@ def _send(host: Host, word: publication.Publication) -> str:
                 "or set node_health_publish_field"
             )
         check = reset.due(host, own, word.failures)
-        if check:
-            word = dataclasses.replace(word, did=reset.make(host, check))
+        if check and reset.noted(host, check, kept):
+            word = dataclasses.replace(word, did=reset.make(host))
             note(f"{word.did}: GPUs, for {check}")
+        elif check:
+            note(f"GPUs are not reset for {check}: it could not be noted -> make room in {STATE}")
         cli.update_nodes([host.name], {field: publication.dump(word)})
     except SlurmError as error:
         return str(error)
@@ -269,8 +318,12 @@ def _send(host: Host, word: publication.Publication) -> str:
 
 
 def repaired() -> None:
-    """Regard the errors that the kernel log has up to now as repaired. Raises ConfigError."""
+    """Regard the errors that the kernel log has up to now as repaired.
+
+    Raises ConfigError, and OSError where this can be kept nowhere.
+    """
     host = this_host("idle", memory())
     log = dict(host.memory.get("kernel_log") or {})
     log["repaired"] = host.uptime()
-    write(f"{STATE}/state.json", json.dumps({**host.memory, "kernel_log": log}))
+    if not keep(host.memory, {"kernel_log": log}):
+        raise OSError(errno.ENOSPC, "the errors still count -> make room, and run it again", STATE)

@@ -8,6 +8,7 @@ The reason of the drain is the agent's word: without it, nothing is reset. Runs 
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Callable
 
 from ..slurm.client.node import owner_of
 from ..slurm.records import Node
@@ -19,13 +20,18 @@ CURED = ("gpu_recovery_action", "gpu_ecc", "gpu_xid", "gpu_nvlink")
 _DEADLINE = 30
 
 
+def _tried(host: Host) -> list[str]:
+    """Return the checks for which a reset was begun in this boot."""
+    done = host.memory.get("resets") or {}
+    return list(done.get("checks") or []) if done.get("boot") == host.boot_id() else []
+
+
 def due(host: Host, node: Node, failures: t.Iterable[Failure]) -> str:
     """Return the check for which this idle node is drained and its GPUs are to be reset, "" for none.
 
     Once for each check and boot: the next step is a reboot.
     """
-    done = host.memory.get("resets") or {}
-    tried = done.get("checks") or [] if done.get("boot") == host.boot_id() else []
+    tried = _tried(host)
     if not node.drained or owner_of(node.reason) != "health" or node.state != "IDLE" or node.busy:
         return ""
     for one in failures:
@@ -35,11 +41,17 @@ def due(host: Host, node: Node, failures: t.Iterable[Failure]) -> str:
     return ""
 
 
-def make(host: Host, check: str) -> str:
+def noted(host: Host, check: str, kept: Callable[[], bool]) -> bool:
+    """Note that a reset for this check begins; False where that is not kept, and it may not be made."""
+    host.remembered["resets"] = {"boot": host.boot_id(), "checks": [*_tried(host), check]}
+    if kept():
+        return True
+    del host.remembered["resets"]
+    return False
+
+
+def make(host: Host) -> str:
     """Reset all GPUs, whose links depend on one another; return "reset" or "reset failed"."""
-    done = host.memory.get("resets") or {}
-    tried = done.get("checks") or [] if done.get("boot") == host.boot_id() else []
-    host.remembered["resets"] = {"boot": host.boot_id(), "checks": [*tried, check]}
     output = host.run("nvidia-smi", "--gpu-reset", timeout=_DEADLINE)
     if output.problem or output.code:
         return "reset failed"

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
 import os
 import signal
+import subprocess
 import time
 import typing as t
 from pathlib import Path
@@ -33,6 +35,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records im
 from .test_corpus import FAULTS, config, tool
 from .world import World
 
+ROOT = Path(__file__).resolve().parents[5]
 SHOWN = (
     "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1\n   CPUAlloc=0 CPUEfctv=4 CPUTot=4 CPULoad=0.10\n"
     "   State={} ThreadsPerCore=1\n   Reason={}\n   Comment=rack 7\n   Extra={}\n"
@@ -293,6 +296,78 @@ def test_a_check_that_the_kernel_holds_does_not_keep_the_lock(place: Place) -> N
             os.waitpid(pid, 0)
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
+def test_a_full_disk_changes_nothing_that_is_published(place: Place, error: int) -> None:
+    """As on a disk with room: a failure, three passes, then a heartbeat."""
+    for _turn in range(5):
+        place.run()
+    place.disk.error = error
+    place.calls.clear()
+    good = place.world.files["/proc/self/mounts"]
+    FAULTS["mount-missing"][0](place.world)
+    for _turn in range(3):
+        place.run()
+    place.world.files["/proc/self/mounts"] = good
+    for _turn in range(5):
+        place.run()
+    words = [[one.check for one in word.failures] for word in place.updates]
+    assert words == [["mounts"], [], [], []]
+    for _turn in range(6):
+        place.run()
+    assert [one.seq for one in place.updates] == [4, 5, 6, 7, 8]
+
+
+def test_what_was_kept_on_run_goes_once_there_is_room(place: Place) -> None:
+    on_disk = place.directory / "state" / "state.json"
+    on_run = place.directory / "run" / "health" / "state.json"
+    place.run()
+    place.disk.error = errno.ENOSPC
+    place.run()
+    assert on_run.stat().st_mode & 0o777 == 0o600
+    assert on_run.parent.stat().st_mode & 0o777 == 0o700
+    assert json.loads(on_run.read_text())["published"]["seq"] == 2
+    assert json.loads(on_disk.read_text())["published"]["seq"] == 1
+    place.disk.error = 0
+    place.run()
+    assert not on_run.exists() and place.updates[-1].seq == 3
+
+
+@pytest.mark.parametrize(("turn", "mode", "seq"), [(9, 0o600, 8), (0, 0o600, 2), (9, 0o666, 2)])
+def test_the_newer_memory_counts_if_root_has_written_it(
+    place: Place, turn: int, mode: int, seq: int
+) -> None:
+    place.run()
+    on_run = place.directory / "run" / "health" / "state.json"
+    on_run.parent.mkdir()
+    on_run.write_text(json.dumps({"turn": turn, "published": {"seq": 7, "cycle": 9}}))
+    on_run.chmod(mode)
+    place.run()
+    assert place.updates[-1].seq == seq
+
+
+def test_a_node_without_any_memory_publishes_each_cycle(place: Place) -> None:
+    """Else its failure would never be followed by a pass, and a good node would be silent."""
+    for _turn in range(5):
+        place.run()
+    place.disk.error = errno.ENOSPC
+    place.disk.places.append(place.directory / "run")
+    place.calls.clear()
+    good = place.world.files["/proc/self/mounts"]
+    FAULTS["mount-missing"][0](place.world)
+    place.run()
+    state: dict[str, t.Any] = {}
+    [drain] = place.agent(state)
+    place.state, place.reason = "IDLE+DRAIN", drain.reason
+    place.world.files["/proc/self/mounts"] = good
+    now = time.time()
+    kinds = []
+    for turn in range(4):
+        place.monkeypatch.setattr(time, "time", lambda turn=turn: now + 300 * (turn + 1))
+        place.run()
+        kinds += [one.kind for one in place.agent(state)]
+    assert len(place.updates) == 5 and "resume" in kinds
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"counted": 7}'])
 def test_a_state_that_is_broken_is_forgotten(place: Place, text: str) -> None:
     path = place.directory / "state" / "state.json"
@@ -302,7 +377,9 @@ def test_a_state_that_is_broken_is_forgotten(place: Place, text: str) -> None:
     assert place.run()["gpu_count"] is Verdict.PASS
 
 
-def test_failures_are_confirmed_where_the_manifest_wants_it(place: Place) -> None:
+@pytest.mark.parametrize("error", [0, errno.ENOSPC])
+def test_failures_are_confirmed_where_the_manifest_wants_it(place: Place, error: int) -> None:
+    place.disk.error = error
     place.world.config["checks"] = [{"name": "mounts", "confirm": 3}]
     FAULTS["mount-missing"][0](place.world)
     assert [place.run()["mounts"].value for _turn in range(4)] == ["WARN", "WARN", "FAIL", "FAIL"]
@@ -325,6 +402,18 @@ def test_errors_of_the_kernel_log_can_be_declared_repaired(place: Place) -> None
     assert place.run()["gpu_xid"] is Verdict.PASS
     place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x", at=90000.0)
     assert place.run()["gpu_xid"] is Verdict.FAIL
+
+
+@pytest.mark.parametrize("run_is_full", [False, True])
+def test_a_repair_that_is_not_kept_is_an_error(place: Place, run_is_full: bool) -> None:
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    place.run()
+    place.disk.error = errno.ENOSPC
+    if run_is_full:
+        place.disk.places.append(place.directory / "run")
+    with pytest.raises(OSError, match="make room") if run_is_full else contextlib.nullcontext():
+        cycle.repaired()
+    assert place.run()["gpu_xid"] is (Verdict.FAIL if run_is_full else Verdict.PASS)
 
 
 RESET = "tw:health:gpu_xid: Xid 95 of 0000:86:00 -> reset the GPU [slurm@2026-11-23T08:55:26]"
@@ -353,6 +442,46 @@ def test_a_drained_idle_node_resets_its_gpus_once_and_passes(place: Place) -> No
     place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x", at=90000.0)
     assert place.run()["gpu_xid"] is Verdict.FAIL
     assert count() == 1, "a reset that does not last is not made again in this boot"
+
+
+@pytest.mark.parametrize(("run_is_full", "made"), [(False, 1), (True, 0)])
+def test_a_full_disk_repeats_no_reset(place: Place, run_is_full: bool, made: int) -> None:
+    """Where it cannot be noted, it is not made: the agent reboots the node later."""
+    count = resets(place)
+    # An error that the reset does not cure.
+    place.world.links[0] = ["<inactive>", *place.world.links[0][1:]]
+    place.run()
+    place.disk.error = errno.ENOSPC
+    if run_is_full:
+        place.disk.places.append(place.directory / "run")
+    place.state, place.reason = "IDLE+DRAIN", RESET.replace("gpu_xid", "gpu_nvlink")
+    for _turn in range(4):
+        assert place.run()["gpu_nvlink"] is Verdict.FAIL
+    assert count() == made
+    assert [one.did for one in place.updates[1:]] == ["reset" if made else "", "", "", ""]
+
+
+def test_a_reset_is_noted_before_it_is_made(place: Place) -> None:
+    """slurmd ends a cycle after 60 seconds, and the next one would make it again."""
+    count = resets(place)
+    place.world.log("NVRM: Xid (PCI:0000:86:00): 95, x")
+    place.state, place.reason = "IDLE+DRAIN", RESET
+
+    class Killed(BaseException):
+        """The run is killed at this moment."""
+
+    made = cycle.publication.dump
+
+    def killed(_word: publication.Publication) -> str:
+        raise Killed
+
+    place.monkeypatch.setattr(cycle.publication, "dump", killed)
+    with pytest.raises(Killed):
+        place.run()
+    place.monkeypatch.setattr(cycle.publication, "dump", made)
+    for _turn in range(2):
+        place.run()
+    assert count() == 1
 
 
 @pytest.mark.parametrize(
@@ -448,3 +577,21 @@ def test_a_configuration_that_others_can_write_is_refused(tmp_path: Path, mode: 
     path.chmod(mode)
     with pytest.raises(host.ConfigError, match="others than root"):
         host.roots_json(str(path))
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_a_cycle_begins_where_no_marker_of_the_boot_can_be_made(tmp_path: Path, can: bool) -> None:
+    text = (ROOT / "roles/node_health/templates/health-cycle.j2").read_text()
+    script = text.partition("{% else %}")[2].partition("{% endif %}")[0]
+    marker = tmp_path / ("marker" if can else "missing/marker")
+    script = script.replace("/run/trainwright-health-booted", str(marker))
+    script = script.replace("nice -n 10 /usr/local/sbin/trainwright-health", "echo")
+    done = [
+        subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+        for _turn in range(2)
+    ]
+    contexts = ["boot", "idle"] if can else ["idle", "idle"]
+    assert [one.stdout for one in done] == [
+        f"run --publish --context {name}\n" for name in contexts
+    ]
+    assert not any(one.stderr for one in done)
