@@ -39,6 +39,10 @@ class AgentError(RuntimeError):
     """The agent cannot work: where, why, remedy."""
 
 
+class NotMadeError(RuntimeError):
+    """An action that stays pending, while the agent continues with the others: why, remedy."""
+
+
 class Slurm(t.Protocol):
     """The part of a transport that the agent uses."""
 
@@ -187,7 +191,7 @@ class Agent:
         """Make a pending action and note that it is made.
 
         An event and a word to a person are of a step that is not decided again, so they stay pending while Slurm
-        does not answer. The ladder repeats a reboot.
+        does not answer or the event cannot be written. The ladder repeats a reboot.
         """
         if not self._act(action, state) and action.kind in ("replace", "person"):
             return
@@ -198,7 +202,7 @@ class Agent:
         return next((node for node in self.slurm.nodes() if node.name == name), None)
 
     def _act(self, action: Action, state: dict[str, t.Any]) -> bool:
-        """Make one action, by what the node is at this moment: a person may have been faster. False: Slurm refused."""
+        """Make one action, by what the node is at this moment: a person may have been faster. False: it failed."""
         node = self._node(action.node)
         if node is None:
             return True
@@ -210,6 +214,9 @@ class Agent:
             if action.kind == "reboot" and not (error.passing or error.kind == "timeout"):
                 # It was refused for certain: nothing to wait for, nothing to count.
                 record["steps"] = [one for one in record.get("steps", []) if one["id"] != action.id]
+            return False
+        except NotMadeError as error:
+            self.lines.append(f"{action.line()}: {error}")
             return False
         if made:
             self.lines.append(action.line())
@@ -289,10 +296,13 @@ class Agent:
             "at": int(self.clock()),
         }
         text = json.dumps(event, sort_keys=True)
-        with open(os.path.join(self.own, "events.jsonl"), "a+", encoding="utf-8") as file:
-            file.seek(0)
-            if not any(f'"id": "{action.id}"' in one for one in file):
-                file.write(text + "\n")
+        path = os.path.join(self.own, "events.jsonl")
+        try:
+            _append(path, action.id, text)
+        except OSError as error:
+            raise NotMadeError(
+                f"{path}: {error.strerror} -> make room in {self.own}; the event is written then"
+            ) from error
         self.lines.append(f"event {text}")
         state["events"] = [*state.get("events", []), action.id][-_MOST_EVENTS:]
         self.save(state)
@@ -354,6 +364,36 @@ class Agent:
                 safe_path.write(os.path.join(self.own, name), content.encode())
             except (OSError, safe_path.UnsafePathError) as error:
                 self.lines.append(f"{name}: {error} -> make room in {self.own}")
+
+
+def _append(path: str, identity: str, text: str) -> None:
+    """Write an event as a line of its own, if the file does not have it as a whole line. Raises OSError."""
+    # Without a buffer, which would be written again when the file is closed.
+    with open(path, "ab+", buffering=0) as file:
+        file.seek(0)
+        before = file.read()
+        lines = before.decode("utf-8", "replace").split("\n")
+        missing = "\n" if lines[-1] else ""
+        if not any(_is_event(line, identity) for line in lines):
+            missing += text + "\n"
+        data = missing.encode()
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError:
+            # Else each further run would leave a part of the line.
+            with contextlib.suppress(OSError):
+                file.truncate(len(before))
+            raise
+
+
+def _is_event(line: str, identity: str) -> bool:
+    """Whether a line is this event; one that is cut is not."""
+    try:
+        return f'"id": "{identity}"' in line and bool(json.loads(line))
+    except (ValueError, RecursionError):
+        return False
 
 
 def from_config(config: t.Mapping[str, t.Any], slurm: Slurm) -> Agent:

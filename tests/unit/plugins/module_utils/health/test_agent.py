@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import io
 import json
 import typing as t
 from pathlib import Path
@@ -623,6 +625,88 @@ def test_an_event_is_not_written_twice_after_a_crash(
     world.look()
     world.look()
     assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 1
+
+
+class FullDisk:
+    """The disk of the events, with room for some bytes: then a line is written in part."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.room = room
+        monkeypatch.setattr(agent_run, "open", self.open, raising=False)
+
+    def open(self, path: str, mode: str = "r", **more: t.Any) -> t.Any:
+        if not path.endswith("events.jsonl"):
+            return open(path, mode, **more)
+        disk = self
+
+        class File(io.FileIO):
+            def write(self, data: t.Any) -> int:
+                if data and not disk.room:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                count = super().write(data[: disk.room])
+                disk.room -= count
+                return count
+
+        file = File(path, mode.replace("b", ""))
+        return file if "b" in mode else io.TextIOWrapper(io.BufferedRandom(file), **more)
+
+
+def test_an_event_that_cannot_be_written_stops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, count=40)
+    told, command = tmp_path / "told", tmp_path / "command"
+    command.write_text(f"#!/bin/sh\ncat >>{told}\n")
+    command.chmod(0o755)
+    world.publish("n1", WORN)
+    world.look()
+    disk = FullDisk(monkeypatch, room=30)
+    world.look(command=(str(command),))
+    events = tmp_path / "ctl1" / "events.jsonl"
+    [line] = [one for one in world.report()["lines"] if "events.jsonl" in one]
+    assert line.startswith("replace n1: ")
+    assert line.endswith(f"{events}: No space left on device -> make room in {tmp_path / 'ctl1'};"
+                         " the event is written then")  # fmt: skip
+    world.publish("n2", MOUNT)
+    world.settings = dataclasses.replace(world.settings, cap=50)
+    world.look(command=(str(command),))
+    assert ("DRAIN", "n2") in world.slurm.kinds(), "the other node is drained"
+    assert events.read_text() == "" and not told.exists(), "no part of a line is left"
+    disk.room = 10_000
+    for _turn in range(2):
+        world.look(command=(str(command),))
+    [event] = events.read_text().splitlines()
+    assert json.loads(event)["node"] == "n1" and told.read_text().splitlines() == [event]
+
+
+@pytest.mark.parametrize(
+    ("cut", "count"),
+    [(None, 1), (-1, 1), (-20, 2), (40, 2)],
+    ids=["whole", "no end", "with the id", "begin"],
+)
+def test_a_line_that_a_crash_has_cut_is_not_the_event(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int | None, count: int
+) -> None:
+    world.publish("n1", WORN)
+    world.look()
+    events = tmp_path / "ctl1" / "events.jsonl"
+    saved = Agent.save
+
+    def save(agent: Agent, state: t.Mapping[str, t.Any]) -> None:
+        if events.exists():
+            raise Killed
+        saved(agent, state)
+
+    monkeypatch.setattr(Agent, "save", save)
+    with pytest.raises(Killed):
+        world.look()
+    monkeypatch.setattr(Agent, "save", saved)
+    whole = events.read_text()
+    events.write_text(whole[:cut])
+    world.look()
+    lines = events.read_text().splitlines()
+    assert len(lines) == count and events.read_text().endswith("\n")
+    assert json.loads(lines[-1])["id"] == json.loads(whole)["id"]
 
 
 def test_a_controller_that_is_not_active_does_nothing(world: World) -> None:
