@@ -23,6 +23,8 @@ from .terminal import PrintableError
 
 #: Disks of which a scratch is being made. Until it is removed, what they carry is what an interrupted run left there.
 MAKING = "/var/lib/trainwright/scratch-making"
+#: The same while that disk is full or read-only; it covers all interruptions but a reboot.
+MAKING_ON_RUN = "/run/trainwright/scratch-making"
 #: Configuration of the program at boot.
 CONFIG = "/etc/trainwright/scratch.json"
 #: Where the new file system gets its directories, before anybody else sees it.
@@ -162,9 +164,11 @@ def _real(source: str) -> str:
 
 
 def _making() -> set[str]:
-    with contextlib.suppress(FileNotFoundError), open(MAKING, encoding="utf-8") as handle:
-        return {line.rstrip("\n") for line in handle if line.strip()}
-    return set()
+    found: set[str] = set()
+    for place in (MAKING, MAKING_ON_RUN):
+        with contextlib.suppress(FileNotFoundError), open(place, encoding="utf-8") as handle:
+            found |= {line.rstrip("\n") for line in handle if line.strip()}
+    return found
 
 
 # --- deciding (pure) ----------------------------------------------------------------------------------------------
@@ -332,15 +336,38 @@ def make(decision: Decision, directories: t.Sequence[str], places: Places = HOST
         _fill(top, directories)
         # mkfs has closed the disk: udev reads the label.
         run(["udevadm", "settle", "--timeout=60"], 90)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(MAKING)
+    for place in (MAKING, MAKING_ON_RUN):
+        try:
+            # A read-only disk refuses this for a missing file, too.
+            if os.path.lexists(place):
+                os.unlink(place)
+        except OSError as error:
+            raise ScratchError(
+                f"{place}: {error.strerror}. Remedy: remove it, or the scratch is made again at the next boot"
+            ) from error
 
 
 def _note_making(names: t.Sequence[str], places: Places) -> None:
     """Write down which disks are being made into a scratch, so that the next run knows what it finds there."""
-    os.makedirs(os.path.dirname(MAKING), mode=0o755, exist_ok=True)
     text = "".join(f"{block_devices.identity(os.path.basename(name), places)}\n" for name in names)
-    with open(MAKING, "w", encoding="utf-8") as handle:
+    try:
+        _write(MAKING, text)
+    except OSError as error:
+        # A host whose disk is full or read-only needs its scratch no less.
+        why = error.strerror
+    else:
+        return
+    try:
+        _write(MAKING_ON_RUN, text)
+    except OSError as error:
+        raise ScratchError(
+            f"{MAKING}: {why}; {MAKING_ON_RUN}: {error.strerror}. Remedy: make room there"
+        ) from error
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as handle:
         handle.write(text)
         handle.flush()
         os.fsync(handle.fileno())

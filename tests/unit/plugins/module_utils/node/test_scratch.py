@@ -51,6 +51,7 @@ class Host:
         (root / "proc/self/mountinfo").touch()
         self.root = root
         monkeypatch.setattr(scratch, "MAKING", str(root / "making"))
+        monkeypatch.setattr(scratch, "MAKING_ON_RUN", str(root / "making-on-run"))
         monkeypatch.setattr(scratch, "CONFIG", str(root / "scratch.json"))
         monkeypatch.setattr(scratch, "_PRIVATE", str(root / "private/new"))
         for module in (block_devices, scratch):
@@ -333,6 +334,43 @@ def test_at_boot_blank_disks_become_the_scratch_only_if_all_are_there(
     with pytest.raises(scratch.ScratchError, match="1 of 2 disks"):
         scratch.boot(config, host.places)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("full", [(), ("making",), ("making", "making-on-run")])
+def test_a_full_root_does_not_prevent_the_scratch_at_boot(
+    host: Host, monkeypatch: pytest.MonkeyPatch, full: tuple[str, ...]
+) -> None:
+    """Where the run can be noted nowhere, nothing is begun that nobody could finish."""
+    real = open
+    noted: list[bool] = []
+
+    def opened(path: str, *given: t.Any, **more: t.Any) -> t.Any:
+        if os.path.basename(path) in full and given[:1] == ("w",):
+            raise OSError(28, "No space left on device", path)
+        return real(path, *given, **more)
+
+    def run(argv: list[str], timeout: float = 0) -> subprocess.CompletedProcess[str]:
+        if argv[0] == "mkfs.xfs":
+            noted.extend(
+                disk.unfinished for disk in scratch.look("/scratch", [], (), host.places).disks
+            )
+        return host.run(argv, timeout)
+
+    monkeypatch.setattr(scratch, "open", opened, raising=False)
+    monkeypatch.setattr(scratch, "run", run)
+    monkeypatch.setattr(scratch, "_free", lambda *_given: None)
+    host.disk("nvme1n1", INSTANCE_STORE)
+    config = {"path": "/scratch", "devices": [], "count": 1, "directories": []}
+    if len(full) == 2:
+        with pytest.raises(
+            scratch.ScratchError, match="No space left on device. Remedy: make room"
+        ):
+            scratch.boot(config, host.places)
+        assert not noted
+    else:
+        assert "blank, scratch made again" in scratch.boot(config, host.places)
+        assert noted == [True], "while it is made, an interruption is known"
+    assert not any((host.root / name).exists() for name in ("making", "making-on-run"))
 
 
 def test_a_disk_that_the_kernel_has_given_to_somebody_is_not_touched(
