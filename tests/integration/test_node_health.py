@@ -265,7 +265,7 @@ def test_lbnl_nhc_runs_in_place_of_the_checks(site: Converged, tmp_path: Path) -
     run = ("--tags", "node_health", "--limit", f"{NODE},slurm_controller")
     try:
         changed = site.play("site.yml", *run, **given).changed
-        assert any(task.endswith("Unpack NHC") for _host, task in changed)
+        assert any(task.endswith("Give the directory its name") for _host, task in changed)
         place = "/usr/lib/trainwright/nhc-1.4.99"
         words = f"-c /etc/nhc/nhc.conf INCDIR={place}/scripts HELPERDIR={place}/helpers"
         assert site.run(NODE, CYCLE) == words
