@@ -48,12 +48,12 @@ class ActionModule(ActionBase):
             minor = node_bundle.lowest_python(
                 metadata.metadata("ansible-core")["Requires-Python"] or ""
             )
+            digest = hashlib.sha256(data).hexdigest()
+            path = Path(given["directory"]) / f"node-bundle-{digest[:12]}.tar.gz"
+            if not self._task.check_mode:
+                node_bundle.keep(path, data)
         except (node_bundle.BundleError, OSError) as error:
             raise AnsibleActionFail(f"node_bundle: {error}") from error
-        digest = hashlib.sha256(data).hexdigest()
-        path = Path(given["directory"]) / f"node-bundle-{digest[:12]}.tar.gz"
-        if not self._task.check_mode:
-            node_bundle.keep(path, data)
         # A cache on the control node is not part of the cluster's state.
         result.update(changed=False, path=str(path), sha256=digest, size=len(data), python=minor)
         return result

@@ -12,12 +12,13 @@ import base64
 import gzip
 import hashlib
 import io
-import os
 import re
 import tarfile
 import typing as t
 from importlib import metadata
 from pathlib import Path
+
+from ..module_utils.node import whole_file
 
 #: The distributions of ansible-playbook with local connections, and the package of each.
 DISTRIBUTIONS = {
@@ -119,13 +120,14 @@ def pack(entries: t.Iterable[Entry]) -> bytes:
 def keep(path: Path, data: bytes) -> None:
     """Write a bundle whole or not at all, for its owner alone: it has the variables of a site.
 
-    One that is there is compared: it may have been changed, or cut short with the machine's power. Raises OSError.
+    One that is there is compared: it may have been changed, or cut short with the machine's power. Raises BundleError.
     """
-    if path.is_file() and path.read_bytes() == data:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = path.with_suffix(f".{os.getpid()}")
-    work.unlink(missing_ok=True)
-    with open(os.open(work, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    work.replace(path)
+    try:
+        if path.is_file() and path.read_bytes() == data:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole_file.write(str(path), data)
+    except OSError as error:
+        raise BundleError(
+            f"{path}: {error.strerror} -> {whole_file.room(error)}, or name another directory"
+        ) from error

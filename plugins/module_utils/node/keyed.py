@@ -9,7 +9,8 @@ import hashlib
 import hmac
 import os
 import secrets
-import tempfile
+
+from . import whole_file
 
 PREFIX = "hmac:"
 #: The file with the random key of a directory; it never leaves its host.
@@ -17,13 +18,8 @@ KEY = ".key"
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file that only its owner can read: whole or not at all, also where the power fails."""
-    handle, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    """Write a file that only its owner can read. Raises OSError with the path; nothing is left of it then."""
+    whole_file.write(path, text.encode())
 
 
 def make_key(directory: str) -> None:

@@ -19,7 +19,7 @@ import tempfile
 import time
 import typing as t
 
-from . import host_key
+from . import host_key, whole_file
 
 DAY = 86400
 
@@ -184,7 +184,7 @@ class SecretStore:
             value = make(name)
         if self.check:
             return b""
-        self._write(self.path(filename), value, 0o600)
+        whole_file.write(self.path(filename), value, 0o600)
         return value
 
     def ssh_ca_public(self) -> str:
@@ -199,7 +199,7 @@ class SecretStore:
             if there != derived:
                 self._making("ssh_ca.pub")
                 if not self.check:
-                    self._write(public, (derived + "\n").encode(), 0o644)
+                    whole_file.write(public, (derived + "\n").encode(), 0o644)
             return derived
         self._making("ssh_ca")
         if self.check:
@@ -210,7 +210,7 @@ class SecretStore:
             # The public half first: the private half then marks a complete pair.
             for half, path, mode in ((".pub", public, 0o644), ("", private, 0o600)):
                 with open(made + half, "rb") as handle:
-                    self._write(path, handle.read(), mode)
+                    whole_file.write(path, handle.read(), mode)
         return (self._read(public) or b"").decode().strip()
 
     def host_certificates(
@@ -248,7 +248,7 @@ class SecretStore:
     def _mark(self, path: str, digest: str, end: int, certificate: bytes) -> None:
         """Note what a certificate depends on, until when it is valid (seconds since 1970), and which one it is."""
         sum_of = hashlib.sha256(certificate).hexdigest()
-        self._write(path, f"{digest} {end} {sum_of}\n".encode(), 0o600)
+        whole_file.write(path, f"{digest} {end} {sum_of}\n".encode(), 0o600)
 
     def _sign(self, item: dict, certificate: str, days: int) -> str:
         with tempfile.TemporaryDirectory(dir=self.directory) as scratch:
@@ -264,7 +264,7 @@ class SecretStore:
                 words = handle.read().split()
         # The comment names a temporary file: put the host's name in its place.
         text = f"{words[0]} {words[1]} {item['name']}"
-        self._write(certificate, (text + "\n").encode(), 0o644)
+        whole_file.write(certificate, (text + "\n").encode(), 0o644)
         return text
 
     def _read(self, path: str) -> bytes | None:
@@ -281,21 +281,6 @@ class SecretStore:
                 "real secret back, or remove the file to have a new one made (every host then "
                 "gets it in this run)"
             )
-
-    def _write(self, path: str, value: bytes, mode: int) -> None:
-        """Write through a temporary file and fsync: a secret is there whole or not at all."""
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-        try:
-            with os.fdopen(descriptor, "wb") as handle:
-                os.fchmod(handle.fileno(), mode)
-                handle.write(value)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
 
 
 def _ssh_keygen(arguments: list[str]) -> str:

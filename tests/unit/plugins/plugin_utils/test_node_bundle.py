@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -100,9 +101,21 @@ def test_a_bundle_in_the_cache_that_was_cut_short_is_written_again(tmp_path: Pat
     node_bundle.keep(path, b"whole")
     assert path.stat().st_ino == before
     path.write_bytes(b"who")
-    # An earlier run was ended in the middle.
-    path.with_suffix(f".{os.getpid()}").write_bytes(b"w")
     node_bundle.keep(path, b"whole")
     assert path.read_bytes() == b"whole" and [item.name for item in path.parent.iterdir()] == [
         path.name
     ]
+
+
+def test_a_bundle_without_room_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    path = tmp_path / "cache" / "node-bundle-1.tar.gz"
+    with pytest.raises(node_bundle.BundleError) as caught:
+        node_bundle.keep(path, b"whole")
+    assert str(caught.value).startswith(f"{path}: No space left on device -> make room there")
+    assert not [*path.parent.iterdir()]
