@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 
-from . import safe_path
+from . import safe_path, whole_file
 from .terminal import PrintableError
 
 HOME_MODE = 0o700
@@ -18,6 +19,20 @@ HOME_MODE = 0o700
 
 class UsersError(PrintableError):
     """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
+
+
+def remedy(fault: str) -> str:
+    """Return what to do about a home or ~/.ssh that cannot be written. fault: the words of the system.
+
+    These are all that is left of an error of ssh-keygen or of shutil.
+    """
+    for code in whole_file.FULL:
+        if os.strerror(code).lower() in fault.lower():
+            return whole_file.room(OSError(code, ""))
+    return (
+        "check who owns the home directory and ~/.ssh, and that the file system is mounted for "
+        "writing"
+    )
 
 
 def is_missing(home: str) -> bool:
@@ -29,6 +44,16 @@ def is_missing(home: str) -> bool:
         return True  # make_home reports what it may not do
     except safe_path.UnsafePathError as error:
         raise UsersError(str(error)) from None
+    except OSError as error:
+        raise _unusable(home, error) from error
+
+
+def _unusable(home: str, error: OSError) -> UsersError:
+    words = error.strerror or str(error)
+    if isinstance(error, shutil.Error):
+        # It has a list of (source, destination, words), and the words name the place under a number of this process.
+        words = re.sub(r"\[Errno \d+\] |: '/proc/self/fd/.*", "", str(error.args[0][0][2]))
+    return UsersError("%s: %s. Remedy: %s" % (home, words, remedy(words)))
 
 
 def make_home(home: str, uid: int, gid: int, skeleton: str = "/etc/skel") -> bool:
@@ -43,6 +68,8 @@ def make_home(home: str, uid: int, gid: int, skeleton: str = "/etc/skel") -> boo
             "%s: %s. Remedy: export this file system with no_root_squash to this node, or make the "
             "home on the file server" % (home, error.strerror)
         ) from error
+    except OSError as error:
+        raise _unusable(home, error) from error
 
 
 def _made(place: safe_path.Directory, name: str, uid: int, gid: int, skeleton: str) -> bool:

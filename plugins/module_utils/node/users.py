@@ -21,10 +21,12 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from .homes import UsersError, is_missing, make_home
+from . import whole_file
+from .homes import UsersError, is_missing, make_home, remedy
 
 KEY_MARKER = "trainwright: key of this cluster"
 DECLARED_MARKER = "trainwright: declared keys"
+MOST_FAULTS = 10  # users whose fault is in the message
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ def ensure_keys(home: str, name: str, ssh_key: bool, declared: list[str] | None,
     if wanted != current:
         done.append("write authorized_keys of %s" % name)
         if not check:
-            _write(authorized, wanted)
+            whole_file.write(authorized, wanted.encode(errors="surrogateescape"))
     return done
 
 
@@ -388,19 +390,9 @@ def _public_key(private: str, check: bool) -> str:
         argv = ["ssh-keygen", "-y", "-P", "", "-f", private]
         text = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
         if text and not check:
-            _write(private + ".pub", text + "\n", mode=0o644)
+            whole_file.write(private + ".pub", f"{text}\n".encode(), 0o644)
     # Without the comment, so that every node computes the same line.
     return " ".join(text.split()[:2])
-
-
-def _write(path: str, text: str, mode: int = 0o600) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".trainwright-", dir=os.path.dirname(path))
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
 
 
 def as_user(name: str, uid: int, gid: int, call: Callable[[], Any]) -> Any:
@@ -432,8 +424,8 @@ def as_user(name: str, uid: int, gid: int, call: Callable[[], Any]) -> Any:
     answer = json.loads(data or b'{"error": "the child process ended without an answer"}')
     if "error" in answer:
         raise UsersError(
-            "user %s on %s: %s. Remedy: check who owns the home directory and ~/.ssh, and that the "
-            "file system is mounted for writing" % (name, socket.gethostname(), answer["error"])
+            "user %s on %s: %s. Remedy: %s"
+            % (name, socket.gethostname(), answer["error"], remedy(answer["error"]))
         )
     return answer["result"]
 
@@ -492,8 +484,16 @@ def ensure(
             begin()
         for step in steps:
             run_step(step)
+    faults = []
     for spec in present:
-        done += _ensure_home(spec, accounts.users.get(spec["name"]), check)
+        try:
+            done += _ensure_home(spec, accounts.users.get(spec["name"]), check)
+        except UsersError as error:  # one user's quota is not the others' fault
+            faults.append(" ".join(str(error).split()))
+    if faults:
+        more = len(faults) - MOST_FAULTS
+        faults[MOST_FAULTS:] = ["... and %d more users" % more] if more > 0 else []
+        raise UsersError("\n".join(faults))
     return done
 
 

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import multiprocessing
 import os
+import pwd
 import shutil
 import stat
 
@@ -173,6 +175,30 @@ class TestHome:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["alice", "skel"]
         assert (home / "work").exists()
 
+    @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+    def test_without_room_nothing_is_left_and_the_home_is_named(
+        self, tmp_path, skeleton, monkeypatch, code
+    ):
+        def full(_source, destination, **_given):
+            raise OSError(code, os.strerror(code), destination)
+
+        monkeypatch.setattr(shutil, "copyfile", full)
+        home = tmp_path / "home" / "alice"
+        with pytest.raises(users.UsersError) as caught:
+            users.make_home(str(home), os.getuid(), os.getgid(), skeleton)
+        assert str(caught.value).startswith(f"{home}: {os.strerror(code)}. Remedy: make room")
+        assert "raise the quota" in str(caught.value) and skeleton not in str(caught.value)
+        assert not [*home.parent.iterdir()]
+
+    def test_a_file_in_place_of_the_directory_above(self, tmp_path):
+        (tmp_path / "home").write_text("")
+        for call in (
+            lambda: users.is_missing(str(tmp_path / "home" / "alice")),
+            lambda: users.make_home(str(tmp_path / "home" / "alice"), os.getuid(), os.getgid()),
+        ):
+            with pytest.raises(users.UsersError, match="alice: Not a directory. Remedy"):
+                call()
+
 
 def keys(home: str, declared=None, check=False) -> list[str]:
     return users.ensure_keys(home, "alice", True, declared, check)
@@ -257,3 +283,62 @@ def test_as_user_has_that_users_rights_only(tmp_path):
     (tmp_path / "secret").chmod(0o600)
     with pytest.raises(users.UsersError, match="Permission denied"):
         users.as_user("nobody", 65534, 65534, (tmp_path / "secret").read_text)
+
+
+class TestQuota:
+    """Users whose homes have no room."""
+
+    @pytest.fixture
+    def homes(self, tmp_path, monkeypatch):
+        """Homes with a directory for keys; those of the names in the returned set have no room."""
+        names = ("alice", "bob", *(f"user{number}" for number in range(12)))
+        full: set[str] = set()
+        fsync = os.fsync
+
+        def quota(handle):
+            path = os.readlink(f"/proc/self/fd/{handle}")
+            if path.startswith(tuple(f"{tmp_path}/{name}/" for name in full)):
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+            fsync(handle)
+
+        def entry(name):
+            home = str(tmp_path / name)
+            return pwd.struct_passwd((name, "*", os.getuid(), os.getgid(), "", home, "/bin/sh"))
+
+        for name in names:
+            (tmp_path / name / ".ssh").mkdir(parents=True)
+        found = {name: users.Account(name, 1, 1, str(tmp_path / name), "/bin/sh") for name in names}
+        monkeypatch.setattr(os, "fsync", quota)
+        monkeypatch.setattr(users.pwd, "getpwnam", entry)
+        monkeypatch.setattr(users, "read_accounts", lambda *_names: accounts(users=found))
+        return full
+
+    def ensure(self, names):
+        specs = [user(name, ssh_authorized_keys=["ssh-ed25519 AAAA a"]) for name in names]
+        return users.ensure([], specs, check=False)
+
+    def test_one_user_at_quota_does_not_keep_the_others_from_their_keys(self, homes, tmp_path):
+        homes.add("alice")
+        with pytest.raises(users.UsersError) as caught:
+            self.ensure(["alice", "bob"])
+        said = str(caught.value)
+        assert len(said.splitlines()) == 1 and said.startswith("user alice on ")
+        assert f"{tmp_path}/alice/.ssh/authorized_keys" in said and "raise the quota" in said
+        assert "who owns" not in said
+        assert "AAAA" in (tmp_path / "bob" / ".ssh" / "authorized_keys").read_text()
+        assert not [*(tmp_path / "alice" / ".ssh").iterdir()], "each attempt would leave a file"
+        homes.clear()
+        assert self.ensure(["alice", "bob"]) == ["write authorized_keys of alice"]
+
+    def test_many_users_are_counted(self, homes):
+        names = [f"user{number}" for number in range(12)]
+        homes.update(names)
+        with pytest.raises(users.UsersError) as caught:
+            self.ensure(names)
+        lines = str(caught.value).splitlines()
+        assert len(lines) == users.MOST_FAULTS + 1 and lines[-1] == "... and 2 more users"
+
+    def test_a_home_with_another_fault_keeps_its_remedy(self):
+        assert "who owns the home" in users.remedy("[Errno 30] Read-only file system: '/x'")
+        words = 'Saving key "/home/alice/.ssh/x/key" failed: Disk quota exceeded'
+        assert "raise the quota" in users.remedy(words)
