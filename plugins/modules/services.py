@@ -292,7 +292,7 @@ def main() -> None:
             if acted:
                 services.load()
             record.end(services.leaves(acted))
-    except ServicesError as error:
+    except (ServicesError, OSError) as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
     result = {
         "changed": bool(actions),

@@ -22,7 +22,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from . import safe_path, trusted_path
+from . import safe_path, trusted_path, whole_file
 from .acting import user_name
 from .file_blocks import BlockError, block_of, edit_block
 from .terminal import PrintableError
@@ -165,8 +165,8 @@ def _reported(path: str) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise FilesError(
-            "%s: %s. Remedy: check the file system (read-only, full, exported with root_squash?) "
-            "and run again" % (path, error.strerror or error)
+            "%s: %s. Remedy: %s and run again"
+            % (path, error.strerror or error, whole_file.room(error))
         ) from error
 
 

@@ -11,9 +11,14 @@ import os
 import typing as t
 
 from . import keyed
+from .terminal import PrintableError
 
 DIRECTORY = "/var/lib/trainwright/proved"
 _File = t.Optional[dict[str, t.Any]]
+
+
+class ProvedError(PrintableError):
+    """A file that cannot be put back, or brought back; the message has the path, the cause and the remedy."""
 
 
 class Proved:
@@ -34,7 +39,7 @@ class Proved:
             return {}
 
     def keep(self, unit: str, paths: t.Iterable[str]) -> None:
-        """Keep the files as they are: the unit runs with them."""
+        """Keep the files as they are: the unit runs with them. Raises OSError with the path."""
         found = {path: _read(path) for path in paths}
         if found and found != self.kept(unit):
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
@@ -42,18 +47,32 @@ class Proved:
 
     @contextlib.contextmanager
     def instead(self, unit: str, paths: t.Iterable[str]) -> t.Iterator[bool]:
-        """Put the kept files back for the block; whether they differ. An exception brings the new ones back."""
+        """Put the kept files back for the block; whether they differ. An exception brings the new ones back.
+
+        Raises ProvedError, for a full disk.
+        """
         kept = self.kept(unit)
         new = {path: _read(path) for path in paths if path in kept}
         changed = [path for path in new if new[path] != kept[path]]
-        for path in changed:
-            _write(path, kept[path])
         try:
-            yield bool(changed)
-        except BaseException:
             for path in changed:
-                _write(path, new[path])
+                _write(path, kept[path])
+            yield bool(changed)
+        except BaseException as error:
+            stuck = [fault for path in changed for fault in _brought_back(path, new[path])]
+            if stuck:
+                raise ProvedError("Not all of them are new again: " + "; ".join(stuck)) from error
             raise
+
+
+def _brought_back(path: str, new: _File) -> list[str]:
+    """Bring the new form of a file back where it is not there; return why that fails."""
+    try:
+        if _read(path) != new:
+            _write(path, new)
+    except (ProvedError, OSError) as error:
+        return [str(error)]
+    return []
 
 
 def _read(path: str) -> _File:
@@ -68,12 +87,15 @@ def _read(path: str) -> _File:
 
 
 def _write(path: str, file: _File) -> None:
-    if file is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        return
+    """Write a file, or remove it. Raises ProvedError."""
     # Compiling it takes longer than the rest of most calls, which put nothing back.
     from . import files
 
-    owner = {name: file[name] for name in ("uid", "gid", "mode")}
-    files.apply(files.Change(path, "file", base64.b64decode(file["content"]), **owner))
+    change = files.Change(path, "absent")
+    if file is not None:
+        owner = {name: file[name] for name in ("uid", "gid", "mode")}
+        change = files.Change(path, "file", base64.b64decode(file["content"]), **owner)
+    try:
+        files.apply(change)
+    except files.FilesError as error:
+        raise ProvedError(str(error)) from error

@@ -13,8 +13,8 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from . import answering, keyed, sysctl
-from .proved import Proved
+from . import answering, keyed, sysctl, whole_file
+from .proved import Proved, ProvedError
 from .terminal import PrintableError
 from .unit_properties import command_of, drop_ins_of, unit_file_of
 
@@ -432,11 +432,17 @@ class Services:
                 if ended or not verbs or verbs[-1] == "stop" or not spec.get("proved"):
                     raise  # what somebody has ended for good would work on what was moved away
                 raise self._without_the_new_files(unit, spec, error) from error
-            if spec["state"] == "started":
-                self.proved.keep(unit, spec.get("proved") or ())
-            if spec["stamp"] and verbs and verbs[-1] in ("start", "restart"):
-                self.stamps.write(unit, spec["stamp"])
-            self.stamps.replace_plain(unit)
+            try:
+                if spec["state"] == "started":
+                    self.proved.keep(unit, spec.get("proved") or ())
+                if spec["stamp"] and verbs and verbs[-1] in ("start", "restart"):
+                    self.stamps.write(unit, spec["stamp"])
+                self.stamps.replace_plain(unit)
+            except OSError as error:
+                what = (
+                    "%s: is as wanted, but that cannot be recorded: %s. Remedy: %s, and run again"
+                )
+                raise ServicesError(what % (unit, error, whole_file.room(error))) from error
 
     def _bring(self, unit: str, spec: dict, verbs: list[str]) -> None:
         for verb in verbs:
@@ -461,6 +467,9 @@ class Services:
                 self._bring(unit, spec, ["restart"])
         except ServicesError:
             return error
+        except (ProvedError, OSError) as full:
+            words = "%s\nNor can it run with its files as they were before: %s"
+            return ServicesError(words % (error, full))
         return ServicesError(
             "%s. Until then %s runs with its files as they were before: %s"
             % (error, unit, ", ".join(spec["proved"]))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import time
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     answering,
+    files,
     services,
     started_unit,
     unit_properties,
@@ -418,6 +420,64 @@ def test_files_with_which_a_unit_does_not_run_are_put_back(systemd, tmp_path, mo
     assert conf.stat().st_mode & 0o777 == 0o600
     systemd.have(slurmdbd={"ActiveState": "active"})
     assert systemd.run(unit("slurmdbd", stamp="s2", **spec)) == ["restart slurmdbd.service"]
+
+
+@pytest.mark.parametrize("full", ["second", "second, and the first when it is brought back"])
+def test_a_full_disk_at_the_put_back_of_files_hides_nothing_and_mixes_nothing(
+    systemd, tmp_path, monkeypatch, full
+):
+    """As where MariaDB has filled it, which is why it does not start."""
+    first, second = tmp_path / "60-slurm.cnf", tmp_path / "drop-in.conf"
+    spec = {"state": "started", "proved": [str(first), str(second)]}
+    first.write_text("old")
+    second.write_text("old")
+    systemd.have(mariadb={})
+    systemd.run(unit("mariadb", stamp="s1", **spec))
+    first.write_text("new")
+    second.write_text("new")
+    systemd.have(mariadb={"ActiveState": "active", "Broken": "yes"})
+    apply, written = files.apply, []
+
+    def without_room(change):
+        written.append(change.path)
+        if change.path == str(second) or (len(written) > 1 and "brought" in full):
+            cause = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            with files._reported(change.path):
+                raise cause
+        return apply(change)
+
+    monkeypatch.setattr(files, "apply", without_room)
+    with pytest.raises(services.ServicesError) as caught:
+        systemd.run(unit("mariadb", stamp="s2", **spec))
+    said = str(caught.value)
+    assert said.startswith("mariadb.service: could not restart") and "journal" in said
+    assert "as they were before" in said and "make room there" in said
+    stuck = "brought" in full
+    assert (f"{first}: No space left" if stuck else f"{second}: No space left") in said
+    assert first.read_text() == ("old" if stuck else "new") and second.read_text() == "new"
+    assert ("Not all of them are new again" in said) is stuck
+
+
+@pytest.mark.parametrize("place", ["proved", "stamps"])
+def test_a_full_disk_at_the_record_of_a_start_is_named(systemd, tmp_path, monkeypatch, place):
+    own = tmp_path / "own.conf"
+    own.write_text("")
+    write = services.whole_file.write
+
+    def without_room(path, data, mode=0o600):
+        if f"/{place}/slurmd" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        write(path, data, mode)
+
+    wanted = unit("slurmd", state="started", stamp="s1", proved=[str(own)])
+    systemd.have(slurmd={})
+    with monkeypatch.context() as disk, pytest.raises(services.ServicesError) as caught:
+        disk.setattr(services.whole_file, "write", without_room)
+        systemd.run(wanted)
+    said = str(caught.value)
+    assert said.startswith("slurmd.service: is as wanted") and "make room there" in said
+    assert f"{tmp_path}/{place}/slurmd.service" in said
+    assert systemd.run(wanted) == ["restart slurmd.service"] and systemd.run(wanted) == []
 
 
 def test_a_unit_that_somebody_ended_for_good_does_not_run_with_its_old_files(
