@@ -58,8 +58,8 @@ attributes:
     support: none
 notes:
   - "Errors: neither a checksum nor a signature; a server that does not answer or does not have the file; another
-    checksum; a signature that is bad, or of another key. A file that was fetched does not exist then; one that was
-    there stays, for somebody to look at."
+    checksum; a signature that is bad, or of another key; a cache that is full. A file that was fetched does not exist
+    then; one that was there stays, for somebody to look at."
 author:
   - The trainwright team (@trainwright)
 """
@@ -87,11 +87,14 @@ verified:
   returned: success
 """
 
+import contextlib
+import errno
 import fcntl
 import os
 import shutil
 import tempfile
 import time
+import typing as t
 import urllib.error
 
 from ansible.module_utils.basic import AnsibleModule
@@ -101,6 +104,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.efa_install
 
 #: Seconds before the second attempt; twice as many before each further one.
 DELAY = 2.0
+#: Errors of the directory here, and not of the server.
+OF_THE_CACHE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class FetchError(Exception):
@@ -108,7 +113,10 @@ class FetchError(Exception):
 
 
 def fetch(url: str, path: str, timeout: int, attempts: int) -> None:
-    """Fetch a file. A server that does not have it is not asked again."""
+    """Fetch a file. A server that does not have it is not asked again.
+
+    Raises FetchError; OSError for a cache that is full or cannot be written, which no further attempt would change.
+    """
     for attempt in range(attempts):
         try:
             with open_url(url, timeout=timeout) as answer, open(path, "wb") as file:
@@ -119,6 +127,8 @@ def fetch(url: str, path: str, timeout: int, attempts: int) -> None:
         except urllib.error.HTTPError as error:
             fault, final = f"HTTP {error.code} {error.reason}", error.code in (401, 403, 404, 410)
         except (OSError, ValueError) as error:
+            if getattr(error, "errno", 0) in OF_THE_CACHE:
+                raise
             fault, final = str(error), url.startswith("file:")
         if final or attempt + 1 == attempts:
             raise FetchError(
@@ -180,6 +190,24 @@ def keep(params: dict, work: str, dest: str) -> dict:
     return {"changed": False, "sha256": found, "verified": done}
 
 
+@contextlib.contextmanager
+def working_directory(dest: str) -> t.Iterator[str]:
+    """Yield a directory beside a file of the cache, which no other call changes meanwhile. Raises OSError."""
+    above = os.path.dirname(dest)
+    os.makedirs(above, mode=0o755, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".fetching-", dir=above)
+    try:
+        with open(f"{dest}.lock", "a", opener=_private) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -204,17 +232,16 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, verified=[])
     above = os.path.dirname(dest)
-    os.makedirs(above, mode=0o755, exist_ok=True)
-    work = tempfile.mkdtemp(prefix=".fetching-", dir=above)
-    handle = os.open(f"{dest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        result = keep(params, work, dest)
-    except (FetchError, OSError) as error:
+        with working_directory(dest) as work:
+            result = keep(params, work, dest)
+    except FetchError as error:
         module.fail_json(msg=str(error))
-    finally:
-        os.close(handle)
-        shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        module.fail_json(
+            msg=f"{above}: {error}. Remedy: make room there, or set artifact_cache to a directory that"
+            " you can write"
+        )
     module.exit_json(**result)
 
 

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
+import os
 import typing as t
 from pathlib import Path
 
@@ -174,6 +177,59 @@ def test_a_server_that_comes_back(cache: Cache, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(verified_file, "open_url", unsteady)
     monkeypatch.setattr(verified_file.time, "sleep", lambda _seconds: None)
     assert cache.run(url="https://example.org/file", sha256=SUM)["verified"] == ["checksum"]
+
+
+class Full(io.BytesIO):
+    """A file on a full disk, whose error does not have a name."""
+
+    fault = errno.ENOSPC
+
+    def write(self, _data: t.Any) -> int:
+        raise OSError(self.fault, os.strerror(self.fault))
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_full_cache_is_not_blamed_on_the_server(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
+    asked: list[str] = []
+    open_url = verified_file.open_url
+
+    def counted(url: str, timeout: int) -> t.Any:
+        asked.append(url)
+        return open_url(cache.url("file"), timeout=timeout)
+
+    def full(path: str, mode: str = "r", **given: t.Any) -> t.Any:
+        return Full() if mode == "wb" else open(path, mode, **given)
+
+    monkeypatch.setattr(Full, "fault", fault)
+    monkeypatch.setattr(verified_file, "open_url", counted)
+    monkeypatch.setattr(verified_file, "open", full, raising=False)
+    monkeypatch.setattr(verified_file.time, "sleep", lambda _seconds: None)
+    result = cache.run(url="https://example.org/file", sha256=SUM)
+    assert len(asked) == 1, "another attempt does not make room"
+    assert result["msg"].startswith(f"{cache.dest.parent}: ") and "make room" in result["msg"]
+    assert "artifact_cache" in result["msg"] and "example.org" not in result["msg"]
+    assert os.strerror(fault) in result["msg"] and cache.left() == []
+
+
+@pytest.mark.parametrize("step", ["makedirs", "mkdtemp", "lock"])
+def test_a_cache_that_cannot_be_written_is_named(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def refused(*_given: t.Any, **_more: t.Any) -> t.NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if step == "lock":
+        cache.dest.parent.mkdir()
+        Path(f"{cache.dest}.lock").mkdir()
+    else:
+        place = verified_file.os if step == "makedirs" else verified_file.tempfile
+        monkeypatch.setattr(place, step, refused)
+    result = cache.run(sha256=SUM)
+    assert result["failed"] and result["msg"].startswith(f"{cache.dest.parent}: ")
+    assert "artifact_cache" in result["msg"]
+    assert cache.left() == []
 
 
 def test_check_mode_fetches_nothing(cache: Cache) -> None:
