@@ -91,6 +91,8 @@ options:
       - Whether the play restarts slurmd on every node, where RV(slurmd_restart) says that this is needed.
       - With V(false) such a change of a slurmctld that runs fails with nothing written, also in check mode. A slurmd
         that keeps the old settings may not be reached any more, or does not start again at its next boot.
+      - It also fails while RV(restart_pending) is true and what is wanted now needs that restart, since the run that
+        made the change ended before it.
     type: bool
     default: true
   made_from:
@@ -100,6 +102,13 @@ options:
         either. Another run has written it meanwhile, and its changes would be lost.
     type: dict
     default: {}
+    version_added: "1.2.0"
+  removes_nodes:
+    description:
+      - The play takes nodes out of the cluster, and does not restart slurmd on those that stay. A change that needs
+        this is not refused, and does not count for RV(restart_pending).
+    type: bool
+    default: false
     version_added: "1.2.0"
   watch:
     description: Paths of other files that slurmctld reads only when it starts; one that is newer means a restart.
@@ -176,6 +185,14 @@ slurmd_restart:
   returned: always
   type: bool
   sample: false
+restart_pending:
+  description:
+    - Whether this or an earlier change needs a restart of every slurmd, and no run has done that since. It is kept in
+      C(restart.json) in O(applied_dir), written before slurmctld is told; the play removes the file after the restarts.
+  returned: always
+  type: bool
+  sample: false
+  version_added: "1.2.0"
 pushed:
   description: Whether the nodes were sent the configuration after a restart of slurmctld.
   returned: always
@@ -189,12 +206,14 @@ changed_paths:
   sample: [/etc/slurm/slurm.conf]
 """
 
+import dataclasses
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift_paths, manifest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand, restart
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -232,6 +251,7 @@ def main() -> None:
             "enabled": {"type": "bool", "default": True},
             "restarts_nodes": {"type": "bool", "default": True},
             "made_from": {"type": "dict", "default": {}},
+            "removes_nodes": {"type": "bool", "default": False},
             "watch": {"type": "list", "elements": "path", "default": []},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
@@ -242,7 +262,9 @@ def main() -> None:
     record = manifest.of(module)
     arguments = {name: value for name, value in module.params.items() if name != "managed_by"}
     specs, watch = file_specs(arguments.pop("files")), arguments.pop("watch")
-    restarts_nodes, made_from = arguments.pop("restarts_nodes"), arguments.pop("made_from")
+    restarts_nodes, removes_nodes, made_from = (
+        arguments.pop(name) for name in ("restarts_nodes", "removes_nodes", "made_from")
+    )
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
     try:
@@ -252,13 +274,11 @@ def main() -> None:
                 " run has ended, and run this again"
             )
         wanted = plan(specs, settings, controller, module.check_mode)
-        if wanted.slurmd_restart and wanted.action != "start" and not restarts_nodes:
-            raise ApplyError(
-                "nothing was written; this needs a restart of every slurmd, and this run does not do that: "
-                + "; ".join(wanted.reasons)
-                + ". Remedy: run site.yml without --limit, --tags and --skip-tags, with every node that Slurm knows in"
-                " the inventory (remove_nodes.yml takes others out); or put the old values back"
-            )
+        needed = (wanted.slurmd_restart or wanted.behind) and wanted.action != "start"
+        if needed and not (restarts_nodes or removes_nodes):
+            raise ApplyError(restart.refusal(wanted))
+        if removes_nodes:
+            wanted = dataclasses.replace(wanted, left="")
         strange = by_hand.changed(specs, settings)
         wanted = by_hand.add(wanted, strange, specs, settings)
         unit = Unit(settings.service, settings.enabled, record.earlier("unit"), watch)

@@ -30,6 +30,44 @@ _KEPT = ("path", "content", "mode", "owner", "group", "state")
 _NODE = re.compile(r"^NodeName=(\S+)(.*?)(?=^NodeName=|\Z)", re.MULTILINE | re.DOTALL)
 
 
+def content(spec: dict) -> str:
+    """Return the wanted text of a file."""
+    return spec.get("content") or ""
+
+
+def text_of(path: str) -> str | None:
+    """Return the text of a file on this host, None for no file."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+            return handle.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_drop_in(path: str) -> bool:
+    """Whether a file is a drop-in of a systemd unit, which only a restart puts into effect."""
+    return bool(re.search(r"/systemd/system/[^/]+\.d/[^/]+\.conf$", path))
+
+
+def path_of(spec: dict, settings: t.Any) -> str:
+    """Where the copy of a file is kept that slurmctld was last given."""
+    name = os.path.basename(spec["path"])
+    if is_drop_in(spec["path"]):
+        name = f"{settings.service}.service.d-{name}"
+    return os.path.join(settings.applied_dir, name)
+
+
+def recorded(spec: dict, settings: t.Any) -> str:
+    """Return what is kept of a file: its text, of a secret one its digest."""
+    text = content(spec)
+    return keyed.keyed(text, settings.applied_dir) + "\n" if spec.get("secret") else text
+
+
+def plain_digest(spec: dict) -> str:
+    """Return what an older release kept of a secret file."""
+    return hashlib.sha256(content(spec).encode()).hexdigest() + "\n"
+
+
 def kept(specs: list[dict]) -> list[dict]:
     """Return the files that slurmctld reads, as they can be given again. Secret ones are left out."""
     return [
@@ -59,8 +97,19 @@ def of_form(applied: str, wanted: str) -> syntax.Decision:
     )
 
 
+def decide(applied: str, wanted: str, version: str) -> syntax.Decision:
+    """Return the step from one slurm.conf to another."""
+    try:
+        old = syntax.parse(applied)
+    except syntax.ConfError:
+        # A file that Slurm itself cannot read was never applied: nothing can be compared.
+        return syntax.Decision("restart", True, [("slurm.conf", "unreadable", "", "restart")])
+    decision = syntax.decide(old, syntax.parse(wanted), version)
+    return decision if decision.reasons else of_form(applied, wanted)
+
+
 def _meaning(spec: dict) -> list[str]:
-    return syntax.meaning(spec.get("content") or "", spec["path"])
+    return syntax.meaning(content(spec), spec["path"])
 
 
 def manifest(specs: list[dict]) -> str:
@@ -88,9 +137,9 @@ def read(directory: str, name: str) -> dict[str, t.Any]:
     return found if isinstance(found, dict) else {}
 
 
-def write(directory: str, name: str, content: dict[str, t.Any]) -> None:
+def write(directory: str, name: str, data: dict[str, t.Any]) -> None:
     """Replace one of the files."""
-    keyed.write_private(os.path.join(directory, name), json.dumps(content, indent=1) + "\n")
+    keyed.write_private(os.path.join(directory, name), json.dumps(data, indent=1) + "\n")
 
 
 def starts(shown: str) -> dict[str, str]:

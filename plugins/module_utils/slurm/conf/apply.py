@@ -11,7 +11,6 @@ slurmctld therefore still reconfigures or restarts.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import time
@@ -23,9 +22,13 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
     accepted,
     lua,
     messages,
+    restart,
     syntax,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snapshot import Snapshot
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snapshot import (
+    Interrupted,
+    Snapshot,
+)
 
 
 class ApplyError(PrintableError):
@@ -63,6 +66,12 @@ class Wanted:
     enable: bool = False
     digest: str = ""
     leaves: list[dict] = field(default_factory=list)  # items of the manifest, for the files
+    #: the slurm.conf that is replaced, where every slurmd has to be restarted for the new one
+    left: str = ""
+    #: those of earlier runs since which none has restarted every slurmd; how they differ in what takes that
+    had: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
+    interrupted: Interrupted = field(default_factory=Interrupted)
 
     @property
     def changed(self) -> bool:
@@ -74,47 +83,11 @@ def file_specs(given: list[dict]) -> list[dict]:
     return [{**spec, "create": True, "content": spec.get("content")} for spec in given]
 
 
-def _content(spec: dict) -> str:
-    return spec.get("content") or ""
-
-
 def _slurm_conf(specs: list[dict]) -> dict | None:
     for spec in specs:
         if os.path.basename(spec["path"]) == "slurm.conf":
             return spec
     return None
-
-
-def is_drop_in(path: str) -> bool:
-    """Whether a file is a drop-in of a systemd unit, which only a restart puts into effect."""
-    return bool(re.search(r"/systemd/system/[^/]+\.d/[^/]+\.conf$", path))
-
-
-def _applied_path(spec: dict, settings: Settings) -> str:
-    """Where the copy of a file is kept that slurmctld was last given."""
-    name = os.path.basename(spec["path"])
-    if is_drop_in(spec["path"]):
-        name = f"{settings.service}.service.d-{name}"
-    return os.path.join(settings.applied_dir, name)
-
-
-def _read(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as handle:
-            return handle.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _recorded(spec: dict, settings: Settings) -> str:
-    """Return what `applied` keeps of a file: its text, of a secret one its digest."""
-    text = _content(spec)
-    return keyed.keyed(text, settings.applied_dir) + "\n" if spec.get("secret") else text
-
-
-def _plain_digest(spec: dict) -> str:
-    """Return what an older release kept of a secret file."""
-    return hashlib.sha256(_content(spec).encode()).hexdigest() + "\n"
 
 
 def check_options(specs: list[dict], version: str) -> None:
@@ -125,7 +98,7 @@ def check_options(specs: list[dict], version: str) -> None:
         if spec["state"] == "absent" or name not in ("slurm.conf", "cgroup.conf", "gres.conf"):
             continue
         try:
-            conf = syntax.parse(_content(spec), name)
+            conf = syntax.parse(accepted.content(spec), name)
         except syntax.ConfError as error:
             problems.append(f"{spec['path']}: {error}")
             continue
@@ -153,7 +126,7 @@ class Controller:
     @classmethod
     def of(cls, settings: Settings, run: messages.Run, specs: list[dict]) -> Controller:
         spec = _slurm_conf(specs)
-        drop_ins = any(is_drop_in(spec["path"]) for spec in specs)
+        drop_ins = any(accepted.is_drop_in(spec["path"]) for spec in specs)
         return cls(settings, run, spec["path"] if spec else "/etc/slurm/slurm.conf", drop_ins)
 
     def systemctl(self, *arguments: str) -> tuple[int, str, str]:
@@ -261,9 +234,9 @@ class Controller:
         scontrol = os.path.join(self.settings.bin_dir, "scontrol")
         if not spec or not os.access(scontrol, os.X_OK):
             return ""
-        if syntax.parse(_content(spec)).includes:
+        if syntax.parse(accepted.content(spec)).includes:
             return ""  # what is included lies beside the real file
-        return messages.parser_says(_content(spec), scontrol, self._run)
+        return messages.parser_says(accepted.content(spec), scontrol, self._run)
 
     def news(self, since: float, log_offset: int) -> str:
         """Return the last messages of slurmctld since then: errors of its log file, else the journal."""
@@ -281,7 +254,7 @@ class Controller:
         return messages.reason(lines) or "nothing in its log or the journal"
 
     def log_file(self) -> str:
-        text = _read(self.conf_path)
+        text = accepted.text_of(self.conf_path)
         match = re.search(r"^\s*SlurmctldLogFile\s*=\s*(\S+)", text or "", re.I | re.M)
         return match.group(1) if match else ""
 
@@ -307,18 +280,20 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
     planned = files.plan_all([], specs, check)
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
+    left = ""
     for spec in specs:
         name = os.path.basename(spec["path"])
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
-        applied = _read(_applied_path(spec, settings)) or None  # empty after a power failure
+        # Empty after a power failure.
+        applied = accepted.text_of(accepted.path_of(spec, settings)) or None
         if applied is None and running and not spec.get("secret"):
             # A cluster that this collection did not set up: slurmctld was started with the files as they are.
-            applied = _read(spec["path"])
-        wanted = None if spec["state"] == "absent" else _recorded(spec, settings)
-        if spec.get("secret") and applied == _plain_digest(spec):
+            applied = accepted.text_of(spec["path"])
+        wanted = None if spec["state"] == "absent" else accepted.recorded(spec, settings)
+        if spec.get("secret") and applied == accepted.plain_digest(spec):
             applied = wanted
-        if is_drop_in(spec["path"]):
+        if accepted.is_drop_in(spec["path"]):
             if applied != wanted:
                 action = _stronger(action, "restart")
                 reasons.append(f"{settings.service}.service: its drop-in changed -> restart")
@@ -326,9 +301,10 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         if name == "slurm.conf":
             known = applied is not None
             if applied is not None and wanted is not None:
-                decision = _decide(applied, wanted, settings.version)
+                decision = accepted.decide(applied, wanted, settings.version)
                 action = _stronger(action, decision.action)
                 slurmd_restart = slurmd_restart or decision.slurmd_restart
+                left = applied if decision.slurmd_restart and settings.role == "primary" else ""
                 reasons += [messages.of_difference(reason) for reason in decision.reasons]
                 refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
@@ -346,6 +322,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
     if not running:
         action = "start"
         reasons.append(f"{settings.service} is not running -> start")
+    had = restart.pending(settings.applied_dir) if settings.role == "primary" else []
     records = [] if check else _records(specs, settings)
     # A restarted slurmctld does not hand its configuration to the nodes that run: only
     # reconfigure does, or the start of a slurmd (seen with 22.05 and 24.11: after a restart the
@@ -369,17 +346,11 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         enable=settings.enabled and not controller.enabled(),
         digest=accepted.digest(specs),
         leaves=planned.leaves,
+        left=left,
+        had=had,
+        behind=restart.behind(had, _slurm_conf(specs), settings.version),
+        interrupted=Interrupted() if check else Interrupted.of(specs, settings),
     )
-
-
-def _decide(applied: str, wanted: str, version: str) -> syntax.Decision:
-    try:
-        old = syntax.parse(applied)
-    except syntax.ConfError:
-        # A file that Slurm itself cannot read was never applied: nothing can be compared.
-        return syntax.Decision("restart", True, [("slurm.conf", "unreadable", "", "restart")])
-    decision = syntax.decide(old, syntax.parse(wanted), version)
-    return decision if decision.reasons else accepted.of_form(applied, wanted)
 
 
 def _stronger(one: str, other: str) -> str:
@@ -389,7 +360,7 @@ def _stronger(one: str, other: str) -> str:
 
 def _configless(specs: list[dict]) -> bool:
     spec = _slurm_conf(specs)
-    conf = syntax.parse(_content(spec)) if spec else syntax.Conf()
+    conf = syntax.parse(accepted.content(spec)) if spec else syntax.Conf()
     return "enable_configless" in conf.get("SlurmctldParameters").lower()
 
 
@@ -414,8 +385,8 @@ def _records(specs: list[dict], settings: Settings) -> list[files.Change]:
     for spec in specs:
         if not syntax.read_by_slurmctld(spec["path"]):
             continue
-        path = _applied_path(spec, settings)
-        text = None if spec["state"] == "absent" else _recorded(spec, settings)
+        path = accepted.path_of(spec, settings)
+        text = None if spec["state"] == "absent" else accepted.recorded(spec, settings)
         wanted.append({**common, "path": path, "state": spec["state"], "content": text})
     whole = os.path.join(settings.applied_dir, accepted.ACCEPTED)
     text = accepted.manifest(specs)
@@ -437,6 +408,7 @@ def report(wanted: Wanted, diff: bool) -> dict:
         "action": wanted.action,
         "reasons": wanted.reasons,
         "slurmd_restart": wanted.slurmd_restart,
+        "restart_pending": bool(wanted.left or wanted.had),
         "pushed": wanted.push,
         "changed_paths": [change.path for change in wanted.changes],
     }
@@ -459,15 +431,18 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     """
     if wanted.enable:
         controller.enable()
-    snapshot = Snapshot(wanted.changes)
+    snapshot = Snapshot(wanted.changes, wanted.interrupted)
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
+    wanted.interrupted.begin()
     try:
         for change in wanted.changes:
             files.apply(change)
     except files.FilesError:
         snapshot.restore()
         raise
+    if wanted.left:
+        restart.note(settings.applied_dir, wanted.left)
     if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
         told = wanted.push or wanted.action == "reconfigure"
         accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
@@ -494,6 +469,7 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
         )
     for change in wanted.records:
         files.apply(change)
+    wanted.interrupted.end()
 
 
 def _back_after_reconfigure(
@@ -519,7 +495,7 @@ def _back_after_reconfigure(
         back = controller.start("start") and controller.stays()
         state = "ended; it was started again" if back else "ended and does not start again"
     raise ApplyError(
-        f"slurmctld refused the new configuration and {state}; the old files are back. scontrol "
+        f"slurmctld refused the new configuration and {state}; {snapshot.told()}. scontrol "
         f"said: {answer}; slurmctld said: {news}. Remedy: correct the value that "
         "it names (slurm_conf, slurm_node, slurm_partitions, slurm_topology, slurmctld_files) and run again"
     )
@@ -542,7 +518,7 @@ def _back_after_start(
     back = controller.start("start") and controller.stays()
     state = "runs with them again" if back else "does not start with them either"
     raise ApplyError(
-        f"{controller.settings.service} does not start with the new configuration; the old files "
-        f"are back and it {state}. It said: {news}. Remedy: correct the value that it names "
+        f"{controller.settings.service} does not start with the new configuration; {snapshot.told()} "
+        f"and it {state}. It said: {news}. Remedy: correct the value that it names "
         "(slurm_conf, slurm_node, slurm_partitions, slurm_topology, slurmctld_files) and run again"
     )

@@ -26,17 +26,17 @@ def changed(specs: list[dict], settings: apply.Settings) -> dict[str, tuple[str 
         path = spec["path"]
         if not syntax.read_by_slurmctld(path) or spec.get("secret"):
             continue
-        text = apply._read(path)
-        wanted = None if spec["state"] == "absent" else apply._content(spec)
-        given = apply._read(apply._applied_path(spec, settings))
+        text = accepted.text_of(path)
+        wanted = None if spec["state"] == "absent" else accepted.content(spec)
+        given = accepted.text_of(accepted.path_of(spec, settings))
         if given is None and wanted is not None:
             continue  # it was never given to slurmctld
         if accepted.differ(given, wanted, path) or not accepted.differ(text, wanted, path):
             continue
-        action = "restart" if apply.is_drop_in(path) else "reconfigure"
+        action = "restart" if accepted.is_drop_in(path) else "reconfigure"
         if os.path.basename(path) == "slurm.conf" and text is not None and wanted is not None:
             # A change that no run may make on a live cluster is only put back here.
-            decided = apply._decide(text, wanted, settings.version).action
+            decided = accepted.decide(text, wanted, settings.version).action
             action = "restart" if decided == "restart" else "reconfigure"
         found[path] = (text, action)
     return found
@@ -103,7 +103,7 @@ def note(
         if spec["path"] not in found or _is_refused(spec, text, settings):
             continue
         os.makedirs(settings.applied_dir, mode=0o700, exist_ok=True)
-        keyed.write_private(apply._applied_path(spec, settings), text)
+        keyed.write_private(accepted.path_of(spec, settings), text)
     return dataclasses.replace(wanted, records=apply._records(specs, settings)) if found else wanted
 
 
@@ -111,4 +111,4 @@ def _is_refused(spec: dict, text: str, settings: apply.Settings) -> bool:
     """Whether the way back from a text is a change that no run makes on a live cluster: the next would stop at it."""
     if os.path.basename(spec["path"]) != "slurm.conf":
         return False
-    return apply._decide(text, apply._content(spec), settings.version).action == "refuse"
+    return accepted.decide(text, accepted.content(spec), settings.version).action == "refuse"

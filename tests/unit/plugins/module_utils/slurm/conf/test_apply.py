@@ -5,14 +5,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import time
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.testing import patch_module_args
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import conf_words
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import apply as config
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand, messages
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    by_hand,
+    messages,
+    restart,
+)
+from ansible_collections.trainwright.slurm.plugins.modules import slurmctld_config
 
 BASE = """ClusterName=t
 SlurmctldHost=ctl1
@@ -579,3 +587,193 @@ def test_a_drop_in_and_a_reconfigure_are_one_restart(running):
     result = running.run(BASE + "KillWait=31\n", extra=lines)
     assert (result["action"], result["pushed"]) == ("restart", True)
     assert running.slurm.calls == ["daemon-reload", "stop", "start", "reconfigure"]
+
+
+KILLED = BASE + "Epilog=bad\n"
+
+
+def killed(site: Site, text: str, place: str, extra: tuple = ()) -> None:
+    """A run that ends without a word at one place: a method of Controller, or a function that apply calls."""
+
+    def end(*_given: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    owner = config.Controller if hasattr(config.Controller, place) else config.files
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(owner, place, end)
+        site.run(text, extra=extra)
+
+
+def test_after_a_killed_run_the_files_that_slurmctld_accepted_come_back(running):
+    """The next run finds the disk as it is wanted: it said that the old files are back, and changed none."""
+    script, gone = (
+        {"path": "job_container.conf", "content": "a=1\n"},
+        {"path": "gres.conf", "state": "absent"},
+    )
+    leaving = {"path": "oci.conf", "content": "b=1\n", "mode": "0640"}
+    running.run(BASE, extra=(script, gone, leaving))
+    other = (
+        {**script, "content": "a=2\n"},
+        {"path": "gres.conf", "content": "Name=gpu\n"},
+        {"path": "oci.conf", "state": "absent"},
+        {"path": "record.json", "content": "{}"},
+    )
+    killed(running, KILLED, "reconfigure", other)
+    etc = running.conf.parent
+    running.conf.chmod(0o640)
+    assert (running.conf.read_text(), (etc / "gres.conf").exists()) == (KILLED, True)
+    with pytest.raises(config.ApplyError) as error:
+        running.run(KILLED, extra=({**other[0], "mode": "0600"}, *other[1:]))
+    assert "kept its old configuration; the files that slurmctld accepted last are back. " in str(
+        error.value
+    )
+    assert (running.conf.read_text(), running.conf.stat().st_mode & 0o777) == (BASE, 0o640)
+    # Each with the mode that it has; one that was gone, with the one that it had.
+    files = {name: etc / name for name in ("job_container.conf", "gres.conf", "oci.conf")}
+    assert {name: path.exists() and path.read_text() for name, path in files.items()} == {
+        "job_container.conf": "a=1\n",
+        "gres.conf": False,
+        "oci.conf": "b=1\n",
+    }
+    modes = {
+        name: f"{path.stat().st_mode & 0o777:o}" for name, path in files.items() if path.exists()
+    }
+    assert modes == {"job_container.conf": "644", "oci.conf": "640"}
+    result = running.run(BASE, extra=(script, gone, leaving))
+    assert (result["action"], result["changed_paths"]) == ("none", [str(running.conf)])
+    assert running.slurm.given == BASE
+
+
+def test_what_slurmctld_would_start_with_is_what_it_accepted(running):
+    """At the boot after such a run."""
+    killed(running, KILLED, "reconfigure")
+    running.slurm.dies_at_bad_reconfigure = True
+    with pytest.raises(config.ApplyError, match="ended; it was started again; the files that"):
+        running.run(KILLED)
+    assert running.slurm.given == running.conf.read_text() == BASE
+
+
+def test_what_a_killed_run_wrote_does_not_come_back_for_another_that_is_refused(running):
+    killed(running, KILLED, "reconfigure")
+    with pytest.raises(config.ApplyError, match="the files that slurmctld accepted last are back"):
+        running.run(KILLED + "KillWait=9\n")
+    assert running.conf.read_text() == running.slurm.given == BASE
+    # What somebody has written is not a run's, and slurmctld may have read it.
+    theirs = BASE + "KillWait=8\n"
+    running.conf.write_text(theirs)
+    with pytest.raises(config.ApplyError, match="; the old files are back"):
+        running.run(KILLED)
+    assert running.conf.read_text() == theirs
+    running.run(KILLED.replace("bad", "good"))
+    assert not list((running.path / "var" / "applied").glob("tried*"))
+
+
+def test_a_file_of_which_no_copy_is_kept_is_named(running):
+    secret = {"path": "key.conf", "content": "Key=sesame\n", "secret": True}
+    running.run(BASE, extra=(secret,))
+    other = ({**secret, "content": "Key=mellon\n"}, {"path": "site.conf", "content": "c=1\n"})
+    killed(running, BASE, "reconfigure", other)
+    running.slurm._reconfigure = lambda: (1, "", "slurm_reconfigure error: no")
+    etc = running.conf.parent
+    with pytest.raises(config.ApplyError) as error:
+        running.run(BASE, extra=other)
+    named = f"{etc}/key.conf, {etc}/site.conf"
+    assert f"the old files are back (except {named}: no copy is kept)" in str(error.value)
+    assert (etc / "key.conf").read_text() == "Key=mellon\n"
+    assert (etc / "site.conf").exists()
+
+
+PORT = BASE + "SlurmdPort=7000\n"
+BEFORE_SLURMD = "; an earlier run applied it and ended before it had restarted every slurmd. Remedy: run site.yml"
+
+
+@pytest.fixture
+def module(running, monkeypatch, capsys):
+    """Run the module itself on the site with some options, and return its result."""
+    monkeypatch.setattr(
+        AnsibleModule, "run_command", lambda _self, argv, **_given: running.slurm(argv)
+    )
+    # systemd, which does not run here
+    monkeypatch.setattr(slurmctld_config.Unit, "__init__", lambda *_given: None)
+    monkeypatch.setattr(slurmctld_config.Unit, "outdated", lambda *_given: "")
+    monkeypatch.setattr(slurmctld_config.Unit, "left", lambda *_given: {})
+
+    def run(text: str, check: bool = False, **given: object) -> dict:
+        arguments = {
+            "files": [{"path": str(running.conf), "content": text, **ME}],
+            "applied_dir": str(running.path / "var" / "applied"),
+            **{"version": "24.11", "bin_dir": str(running.path), "enabled": False, "timeout": 1},
+            **{"_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp", **given},
+        }
+        running.slurm.calls.clear()
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            slurmctld_config.main()
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_run_of_some_hosts_is_refused_until_one_has_restarted_every_slurmd(
+    running, module, check
+):
+    """The run that slurmctld took the new port from was killed before the play of slurmd."""
+    mark = running.path / "var" / "applied" / restart.FILE
+    assert not module(BASE, restarts_nodes=False)["restart_pending"]
+    assert module(PORT)["restart_pending"] and mark.stat().st_mode & 0o777 == 0o600
+    more = PORT + "KillWait=9\n"
+    result = module(more, check, restarts_nodes=False)
+    assert result["failed"] and running.slurm.calls == []
+    assert running.conf.read_text() == running.slurm.given == PORT
+    said = "this run does not do that: SlurmdPort: unset -> 7000 (restart_both)" + BEFORE_SLURMD
+    assert said in result["msg"] and "old values" not in result["msg"]
+    # A run of all hosts is not, and asks for the end of the mark.
+    assert module(more, check)["restart_pending"]
+    mark.unlink()  # role slurmctld, after the play of slurmd
+    result = module(more, check, restarts_nodes=False)
+    assert not result.get("failed") and not result["restart_pending"]
+
+
+def test_the_mark_is_there_before_slurmctld_is_told(running, module):
+    killed(running, PORT, "start")
+    assert restart.pending(str(running.path / "var" / "applied")) == [BASE]
+    # slurmctld did not take it, and the difference itself refuses the run.
+    assert "SlurmdPort: unset -> 7000" in module(PORT, restarts_nodes=False)["msg"]
+    # With the old values there is nothing to restart.
+    assert module(BASE, restarts_nodes=False)["restart_pending"]
+    assert running.conf.read_text() == BASE
+
+
+def test_of_two_killed_runs_both_count(running, module):
+    """Some slurmd may have been restarted by the first one."""
+    module(PORT)
+    module(BASE)
+    result = module(BASE, restarts_nodes=False)
+    assert "SlurmdPort: 7000 -> unset (restart_both)" + BEFORE_SLURMD in result["msg"]
+    assert module(PORT)["action"] == "restart"
+    assert restart.pending(str(running.path / "var" / "applied")) == [BASE, PORT]
+
+
+def test_a_first_run_a_backup_and_a_removal_leave_no_mark(running, module):
+    mark = running.path / "var" / "applied" / restart.FILE
+    assert not mark.exists()  # the fixture has started it
+    assert not running.run(PORT, role="backup", check=True)["restart_pending"]
+    result = module(PORT, restarts_nodes=False, removes_nodes=True)
+    assert (result["action"], result["restart_pending"]) == ("restart", False)
+    assert not mark.exists()
+    assert not module(PORT, restarts_nodes=False)["changed"]
+
+
+def test_a_removal_is_not_refused_and_does_not_end_what_waits(running, module):
+    module(PORT)
+    assert module(PORT + "KillWait=9\n", restarts_nodes=False, removes_nodes=True)[
+        "restart_pending"
+    ]
+    assert module(PORT, restarts_nodes=False)["failed"]
+
+
+def test_a_slurmctld_that_does_not_run_is_started_by_a_run_of_some_hosts(running, module):
+    module(PORT)
+    running.slurm.given = ""
+    assert module(PORT, restarts_nodes=False)["action"] == "start"
+    assert running.slurm.given == PORT
