@@ -20,7 +20,7 @@ description:
     C(trainwright_proof) that is made for it and removed again. The partitions' accounts, groups, limits and
     preemption do not count, and no running job makes room for it.
   - Keeps in O(applied_dir) what passed, and which nodes ran their step with it.
-  - Waits up to ten minutes until the proof of another run has ended.
+  - Waits up to half an hour until the proof of another run has ended, if there is something to prove.
   - Does not fail when a step fails, but returns RV(failed_nodes), and RV(files) to give to
     M(trainwright.slurm.slurmctld_config). Called again with O(failure), it resumes the nodes that Slurm drained
     meanwhile because a job could not start, runs a step on those that failed, and fails with the reason.
@@ -153,11 +153,11 @@ attention:
   sample: ["Drained nodes, tw:health:gpu fell off: gpu07"]
 """
 
-import contextlib
 import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import whole_file
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import attention
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
@@ -245,20 +245,17 @@ def main() -> None:
         module.params["config_dir"],
         end=module.params["timeout"],
     )
-    with contextlib.ExitStack() as stack:
-        try:
-            if not module.check_mode:
-                stack.enter_context(proof.alone(settings))
-            if module.params["failure"].get("failed"):
-                _conclude(module, settings)
-            result = _first(module, settings)
-        except ProofError as error:
-            module.fail_json(msg=str(error))
-        except OSError as error:
-            where = error.filename or module.params["applied_dir"]
-            module.fail_json(
-                msg=f"slurm_proof: {where}: {error.strerror} -> make room there, or mount it for writing, and run again"
-            )
+    try:
+        if module.params["failure"].get("failed"):
+            _conclude(module, settings)
+        result = _first(module, settings)
+    except ProofError as error:
+        module.fail_json(msg=str(error))
+    except OSError as error:
+        where = error.filename or module.params["applied_dir"]
+        module.fail_json(
+            msg=f"slurm_proof: {where}: {error.strerror} -> {whole_file.room(error)}, and run again"
+        )
     module.exit_json(**result)
 
 

@@ -91,10 +91,16 @@ options:
       - Whether the play restarts slurmd on every node, where RV(slurmd_restart) says that this is needed.
       - With V(false) such a change of a slurmctld that runs fails with nothing written, also in check mode. A slurmd
         that keeps the old settings may not be reached any more, or does not start again at its next boot.
-      - It also fails while RV(restart_pending) is true and what is wanted now needs that restart, since the run that
-        made the change ended before it.
     type: bool
     default: true
+  walks_all:
+    description:
+      - Whether the play walks over every node of the inventory with that restart. With V(false) it also fails while
+        RV(restart_pending) is true and what is wanted now needs the restart, since the run that made the change ended
+        before it.
+    type: bool
+    default: true
+    version_added: "1.2.0"
   made_from:
     description:
       - By path the SHA-256 of the text that O(files) were made from, empty for no file.
@@ -209,7 +215,11 @@ changed_paths:
 import dataclasses
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import drift_paths, manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    drift_paths,
+    manifest,
+    whole_file,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
@@ -250,6 +260,7 @@ def main() -> None:
             "service": {"type": "str", "default": "slurmctld"},
             "enabled": {"type": "bool", "default": True},
             "restarts_nodes": {"type": "bool", "default": True},
+            "walks_all": {"type": "bool", "default": True},
             "made_from": {"type": "dict", "default": {}},
             "removes_nodes": {"type": "bool", "default": False},
             "watch": {"type": "list", "elements": "path", "default": []},
@@ -262,8 +273,9 @@ def main() -> None:
     record = manifest.of(module)
     arguments = {name: value for name, value in module.params.items() if name != "managed_by"}
     specs, watch = file_specs(arguments.pop("files")), arguments.pop("watch")
-    restarts_nodes, removes_nodes, made_from = (
-        arguments.pop(name) for name in ("restarts_nodes", "removes_nodes", "made_from")
+    restarts_nodes, walks_all, removes_nodes, made_from = (
+        arguments.pop(name)
+        for name in ("restarts_nodes", "walks_all", "removes_nodes", "made_from")
     )
     settings = Settings(**arguments)
     controller = Controller.of(settings, module.run_command, specs)
@@ -274,8 +286,10 @@ def main() -> None:
                 " run has ended, and run this again"
             )
         wanted = plan(specs, settings, controller, module.check_mode)
-        needed = (wanted.slurmd_restart or wanted.behind) and wanted.action != "start"
-        if needed and not (restarts_nodes or removes_nodes):
+        not_done = (wanted.slurmd_restart and not restarts_nodes) or (
+            wanted.behind and not walks_all
+        )
+        if not_done and wanted.action != "start" and not removes_nodes:
             raise ApplyError(restart.refusal(wanted))
         if removes_nodes:
             wanted = dataclasses.replace(wanted, left="")
@@ -292,8 +306,13 @@ def main() -> None:
             wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
             record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])
-    except (ApplyError, FilesError, ServicesError, OSError) as error:
+    except (ApplyError, FilesError, ServicesError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
+    except OSError as error:
+        where = error.filename or settings.applied_dir
+        module.fail_json(
+            msg=f"slurmctld_config: {where}: {error.strerror}. Remedy: {whole_file.room(error)}, and run again"
+        )
     module.exit_json(**report(wanted, module._diff))
 
 

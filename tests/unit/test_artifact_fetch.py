@@ -53,7 +53,7 @@ def test_what_a_host_built_has_its_name_only_when_it_is_whole(
     built.write_bytes(RIGHT)
     programs.mkdir()
     # The run ends between the copy and its way to the disk.
-    (programs / "sync").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "sync").write_text("#!/bin/sh\necho 'sync: No space left on device' >&2\nexit 1\n")
     (programs / "sync").chmod(0o755)
     task = {
         "ansible.builtin.import_role": {"name": "trainwright.slurm.artifact", "tasks_from": "keep"},
@@ -69,7 +69,9 @@ def test_what_a_host_built_has_its_name_only_when_it_is_whole(
     code, said = play(tmp_path, str(tmp_path / "play.yml"))
     assert code == 2, said
     assert "Give them their names" not in said
-    assert list(tmp_path.glob("*.part")), said
+    assert f"{kept} could not be kept on the control node: " in said
+    assert "sync: No space left on device -> correct that on the control node" in said
+    assert not list(tmp_path.glob("*.part"))
     assert not kept.exists()
     monkeypatch.setenv("PATH", path)
     code, said = play(tmp_path, str(tmp_path / "play.yml"))

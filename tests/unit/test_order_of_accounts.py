@@ -115,7 +115,8 @@ MODEL: dict[str, t.Any] = {
         (["c2"], {}, {}, False),
         ([], {}, {"ansible_limit": "c1,slurm_controller"}, False),
         ([], {}, {"ansible_limit": "all"}, True),
-        ([], {"unlisted": ["c9"]}, {}, False),
+        # Nobody can reach a node that the inventory does not list.
+        ([], {"unlisted": ["c9"]}, {}, True),
         ([], {"removed_nodes": ["c9"]}, {}, True),
         ([], {"removed_nodes": ["c9"]}, {"ansible_limit": "c1,ctl1"}, False),
         ([], {}, {"ansible_run_tags": ["slurmctld"]}, False),

@@ -135,7 +135,12 @@ def revoke(model: Model, inputs: Inputs) -> None:
     unknown = []
     for name in inputs["remove"]:
         node = recorded.get(name)
-        if node is None or node.get("host") in others:
+        if node is None:
+            # An interrupted run has removed it; the keys are not for the machine itself.
+            nodes = set(members(inputs, "slurm_compute")) - others
+            model["removed_hosts"] += sorted(one for one in nodes if name_of(inputs, one) == name)
+            continue
+        if node.get("host") in others:
             continue
         model["removed_hosts"].append(node.get("host") or name)
         keys = [key for key in node.get("ssh_host_keys") or [] if key not in used]

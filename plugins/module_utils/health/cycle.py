@@ -44,11 +44,12 @@ _BUDGET = 45
 
 def memory() -> dict[str, t.Any]:
     """Return what the last run left; {} where nothing, or nothing that can be read, is there."""
-    found: list[dict[str, t.Any]] = [{}]
+    found: list[dict[str, t.Any]] = []
     for place in (STATE, VOLATILE):
         with contextlib.suppress(OSError, ValueError):
             found.append(roots_json(f"{place}/state.json"))
-    return max(found, key=_turn)
+    # An earlier release kept no turn, and none on /run; the first of equal ones counts.
+    return max(found, key=_turn, default={})
 
 
 def _turn(state: t.Mapping[str, t.Any]) -> int:

@@ -19,7 +19,7 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass, field
 
-from ...node import safe_path
+from ...node import safe_path, whole_file
 from ...node.trusted_path import fault_of_program
 from ...slurm.client import first_checks
 from ...slurm.client import node as change
@@ -301,7 +301,7 @@ class Agent:
             _append(path, action.id, text)
         except OSError as error:
             raise NotMadeError(
-                f"{path}: {error.strerror} -> make room in {self.own}; the event is written then"
+                f"{path}: {error.strerror} -> {whole_file.room(error)}; the event is written then"
             ) from error
         self.lines.append(f"event {text}")
         state["events"] = [*state.get("events", []), action.id][-_MOST_EVENTS:]

@@ -435,23 +435,27 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
     wanted.interrupted.begin()
+    if wanted.left:
+        restart.note(settings.applied_dir, wanted.left)
     try:
         for change in wanted.changes:
             files.apply(change)
-    except files.FilesError:
+        if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
+            told = wanted.push or wanted.action == "reconfigure"
+            accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
+    except (files.FilesError, OSError):
         snapshot.restore()
         raise
-    if wanted.left:
-        restart.note(settings.applied_dir, wanted.left)
-    if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
-        told = wanted.push or wanted.action == "reconfigure"
-        accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
     if wanted.action == "reconfigure":
         done, answer = controller.reconfigure()
         if not done:
             _back_after_reconfigure(snapshot, settings, controller, answer, since, offset)
     elif wanted.action in ("restart", "start"):
-        if not controller.start(wanted.action):
+        started = controller.start(wanted.action)
+        if started or not was_running:
+            # It may come up yet, and runs with these files then.
+            wanted.interrupted.end()
+        if not started:
             _back_after_start(snapshot, controller, was_running, since, offset)
         if wanted.push:
             done, answer = controller.reconfigure()

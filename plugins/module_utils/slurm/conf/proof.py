@@ -193,6 +193,23 @@ def wait_taken(slurm: Slurm, settings: Settings, wanted: t.Callable[[], list[str
 
 def prove(run: Reported, settings: Settings) -> Result | None:
     """Prove the nodes that changed; None if there are none and the commands start on each login host."""
+    if not (run.broken or run.clients or _has_changed(run, settings)):
+        return None
+    with alone(settings):
+        return _prove(run, settings)
+
+
+def _has_changed(run: Reported, settings: Settings) -> bool:
+    """Whether a node of the run has something new, or one that an interrupted proof drained is to be resumed."""
+    files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
+    state = accepted.read(settings.applied_dir, accepted.PROVED)
+    nodes = text.nodes(Slurm(settings).answer())
+    listed = [node for node in nodes if node.name in set(run.nodes)]
+    old = stale(listed, state.get("nodes", {}), accepted.digest(files), run.loads)
+    return bool(old or state.get(_DRAINED))
+
+
+def _prove(run: Reported, settings: Settings) -> Result | None:
     files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
     state = accepted.read(settings.applied_dir, accepted.PROVED)
     stamps, digest = state.get("nodes", {}), accepted.digest(files)
@@ -295,6 +312,11 @@ def files_before(settings: Settings) -> list[dict]:
 
 def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Settings) -> Result:
     """Give drained nodes back to the jobs, and run a step on those that failed, with the files that are back."""
+    with alone(settings):
+        return _again(failed, drained, settings)
+
+
+def _again(failed: t.Collection[str], drained: t.Iterable[str], settings: Settings) -> Result:
     slurm = Slurm(settings)
     slurm.read_config()
     before = accepted.read(settings.applied_dir, accepted.BEFORE)

@@ -56,7 +56,7 @@ class Settings:
     end: float = 120.0
     at_once: int = 64
     #: seconds until the proof of another run has ended
-    other: float = 600.0
+    other: float = 1800.0
 
     @property
     def minutes(self) -> int:

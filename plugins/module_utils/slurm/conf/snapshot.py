@@ -44,8 +44,10 @@ class Interrupted:
             text = None if spec["state"] == "absent" else accepted.content(spec)
             if not syntax.read_by_slurmctld(path):
                 continue
-            # A text that is neither of a run nor wanted is somebody's, and slurmctld may run with it.
-            ours = disk == text or _digest(disk) in found.tried.get(path, [])
+            # Any other text is somebody's, or slurmctld has started with it, and runs with it.
+            ours = (
+                disk == text if spec.get("secret") else _digest(disk) in found.tried.get(path, [])
+            )
             if disk != text and not spec.get("secret"):
                 found.tried[path] = [*found.tried.get(path, []), _digest(text)]
             if not ours:
@@ -60,7 +62,7 @@ class Interrupted:
             # Without a copy, or with an empty one, which a power failure may have left.
             if not given and entry:
                 given = None if entry["state"] == "absent" else entry["content"] or ""
-            if given == disk:
+            if given == disk or _is_refused(path, given, disk, settings):
                 continue
             if given is not None or entry:
                 found.back[path] = _way_back(path, given, entry or spec)
@@ -69,16 +71,24 @@ class Interrupted:
         return found
 
     def begin(self) -> None:
-        """Note what is about to be written."""
+        """Note what is about to be written. On a full disk the change is made without."""
         if self.tried:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
-            accepted.write(self.directory, TRIED, self.tried)
+            with contextlib.suppress(OSError):
+                os.makedirs(self.directory, mode=0o700, exist_ok=True)
+                accepted.write(self.directory, TRIED, self.tried)
 
     def end(self) -> None:
-        """Forget it: slurmctld has accepted it, or has its old files."""
+        """Forget it: slurmctld has accepted it or may run with it, or has its old files."""
         if self.directory:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.directory, TRIED))
+
+
+def _is_refused(path: str, given: str | None, disk: str | None, settings: t.Any) -> bool:
+    """Whether the way back is a change that loses jobs: slurmctld may have started with what is there."""
+    if os.path.basename(path) != "slurm.conf" or given is None or disk is None:
+        return False
+    return accepted.decide(disk, given, settings.version).action == "refuse"
 
 
 def _digest(text: str | None) -> str:

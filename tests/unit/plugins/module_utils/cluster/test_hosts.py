@@ -185,6 +185,9 @@ def test_the_key_of_a_removed_node_is_revoked_for_ever() -> None:
     assert model["revoked_keys"] == {"ssh-ed25519 c3": "c3"}
     assert model["removed_hosts"] == ["c3"]
     assert model["messages"] == []
+    # The run was interrupted, and is run again: the keys are for the other hosts.
+    model = build_model(removal("c3", record=model["record"]))
+    assert (model["revoked_keys"], model["removed_hosts"]) == ({"ssh-ed25519 c3": "c3"}, ["c3"])
     again = inputs(3)
     again["record"] = json.loads(json.dumps(model["record"]))
     (problem,) = problems(again)

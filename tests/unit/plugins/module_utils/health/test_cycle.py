@@ -345,6 +345,17 @@ def test_the_newer_memory_counts_if_root_has_written_it(
     assert place.updates[-1].seq == seq
 
 
+def test_the_memory_of_an_earlier_release_counts(place: Place) -> None:
+    """Else repaired faults would fail again, and a reset would be made twice in one boot."""
+    place.run()
+    kept = place.directory / "state" / "state.json"
+    before = json.loads(kept.read_text())
+    del before["turn"]
+    kept.write_text(json.dumps({**before, "published": {"seq": 7, "cycle": 9}}))
+    place.run()
+    assert place.updates[-1].seq == 8
+
+
 def test_a_node_without_any_memory_publishes_each_cycle(place: Place) -> None:
     """Else its failure would never be followed by a pass, and a good node would be silent."""
     for _turn in range(5):

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import time
+from unittest.mock import Mock
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
@@ -668,6 +669,32 @@ def test_what_a_killed_run_wrote_does_not_come_back_for_another_that_is_refused(
     assert not list((running.path / "var" / "applied").glob("tried*"))
 
 
+def test_a_slurmctld_that_may_run_with_the_files_by_now_keeps_them(running):
+    """It came up after the run had ended, and has accepted jobs in the new place since."""
+    moved = BASE + "StateSaveLocation=/moved\n"
+    running.slurm.given, running.slurm.recovers = "", False
+    for _attempt in range(2):
+        with pytest.raises(config.ApplyError):
+            running.run(moved, allow_refused=True)
+        assert running.conf.read_text() == moved
+        running.slurm.given = moved
+    running.slurm.recovers = True
+    running.run(moved, allow_refused=True)
+    assert running.slurm.given == moved
+
+
+def test_no_way_back_is_one_that_loses_jobs(running):
+    """A run that was killed while slurmctld started with another place of its state."""
+    moved = BASE + "StateSaveLocation=/moved\n"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(config.Controller, "wait_up", Mock(side_effect=KeyboardInterrupt))
+        running.run(moved, allow_refused=True)
+    running.slurm.given, running.slurm.recovers = moved, False
+    with pytest.raises(config.ApplyError):
+        running.run(moved, allow_refused=True)
+    assert running.conf.read_text() == moved
+
+
 def test_a_file_of_which_no_copy_is_kept_is_named(running):
     secret = {"path": "key.conf", "content": "Key=sesame\n", "secret": True}
     running.run(BASE, extra=(secret,))
@@ -684,6 +711,7 @@ def test_a_file_of_which_no_copy_is_kept_is_named(running):
 
 
 PORT = BASE + "SlurmdPort=7000\n"
+SOME = {"restarts_nodes": False, "walks_all": False}
 BEFORE_SLURMD = "; an earlier run applied it and ended before it had restarted every slurmd. Remedy: run site.yml"
 
 
@@ -719,18 +747,19 @@ def test_a_run_of_some_hosts_is_refused_until_one_has_restarted_every_slurmd(
 ):
     """The run that slurmctld took the new port from was killed before the play of slurmd."""
     mark = running.path / "var" / "applied" / restart.FILE
-    assert not module(BASE, restarts_nodes=False)["restart_pending"]
+    assert not module(BASE, **SOME)["restart_pending"]
     assert module(PORT)["restart_pending"] and mark.stat().st_mode & 0o777 == 0o600
     more = PORT + "KillWait=9\n"
-    result = module(more, check, restarts_nodes=False)
+    result = module(more, check, **SOME)
     assert result["failed"] and running.slurm.calls == []
     assert running.conf.read_text() == running.slurm.given == PORT
     said = "this run does not do that: SlurmdPort: unset -> 7000 (restart_both)" + BEFORE_SLURMD
     assert said in result["msg"] and "old values" not in result["msg"]
-    # A run of all hosts is not, and asks for the end of the mark.
+    # A run of all hosts is not, and asks for the end of the mark; nor one that cannot reach a node which nobody lists.
+    assert module(more, True, restarts_nodes=False)["restart_pending"]
     assert module(more, check)["restart_pending"]
     mark.unlink()  # role slurmctld, after the play of slurmd
-    result = module(more, check, restarts_nodes=False)
+    result = module(more, check, **SOME)
     assert not result.get("failed") and not result["restart_pending"]
 
 
@@ -738,9 +767,9 @@ def test_the_mark_is_there_before_slurmctld_is_told(running, module):
     killed(running, PORT, "start")
     assert restart.pending(str(running.path / "var" / "applied")) == [BASE]
     # slurmctld did not take it, and the difference itself refuses the run.
-    assert "SlurmdPort: unset -> 7000" in module(PORT, restarts_nodes=False)["msg"]
+    assert "SlurmdPort: unset -> 7000" in module(PORT, **SOME)["msg"]
     # With the old values there is nothing to restart.
-    assert module(BASE, restarts_nodes=False)["restart_pending"]
+    assert module(BASE, **SOME)["restart_pending"]
     assert running.conf.read_text() == BASE
 
 
@@ -748,7 +777,7 @@ def test_of_two_killed_runs_both_count(running, module):
     """Some slurmd may have been restarted by the first one."""
     module(PORT)
     module(BASE)
-    result = module(BASE, restarts_nodes=False)
+    result = module(BASE, **SOME)
     assert "SlurmdPort: 7000 -> unset (restart_both)" + BEFORE_SLURMD in result["msg"]
     assert module(PORT)["action"] == "restart"
     assert restart.pending(str(running.path / "var" / "applied")) == [BASE, PORT]
@@ -758,22 +787,20 @@ def test_a_first_run_a_backup_and_a_removal_leave_no_mark(running, module):
     mark = running.path / "var" / "applied" / restart.FILE
     assert not mark.exists()  # the fixture has started it
     assert not running.run(PORT, role="backup", check=True)["restart_pending"]
-    result = module(PORT, restarts_nodes=False, removes_nodes=True)
+    result = module(PORT, **SOME, removes_nodes=True)
     assert (result["action"], result["restart_pending"]) == ("restart", False)
     assert not mark.exists()
-    assert not module(PORT, restarts_nodes=False)["changed"]
+    assert not module(PORT, **SOME)["changed"]
 
 
 def test_a_removal_is_not_refused_and_does_not_end_what_waits(running, module):
     module(PORT)
-    assert module(PORT + "KillWait=9\n", restarts_nodes=False, removes_nodes=True)[
-        "restart_pending"
-    ]
-    assert module(PORT, restarts_nodes=False)["failed"]
+    assert module(PORT + "KillWait=9\n", **SOME, removes_nodes=True)["restart_pending"]
+    assert module(PORT, **SOME)["failed"]
 
 
 def test_a_slurmctld_that_does_not_run_is_started_by_a_run_of_some_hosts(running, module):
     module(PORT)
     running.slurm.given = ""
-    assert module(PORT, restarts_nodes=False)["action"] == "start"
+    assert module(PORT, **SOME)["action"] == "start"
     assert running.slurm.given == PORT
