@@ -84,6 +84,11 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
     if managed:
         # They name the versions of all nodes, which the run may still change.
         walked.update(groups.get("slurm_login", []))
+    walked.update(
+        host
+        for host in groups.get("slurm_pyxis", [])
+        if _lacks_pyxis(inputs["facts"].get(host) or {})
+    )
     found = dict.fromkeys(host for group in LEFT_OUT for host in groups.get(group, []))
     return [
         host
@@ -111,6 +116,17 @@ def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
         return []
     recorded = all(_is_recorded(inputs["facts"].get(host) or {}) for host in found)
     return found if recorded else []
+
+
+def _lacks_pyxis(facts: t.Mapping[str, t.Any]) -> bool:
+    """Whether something of Pyxis is damaged, which role pyxis sees by the facts alone.
+
+    Such a host is not remembered: its facts are those from before the repair, and the same damage once more would
+    look like the state that this run leaves.
+    """
+    found = facts.get("containers") or {}
+    whole = found.get("plugstack") == "pyxis" and found.get("pyxis_built_for")
+    return not whole or bool(found.get("pyxis_error") or found.get("missing_programs"))
 
 
 def _is_recorded(facts: t.Mapping[str, t.Any]) -> bool:

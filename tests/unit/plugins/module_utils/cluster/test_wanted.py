@@ -8,6 +8,7 @@ import copy
 import re
 import typing as t
 
+import pytest
 import yaml
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import wanted
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
@@ -122,6 +123,12 @@ def test_what_only_one_node_is_changes_no_other_node() -> None:
     assert {**first, "c1": ""} == {**then, "c1": ""}
 
 
+PYXIS = {
+    **{"plugstack": "pyxis", "pyxis_built_for": "24.11", "pyxis_error": ""},
+    "missing_programs": [],
+}
+
+
 def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
     def left(change: t.Callable[[t.Any], None]) -> set[str]:
         given = inputs()
@@ -144,6 +151,32 @@ def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
         assert not left(lambda given, one=setting: given["settings"].update(one)), setting  # type: ignore[misc]
     assert left(lambda given: given["facts"].pop("c1")) == {"c2"}
     assert set(digests(inputs(), {"c2": {}})) == {"c2"}  # of the others the variables are not known
+
+
+def with_pyxis(given: t.Any) -> None:
+    given["groups"]["slurm_pyxis"] = ["c2", "c1", "login1"]
+    for host in given["groups"]["slurm_pyxis"]:
+        given["facts"][host]["containers"] = dict(PYXIS)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"plugstack": ""},
+        {"pyxis_built_for": ""},
+        {"pyxis_error": "x"},
+        {"missing_programs": ["jq"]},
+    ],
+)
+def test_a_host_that_is_repaired_by_its_facts_alone_is_not_remembered(
+    damage: dict[str, t.Any],
+) -> None:
+    """The facts are from before the repair, so the same damage once more would look as it was left."""
+    given = inputs()
+    with_pyxis(given)
+    assert "c1" in digests(given)
+    given["facts"]["c1"]["containers"].update(damage)
+    assert "c1" not in digests(given)
 
 
 def served(given: t.Any) -> list[str]:
@@ -169,7 +202,7 @@ def test_hosts_with_services_may_be_left_out_with_all_others_and_not_without() -
     for name in ("slurm_database", "slurm_nfs_server"):
         found = after(lambda given, name=name: given["groups"].update({name: ["c2"]}))  # type: ignore[misc]
         assert found == ["ctl", "c2", "login1"], name
-    found = after(lambda given: given["groups"].update(slurm_pyxis=["c2", "c1", "login1"]))
+    found = after(with_pyxis)
     assert found == ["ctl", "login1", "c2"]
     mount = {"path": "/shared", "source": "nas:/x", "fstype": "nfs"}
     for recursive in (True, False):
