@@ -144,7 +144,7 @@ EXAMPLES = r"""
   trainwright.slurm.slurm_reservation:
     name: workshop
     nodes: c3
-    accounts: [guests]
+    accounts: [lab]
     lists: add
 
 - name: End it
