@@ -94,6 +94,7 @@ def own_part(site: Converged, word: str) -> None:
     poll(f"{word} in {OWN}", lambda: word in site.run("c1", f"tail -n1 {OWN}"), 20)
 
 
+@pytest.mark.systems("debian12")
 def test_a_node_whose_plugin_goes_runs_other_jobs_only(quiet_site: Converged, image: str) -> None:
     """Removed under a running slurmd, by hand or with its package; then the same with slurmd started in that state."""
     site = quiet_site

@@ -149,6 +149,7 @@ def requeued(site: Converged, job: str) -> dict[str, str] | None:
     return info if info.get("JobState") == "PENDING" and info.get("Restarts") == "1" else None
 
 
+@pytest.mark.soak("the unit tests of the hooks' runner have parts that warn")
 @pytest.mark.systems("debian13")
 def test_a_warn_part_that_fails_is_reported_and_the_job_runs(quiet: Converged) -> None:
     site = quiet

@@ -192,6 +192,7 @@ def test_a_script_in_lua_with_an_error_is_not_written(quiet_site: Converged) -> 
     assert_jobs_run(site, "-N2 -w c1,c2")
 
 
+@pytest.mark.soak("the unit tests have it with the answers of Slurm; this is with its daemons")
 @pytest.mark.systems("debian13", only="Slurm itself, which is the same")
 def test_jobs_of_a_user_whose_uid_has_changed_run_again(quiet_site: Converged) -> None:
     """slurmctld knows users by the uid of its start, and refused all their jobs until somebody reconfigured it."""
