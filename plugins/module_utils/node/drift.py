@@ -50,6 +50,7 @@ SECRETS = "cluster_secrets"
 MOST = 200
 _LONGEST = 300
 _UNKNOWN = "unknown"
+_NOTHING = "nothing"
 _WORDS = {
     "mask": "masked",
     "enable": "enabled",
@@ -227,6 +228,8 @@ def mount_differences(item: Item, table: str, mountinfo: str) -> list[Difference
                 found.append(("source", f"{there.fstype} {there.source}", source))
         else:
             found += fstab.other_mount(there, source, fstype, fstab.is_network(fstype, listed))
+        if fstab.is_read_only(there, fstype, listed):
+            found.append(("mounted", "read-only", "for writing"))
         kib = item.get("read_ahead", 0)
         if read_ahead.tune([path], kib, True, mountinfo)[0]:
             found.append(("read-ahead", "another", f"{kib} KiB"))
@@ -280,8 +283,33 @@ def _sysctl(items: t.Sequence[Item]) -> Found:
     for number, item in enumerate(items):
         now = sysctl.current(item["name"])
         if now != item["value"]:
-            found.append((number, ("value", "nothing" if now is None else now, item["value"])))
+            found.append(
+                (
+                    number,
+                    ("value", *(_NOTHING if one is None else one for one in (now, item["value"]))),
+                )
+            )
     return found
+
+
+def _sysctl_files(items: t.Sequence[Item]) -> Found:
+    """Files of somebody else that win over ours: without them ours holds, which a run has to bring about."""
+    found: Found = []
+    for number, item in enumerate(items):
+        key = item["key"]
+        _path, now = sysctl.decided([key], [item["name"]]).get(key, ("", _NOTHING))
+        if now != item["value"]:
+            found.append((number, (key, now, item["value"])))
+    return found
+
+
+def _settings_of_tuned(items: t.Sequence[Item]) -> Found:
+    now = tuning.settings_of_tuned()
+    return [
+        (number, ("value", now.get(item["name"]) or _NOTHING, item["value"] or _NOTHING))
+        for number, item in enumerate(items)
+        if now.get(item["name"]) != item["value"]
+    ]
 
 
 def _tuned(items: t.Sequence[Item]) -> Found:
@@ -335,7 +363,9 @@ _LOOKS: dict[str, t.Callable[[t.Sequence[Item]], Found]] = {
     "no user": _accounts,
     "mount": _mounts,
     "sysctl": _sysctl,
+    "sysctl file": _sysctl_files,
     "tuned": _tuned,
+    "setting of tuned": _settings_of_tuned,
 }
 
 

@@ -28,14 +28,20 @@ _FAMILIES = (
 NFS = ("nfs", "nfs4")
 #: File systems of disks and memory.
 OWN = frozenset("tmpfs ramfs overlay ext2 ext3 ext4 xfs btrfs f2fs zfs squashfs".split())
+_NEVER_WRITTEN = ("iso9660", "squashfs")
 _FAMILY_OF = {name: family[0] for family in _FAMILIES for name in family}
 
 
 class Mount(t.NamedTuple):
-    """The file system on a path; the last of several counts."""
+    """The file system on a path; the last of several counts.
+
+    bound_ro, whole_ro: whether this mount is read-only, and whether the file system is, wherever it is mounted.
+    """
 
     fstype: str
     source: str
+    bound_ro: bool = False
+    whole_ro: bool = False
 
 
 def _family(option: str) -> str:
@@ -147,8 +153,23 @@ def mounted(mountinfo: str) -> dict[str, Mount]:
         left, _dash, right = line.partition(" - ")
         fields, of_type = left.split(), right.split()
         if len(fields) >= 5 and len(of_type) >= 2:
-            found[unescape_mount(fields[4])] = Mount(of_type[0], unescape_mount(of_type[1]))
+            found[unescape_mount(fields[4])] = Mount(
+                of_type[0],
+                unescape_mount(of_type[1]),
+                *("ro" in ",".join(one).split(",") for one in (fields[5:6], of_type[2:3])),
+            )
     return found
+
+
+def is_read_only(there: Mount, fstype: str, options: t.Sequence[str]) -> bool:
+    """Whether nothing can be written to a mount that the line of fstab has for writing.
+
+    A kernel makes a disk read-only whose errors it cannot correct; somebody may have done it for a backup.
+    """
+    if "ro" in options or fstype not in TABLE or fstype in _NEVER_WRITTEN:
+        return False
+    # The file system of a bind mount has a line of its own, which may say ro.
+    return there.bound_ro or (there.whole_ro and not {"bind", "rbind"} & {*options})
 
 
 def other_mount(

@@ -138,7 +138,13 @@ def _of_another(
                 f" {source}. Nothing was changed. Remedy: drain the host, umount {path}, take its line out of {FSTAB},"
                 " and run again; or correct cluster_mounts"
             )
-    return [
+    told = []
+    if fstab.is_read_only(found, mount["fstype"], options):
+        told = [
+            f"{path} is mounted read-only, and the inventory has it for writing. It stays so -> look for errors of its "
+            f"disk or server (dmesg); then run mount -o remount,rw {path} on the host"
+        ]
+    return told + [
         f"{path} is mounted from {there}, and the inventory has {wanted}. It stays, since jobs may use it -> drain the "
         f"host, umount {path}, and run again"
         for what, there, wanted in different

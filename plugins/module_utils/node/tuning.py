@@ -97,6 +97,25 @@ def active_profile() -> tuple[str, str]:
     return " ".join(active.split()), mode.strip()
 
 
+def governors() -> list[tuple[str, str]]:
+    """Return the frequency governor of each CPU, by the CPU's name; none on most virtual machines."""
+    return [(path.split("/")[5], read(path).strip()) for path in sorted(glob.glob(GOVERNORS))]
+
+
+def huge_pages() -> str:
+    """Return when the kernel uses transparent huge pages: always, madvise or never; "" where it has none."""
+    match = re.search(r"\[(\w+)\]", read(TRANSPARENT))
+    return match[1] if match else ""
+
+
+def settings_of_tuned() -> dict[str, str]:
+    """Return the values of the kernel that a profile of tuned sets beside those of sysctl, as the manifest has them."""
+    return {
+        "governor": ",".join(sorted({value for _cpu, value in governors()})),
+        "transparent_hugepages": huge_pages(),
+    }
+
+
 def our_profiles() -> list[str]:
     """Return the directories of our profiles, wherever tuned of an older release had them."""
     return sorted(glob.glob(f"{TUNED}/{OURS}*") + glob.glob(f"{TUNED}/*/{OURS}*"))
@@ -258,11 +277,23 @@ class Tuning:
                 _tuned("systemctl", "enable", "--now", "tuned.service")
         same = (self.active, self.mode) == (self.wanted.profile, "manual")
         applied = self.record.get("applied") == _digest(self.wanted.profile_text)
-        if not (same and running and applied):
+        if not (same and running and applied) or self.changed_back():
             self.note(f"profile {self.wanted.profile}")
             if not self.check:
                 self.begin()
                 _tuned("tuned-adm", "profile", self.wanted.profile)
+
+    def changed_back(self) -> list[str]:
+        """Return the settings that the profile has brought about once, and that somebody has changed since.
+
+        Those that it could not bring about are findings; to apply it each time would be a change each time.
+        """
+        wanted, took = vars(self.wanted), self.record.get("took", {})
+        return [
+            name
+            for name, now in settings_of_tuned().items()
+            if wanted[name] and took.get(name) == wanted[name] != now
+        ]
 
     def settle(self, gone: t.Mapping[str, str | None]) -> None:
         """Set what differs, unless a file of somebody else decides it; give back what is not wanted any more."""
@@ -354,15 +385,21 @@ class Tuning:
 
     # -- what came of it
     def read_back(self) -> None:
-        """Compare each value with what is wanted, and name what wins over it."""
+        """Compare each value with what is wanted, and name what wins over it.
+
+        A finding is left as it is: when somebody has followed its remedy, a look finds another value or file.
+        """
         for key, value in self.wanted.sysctl.items():
             now = sysctl.current(key)
             self.out.values[key] = "" if now is None else now
             # Also one that something has changed back: the finding is of this run alone.
-            if now == value or not (now is None or key in self.foreign or self.refused.get(key)):
-                self.out.leaves.append({"kind": "sysctl", "name": key, "value": value})
+            kept = now if now is None or key in self.foreign or self.refused.get(key) else value
+            self.out.leaves.append({"kind": "sysctl", "name": key, "value": kept})
             if key in self.foreign:
                 path, other = self.foreign[key]
+                self.out.leaves.append(
+                    {"kind": "sysctl file", "name": path, "key": key, "value": other}
+                )
                 self.finding(f"{key} is {other}, not {value}: {path} sets it after ours", path)
             elif self.check:
                 continue
@@ -390,28 +427,30 @@ class Tuning:
         self.out.findings.append(f"{text} -> {take}set node_tuning_sysctl: {{{key}: null}}")
 
     def _read_back_sys(self) -> None:
-        wanted = self.wanted.governor
-        if wanted:
-            found = [
-                (path.split("/")[5], read(path).strip()) for path in sorted(glob.glob(GOVERNORS))
-            ]
-            other = [f"{cpu} {value}" for cpu, value in found if value != wanted]
-            self.out.values["governor"] = ",".join(sorted({value for _cpu, value in found}))
-            if other:
-                self.out.findings.append(
-                    f"governor is not {wanted} on {len(other)} of {len(found)} CPUs ({', '.join(other[:2])}) -> see"
-                    " /var/log/tuned/tuned.log, whether tuned is installed, and scaling_available_governors"
-                )
+        wanted, now = vars(self.wanted), settings_of_tuned()
+        asked = {name: value for name, value in now.items() if wanted[name]}
+        self.out.values.update(asked)
+        self.out.leaves += [
+            {"kind": "setting of tuned", "name": name, "value": value}
+            for name, value in asked.items()
+        ]
+        self.record["took"] = {
+            name: value for name, value in asked.items() if value == wanted[name]
+        }
+        self.keep()
+        found, governor = governors(), self.wanted.governor
+        other = [f"{cpu} {value}" for cpu, value in found if value != governor]
+        if governor and other:
+            self.out.findings.append(
+                f"governor is not {governor} on {len(other)} of {len(found)} CPUs ({', '.join(other[:2])}) -> see"
+                " /var/log/tuned/tuned.log, whether tuned is installed, and scaling_available_governors"
+            )
         huge = self.wanted.transparent_hugepages
-        if huge:
-            match = re.search(r"\[(\w+)\]", read(TRANSPARENT))
-            now = match[1] if match else ""
-            self.out.values["transparent_hugepages"] = now
-            if now != huge:
-                self.out.findings.append(
-                    f"transparent huge pages are {now or 'not in this kernel'}, not {huge} -> see"
-                    " /var/log/tuned/tuned.log"
-                )
+        if huge and now["transparent_hugepages"] != huge:
+            self.out.findings.append(
+                f"transparent huge pages are {now['transparent_hugepages'] or 'not in this kernel'}, not {huge} -> see"
+                " /var/log/tuned/tuned.log"
+            )
 
     def _read_back_limits(self) -> None:
         """Jobs inherit slurmd's limits: with little locked memory RDMA fails in the middle of a job."""

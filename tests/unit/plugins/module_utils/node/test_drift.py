@@ -543,6 +543,9 @@ INFO = "36 35 0:30 / /shared rw - nfs4 nfs1:/srv rw\n"
         (TABLE, "", ["mounted"]),
         (TABLE, INFO.replace("nfs1", "nfs2"), ["source"]),
         (TABLE, INFO.replace("nfs4 nfs1:/srv", "tmpfs tmpfs"), ["type"]),
+        # Remounted by hand, and by a kernel that met errors.
+        (TABLE, INFO.replace("/shared rw -", "/shared ro,relatime shared:1 -"), ["mounted"]),
+        (TABLE, INFO.replace("/srv rw\n", "/srv ro,hard\n"), ["mounted"]),
     ],
 )
 def test_a_mount(table: str, info: str, what: list[str]) -> None:
@@ -585,6 +588,19 @@ DISK = "20 1 8:1 /data /srv rw - ext4 /dev/sda1 rw\n21 20 8:2 / /srv/c rw - xfs 
         (
             {**BIND, "real": "/srv/c/d"},
             DISK + "22 20 8:2 /d /shared rw - xfs /dev/sdb1 rw\n",
+            [],
+        ),
+        # The file system of a bind mount may be read-only, as its own line has it; the mount itself is not to be.
+        (BIND, DISK + "22 20 8:1 /data/a/b /shared rw - ext4 /dev/sda1 ro\n", []),
+        (BIND, DISK + "22 20 8:1 /data/a/b /shared ro - ext4 /dev/sda1 rw\n", ["mounted"]),
+        (
+            {**MOUNT, "line": "n:/x /shared nfs4 hard,ro"},
+            "3 1 0:3 / /shared ro - nfs4 n:/x ro\n",
+            [],
+        ),
+        (
+            {**MOUNT, "line": "/x.sqfs /shared squashfs loop"},
+            "3 1 7:0 / /shared ro - squashfs /dev/loop0 ro\n",
             [],
         ),
         (BIND, "20 1 0:9 / /srv rw - autofs s rw\n22 20 0:9 /a/b /shared rw - nfs4 n:/ rw\n", []),

@@ -105,7 +105,7 @@ def test_a_line_with_other_blanks_is_the_same() -> None:
 
 def test_the_last_mount_on_a_path_counts() -> None:
     found = fstab.mounted(MOUNTINFO)
-    assert found["/home"] == ("nfs4", "nas:/home") and found["/late"].fstype == "autofs"
+    assert found["/home"][:2] == ("nfs4", "nas:/home") and found["/late"].fstype == "autofs"
     assert found["/a b"].source == "nas:/a b"
 
 

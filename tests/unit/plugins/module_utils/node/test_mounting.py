@@ -69,6 +69,16 @@ def test_another_source_is_left_to_its_jobs(host: Path) -> None:
     assert "drain the host" in warning
 
 
+def test_a_mount_that_became_read_only_is_named(host: Path) -> None:
+    (host / "fstab").write_text(LINE)
+    (host / "mountinfo").write_text(THERE.replace("/home rw", "/home ro"))
+    plan = mounting.plan([HOME], 30, True)
+    (warning,) = plan.warnings
+    assert plan.changed == [] and warning.startswith("/home is mounted read-only, and ")
+    assert "mount -o remount,rw /home" in warning
+    assert mounting.plan([{**HOME, "options": "ro"}], 30, True).warnings == []
+
+
 @pytest.mark.parametrize(
     "row", ["40 22 8:17 / /home rw - ext4 /dev/sdb1 rw", "40 22 0:50 / /home rw - tmpfs tmpfs rw"]
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     boot_arguments,
+    drift,
     own_files,
     reboots,
     sysctl,
@@ -199,18 +200,27 @@ def test_a_profile_that_somebody_chose_stays(machine: Machine) -> None:
 def test_what_is_recorded_is_what_is_wanted(machine: Machine) -> None:
     """What somebody changed before a run, and the run did not put right, was recorded as left."""
 
-    def left(out: tuning.Outcome) -> dict[str, str]:
+    def left(out: tuning.Outcome) -> dict[str, str | None]:
         return {one["name"]: one["value"] for one in out.leaves if one["kind"] == "sysctl"}
 
     machine.most_pages = 100
     assert left(machine.tune(sysctl={MAPS: "1", "vm.nr_hugepages": "512", "vm.nosuch": "1"})) == {
         MAPS: "1",
         "vm.nr_hugepages": "512",
+        "vm.nosuch": None,
     }
-    # Of what the kernel refuses, or a later file of the site decides, nothing is left.
-    machine.path("etc/sysctl.d/99-site.conf").write_text(f"{MAPS}=262144\n")
-    assert left(machine.tune()) == {}
-    machine.path("etc/sysctl.d/99-site.conf").unlink()
+    # A value that the kernel refuses, or a later file of the site decides, is not ours.
+    later = machine.path("etc/sysctl.d/99-site.conf")
+    later.write_text(f"{MAPS}=262144\n")
+    out = machine.tune()
+    assert left(out) == {MAPS: machine.kernel[MAPS]} and machine.kernel[MAPS] != "1048576"
+    file = {"kind": "sysctl file", "name": str(later), "key": MAPS, "value": "262144"}
+    assert file in out.leaves and drift._sysctl_files([file]) == []
+    # Somebody follows the remedy: the next run has to come.
+    later.write_text("")
+    assert drift._sysctl_files([file]) == [(0, (MAPS, "nothing", "262144"))]
+    later.unlink()
+    assert drift._sysctl_files([file]) == [(0, (MAPS, "nothing", "262144"))]
     # A profile that somebody chose after a run: what the run had left still counts.
     out = machine.tune()
     assert not out.stays and {"kind": "tuned", "name": "trainwright-gpu"} in out.leaves
@@ -449,7 +459,12 @@ def test_the_governor_and_the_limits_of_slurmd_are_read_back(
         "glob",
         lambda path: [*texts][:2] if path == tuning.GOVERNORS else found(path),
     )
-    out = machine.tune(governor="performance", transparent_hugepages="never")
+    wanted = {"governor": "performance", "transparent_hugepages": "never"}
+    out = machine.tune(**wanted)
+    items = [one for one in out.leaves if one["kind"] == "setting of tuned"]
+    assert len(items) == 2 and drift._settings_of_tuned(items) == []
+    # What the profile could not bring about is not tried again; what somebody changed since, once.
+    assert machine.tune(**wanted).changed == []
     governor, huge, memlock = out.findings
     assert governor.startswith("governor is not performance on 1 of 2 CPUs (cpu1 powersave) -> ")
     assert huge.startswith("transparent huge pages are madvise, not never -> ")
@@ -457,3 +472,11 @@ def test_the_governor_and_the_limits_of_slurmd_are_read_back(
     texts["/proc/7/limits"] = "Max locked memory   unlimited  unlimited  bytes\n"
     out = machine.tune(governor="", transparent_hugepages="madvise")
     assert not out.findings and out.values["slurmd_memlock"] == "unlimited"
+    items = [one for one in out.leaves if one["kind"] == "setting of tuned"]
+    assert len(items) == 1 and drift._settings_of_tuned(items) == []
+    texts[tuning.TRANSPARENT] = "[always] madvise never"
+    assert drift._settings_of_tuned(items) == [(0, ("value", "always", "madvise"))]
+    again = {"governor": "", "transparent_hugepages": "madvise"}
+    assert "profile trainwright-gpu" in machine.tune(check=True, **again).changed
+    assert "profile trainwright-gpu" in machine.tune(**again).changed
+    assert machine.tune(**again).changed == []
