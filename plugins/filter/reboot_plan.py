@@ -13,7 +13,7 @@ description:
   - Returns the hosts that wait for a reboot, or those that a person named, idle nodes first.
   - A run that was ended goes on. A node that it has drained and that has booted since then is only verified, and one
     that it gave back is left.
-positional: slurm_nodes, named, reason, controllers, min_usable, at_once, boot_check
+positional: slurm_nodes, named, reason, controllers, min_usable, at_once, boot_check, record
 options:
   _input:
     description: The registered results of M(trainwright.slurm.node_facts), by host.
@@ -49,6 +49,11 @@ options:
     description: Whether the kernel has to be restarted, which that of a container cannot be.
     type: bool
     default: true
+  record:
+    description: The record of the first controller, which has the host of each node where their names differ.
+    type: dict
+    default: {}
+    version_added: "1.2.0"
 """
 
 EXAMPLES = r"""
@@ -68,7 +73,7 @@ _value:
   contains:
     hosts:
       description: >-
-        In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (Slurm knows it),
+        In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (its name in Slurm, empty where Slurm does not know it),
         C(through_slurm) (Slurm reboots it), C(uses) (the paths to use before it is judged, since an automount mounts
         nothing that nobody uses), and of its facts, those to compare afterwards (C(before)).
       type: list
@@ -95,10 +100,13 @@ def reboot_plan(
     min_usable: int = 0,
     at_once: str = "1",
     boot_check: bool = True,
+    record: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
     """Return the plan."""
     floor = reboot.Floor(int(min_usable), str(at_once))
-    return reboot.plan(answers, slurm_nodes, named, str(reason), controllers, floor, boot_check)
+    return reboot.plan(
+        answers, slurm_nodes, named, str(reason), controllers, floor, boot_check, record
+    )
 
 
 def reboot_faults(

@@ -106,6 +106,7 @@ def plan(
     controllers: t.Collection[str] = (),
     floor: Floor = NO_FLOOR,
     boot_check: bool = True,
+    record: t.Mapping[str, t.Any] | None = None,
     now: int | None = None,
 ) -> dict[str, t.Any]:
     """Return which hosts to reboot, in order, and what to say.
@@ -113,11 +114,13 @@ def plan(
     answers: by host, the registered result of node_facts. slurm_nodes: from slurm_info; empty before there is a
     cluster. named: whether a person named the hosts; otherwise those with a reason are taken. controllers: hosts that
     Slurm cannot reboot, since slurmctld would not see them come back. boot_check: whether the kernel has to be
-    restarted.
+    restarted. record: of the controller, which has the host of each node; a node that is not in it has its host's name.
     """
     reason = plain(reason) or "asked by a person"
     now = int(time.time()) if now is None else now
-    nodes = {str(node["name"]): node for node in slurm_nodes}
+    recorded = (record or {}).get("nodes") or {}
+    host_of = {name: str(entry.get("host") or name) for name, entry in recorded.items()}
+    nodes = {host_of.get(str(node["name"]), str(node["name"])): node for node in slurm_nodes}
     away = _unknown(answers, nodes)
     facts = {host: answer["node"] for host, answer in answers.items() if host not in away}
     began = _began(reason, facts, nodes) if named else 0
@@ -152,7 +155,7 @@ def plan(
                 "host": host,
                 "why": plain(why),
                 "done": done,
-                "node": bool(node),
+                "node": str(node["name"]) if node else "",
                 "through_slurm": through_slurm,
                 "before": {key: facts[host][key] for key in _COMPARED},
                 "uses": _used(facts[host], done),
@@ -163,7 +166,7 @@ def plan(
     else:
         lines += away.values()
     hosts.sort(key=lambda one: (not one["done"], _busy(nodes.get(one["host"], {})), one["host"]))
-    problems += _below(floor, [one["host"] for one in hosts if one["through_slurm"]], slurm_nodes)
+    problems += _below(floor, [one["node"] for one in hosts if one["through_slurm"]], slurm_nodes)
     for why in dict.fromkeys(one["why"] for one in hosts):
         lines.append(f"{fold([one['host'] for one in hosts if one['why'] == why])}: {why}")
     return {

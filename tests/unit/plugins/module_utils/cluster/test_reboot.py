@@ -51,6 +51,23 @@ def test_those_that_wait_are_taken_idle_first() -> None:
     assert "c1: system: upgrade of linux-image-6.12" in plan["lines"]
 
 
+def test_a_host_has_another_name_in_slurm() -> None:
+    """Without it such a node had no plan, or was rebooted under its jobs once slurmd was stopped there."""
+    answers = {name: facts(("system", "x")) for name in ("gpu-1.example.org", "10.0.0.7", "login1")}
+    answers["10.0.0.7"]["node"]["services"]["slurmd"] = "active"
+    hosts = {"gpu-1": "gpu-1.example.org", "gpu-2": "10.0.0.7"}
+    record = {"nodes": {name: {"host": host} for name, host in hosts.items()}}
+    nodes = [{**node("gpu-1", "ALLOCATED"), "partitions": ["all"]}, node("gpu-2")]
+    plan = reboot.plan(answers, nodes, False, record=record)
+    found = [(one["host"], one["node"]) for one in plan["hosts"]]
+    assert found == [("10.0.0.7", "gpu-2"), ("gpu-1.example.org", "gpu-1"), ("login1", "")]
+    assert plan["through_slurm"] == ["10.0.0.7", "gpu-1.example.org"] and not plan["problems"]
+    # A node of the wave does not count as one that stays.
+    all_at_once = reboot.Floor(1, "100%")
+    (problem,) = reboot.plan(answers, nodes, True, floor=all_at_once, record=record)["problems"]
+    assert problem.startswith("0 nodes would stay usable")
+
+
 @pytest.mark.parametrize(
     ("at_once", "usable", "left"),
     [("1", 2, ""), ("2", 2, "1 nodes would stay"), ("100%", 1, "0 nodes would"), ("34%", 2, "")],
