@@ -73,9 +73,10 @@ _value:
   contains:
     hosts:
       description: >-
-        In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (its name in Slurm, empty where Slurm does not know it),
-        C(through_slurm) (Slurm reboots it), C(uses) (the paths to use before it is judged, since an automount mounts
-        nothing that nobody uses), and of its facts, those to compare afterwards (C(before)).
+        In order, C(host), C(why), C(done) (rebooted already, to be verified), C(node) (its name in Slurm, empty where
+        Slurm does not know it), C(through_slurm) (Slurm reboots it), C(uses) (the paths to use before it is judged,
+        since an automount mounts nothing that nobody uses), and of its facts, those to compare afterwards
+        (C(before)).
       type: list
       elements: dict
     through_slurm: {description: Hosts that Slurm reboots., type: list, elements: str}

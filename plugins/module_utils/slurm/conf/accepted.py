@@ -23,6 +23,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
 
 ACCEPTED = "accepted.json"
 BEFORE = "before.json"
+#: scontrol prints times so; others of its output stay comparable too.
+AS_READ = ("TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard")
+#: Seconds for nodes to register with a slurmctld that has started.
+_REGISTER_S = 20.0
 PROVED = "proved.json"
 #: From here on a slurmd that is reconfigured is a new process, or logs why not and continues as the old one.
 NEW_PROCESS = (23, 11)
@@ -157,6 +161,30 @@ def drained(shown: str) -> list[str]:
     return [name for name, rest in _NODE.findall(shown) if re.search(r"State=\S*DRAIN", rest)]
 
 
+def before(directory: str) -> dict[str, t.Any]:
+    """Return before.json; {} where it has the times of another zone, as earlier releases wrote them."""
+    found = read(directory, BEFORE)
+    return found if found.get("zone") == "UTC" else {}
+
+
+def _write_before(directory: str, data: dict[str, t.Any]) -> None:
+    write(directory, BEFORE, {**data, "zone": "UTC"})
+
+
+def wait_registered(scontrol: t.Callable[..., tuple[int, str, str]]) -> None:
+    """Wait a while until a slurmctld that has just started knows when each slurmd started."""
+    end = time.monotonic() + _REGISTER_S
+    while time.monotonic() < end:
+        rc, shown, _err = scontrol("show", "node")
+        known = starts(shown)
+        if not rc and all(
+            name in known or re.search(r"State=\S*(DOWN|POWER|FUTURE|NOT_RESPONDING|\*)", rest)
+            for name, rest in _NODE.findall(shown)
+        ):
+            return
+        time.sleep(0.5)
+
+
 def note_nodes(
     settings: t.Any, scontrol: t.Callable[..., tuple[int, str, str]], of: str, told: bool
 ) -> None:
@@ -170,35 +198,35 @@ def note_nodes(
         return
     directory, found = settings.applied_dir, starts(shown)
     told = told and syntax.version_key(settings.version) >= NEW_PROCESS
-    before = read(directory, BEFORE)
+    earlier = before(directory)
     now = {
         "of": of,
         "told": told,
         "starts": found,
-        "drained": before.get("drained", drained(shown)),
-        "since": before.get("since", int(time.time())),
+        "drained": earlier.get("drained", drained(shown)),
+        "since": earlier.get("since", int(time.time())),
     }
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    write(directory, BEFORE, now)
+    _write_before(directory, now)
     newest = max(found.values(), default="")
-    if told and newest >= time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 1)):
+    if told and newest >= time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1)):
         # Slurm prints whole seconds: a slurmd that starts now would look like the one before.
         time.sleep(1.1)
 
 
-def keep_old(directory: str, before: t.Mapping[str, t.Any], shown: str) -> None:
+def keep_old(directory: str, noted: t.Mapping[str, t.Any], shown: str) -> None:
     """Leave in before.json only the nodes whose slurmd is still the process of then, and no file without any.
 
     A later run may have them: their steps run, and at their next boot slurmd may refuse the configuration.
     """
-    then, now = before.get("starts", {}), starts(shown)
+    then, now = noted.get("starts", {}), starts(shown)
     # A slurmctld that was reconfigured does not know the start of a slurmd that has not answered since.
     listed = {name for name, _rest in _NODE.findall(shown)}
     left = {
         one: start for one, start in then.items() if one in listed and now.get(one, start) == start
     }
-    if left and before.get("told"):
-        write(directory, BEFORE, {"of": before["of"], "told": True, "starts": left})
+    if left and noted.get("told"):
+        _write_before(directory, {"of": noted["of"], "told": True, "starts": left})
         return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(directory, BEFORE))

@@ -133,8 +133,9 @@ class Controller:
         return self._run(["systemctl", *arguments])
 
     def scontrol(self, *arguments: str) -> tuple[int, str, str]:
-        # Without it a client of a configless cluster could find another configuration first.
-        environment = ["env", f"SLURM_CONF={self.conf_path}"]
+        # Without it a client of a configless cluster could find another configuration first. slurm_proof compares times
+        # with those that it reads, whatever the zone of this host.
+        environment = ["env", f"SLURM_CONF={self.conf_path}", *accepted.AS_READ]
         return self._run(
             [*environment, os.path.join(self.settings.bin_dir, "scontrol"), *arguments]
         )
@@ -458,6 +459,9 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
         if not started:
             _back_after_start(snapshot, controller, was_running, since, offset)
         if wanted.push:
+            if not was_running:
+                accepted.wait_registered(controller.scontrol)
+                accepted.note_nodes(settings, controller.scontrol, wanted.digest, True)
             done, answer = controller.reconfigure()
             if not done:
                 raise ApplyError(

@@ -219,7 +219,7 @@ def _prove(run: Reported, settings: Settings) -> Result | None:
         nodes = {node.name: node for node in text.nodes(slurm.answer())}
     listed = (nodes[name] for name in run.nodes if name in nodes)
     old = stale(listed, stamps, digest, run.loads)
-    before = accepted.read(settings.applied_dir, accepted.BEFORE)
+    before = accepted.before(settings.applied_dir)
     before = before if before.get("of") == digest else {}
     result = Result(failed={host: f"no command starts: {why}" for host, why in run.clients.items()})
     idle: list[str] = []
@@ -319,7 +319,7 @@ def again(failed: t.Collection[str], drained: t.Iterable[str], settings: Setting
 def _again(failed: t.Collection[str], drained: t.Iterable[str], settings: Settings) -> Result:
     slurm = Slurm(settings)
     slurm.read_config()
-    before = accepted.read(settings.applied_dir, accepted.BEFORE)
+    before = accepted.before(settings.applied_dir)
     wait_taken(slurm, settings, lambda: not_taken(text.nodes(slurm.shown()), before, slurm.shown()))
     _resume(slurm, drained)
     resumed = set(drained)

@@ -53,9 +53,13 @@ class Slurm:
         #: whether it starts again then, whatever the files
         self.recovers = True
         self.enabled = False
+        #: how many of the next `show node` are before a slurmd has registered
+        self.unregistered = 0
+        self.environment: set[str] = set()
 
     def __call__(self, argv: list[str]) -> tuple[int, str, str]:
-        while argv[0] == "env" or argv[0].startswith("SLURM_CONF="):
+        while argv[0] == "env" or "=" in argv[0]:
+            self.environment.add(argv[0])
             argv = argv[1:]
         verb = {"systemctl": argv[1], "journalctl": "journal"}.get(argv[0]) or argv[1]
         return getattr(self, "_" + verb.replace("-", "_"))()
@@ -94,7 +98,9 @@ class Slurm:
         return 0, "", ""
 
     def _show(self):
-        return 0, "NodeName=c1 Arch=x\n   State=IDLE\n   SlurmdStartTime=2026-01-01T00:00:09\n", ""
+        self.unregistered -= 1
+        start = "None" if self.unregistered >= 0 else "2026-01-01T00:00:09"
+        return 0, f"NodeName=c1 Arch=x\n   State=IDLE\n   SlurmdStartTime={start}\n", ""
 
     def _ping(self):
         return 0, f"Slurmctld(primary) at ctl1 is {'UP' if self.given else 'DOWN'}\n", ""
@@ -204,6 +210,18 @@ def test_a_change_costs_one_step(site, version, change, action, calls, pushed):
     assert (result["action"], site.slurm.calls, result["pushed"]) == (action, calls, pushed)
     assert site.slurm.given == text or action == "none"
     assert not site.run(text, version=version)["changed"]
+
+
+def test_the_start_of_each_slurmd_is_noted_before_it_is_told(running, monkeypatch):
+    """Also by a slurmctld that did not run: without it, a slurmd that refuses the configuration passed the proof."""
+    monkeypatch.setattr(config.accepted.time, "sleep", lambda seconds: None)
+    running.slurm.given, running.slurm.unregistered = "", 3
+    result = running.run(BASE + "SlurmdTimeout=9\n")
+    assert result["action"] == "start" and running.slurm.calls == ["start", "reconfigure"]
+    noted = config.accepted.before(str(running.path / "var" / "applied"))
+    assert noted["told"] and noted["starts"] == {"c1": "2026-01-01T00:00:09"}
+    # slurm_proof reads the times of UTC, whatever the zone of the controller.
+    assert {"TZ=UTC", "SLURM_TIME_FORMAT=standard"} <= running.slurm.environment
 
 
 def test_another_order_or_spelling_of_options_is_no_step(site):

@@ -192,6 +192,10 @@ def test_nodes_before_a_change_are_those_before_the_first_one(tmp_path: pathlib.
     old = proof.Settings("22.05", applied_dir=str(tmp_path))
     accepted.note_nodes(old, lambda *_words: (0, SHOWN, ""), "d", True)
     assert accepted.read(str(tmp_path), accepted.BEFORE)["told"] is False
+    # Earlier releases wrote times in the zone of the controller.
+    assert accepted.before(str(tmp_path)) == accepted.read(str(tmp_path), accepted.BEFORE)
+    accepted.write(str(tmp_path), accepted.BEFORE, {**second, "zone": ""})
+    assert accepted.before(str(tmp_path)) == {}
 
 
 JOURNAL = """slurmd: slurmd version 24.11.5 started

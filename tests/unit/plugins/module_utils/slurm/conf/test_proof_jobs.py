@@ -90,7 +90,8 @@ class Cluster:
         """Have slurmctld tell this content to nodes whose slurmd started then."""
         files = self.files(content)
         before = {"of": accepted.digest(files), "told": True, "starts": starts}
-        accepted.write(str(self.applied), accepted.BEFORE, {**before, "drained": [], "since": 1})
+        more = {"drained": [], "since": 1, "zone": "UTC"}
+        accepted.write(str(self.applied), accepted.BEFORE, {**before, **more})
         accepted.write(str(self.applied), accepted.ACCEPTED, {"files": files})
 
     def files(self, content: str) -> list[dict[str, t.Any]]:
