@@ -59,6 +59,13 @@ options:
     description: Directory of slurm.conf if a cluster already runs here.
     type: path
     default: /etc/slurm
+  limit:
+    description:
+      - The C(--limit) of the run, empty for all hosts. With one, the keys of munge and auth/slurm are not made where
+        a cluster has a record beside O(directory), since its other hosts would not get them.
+    type: str
+    default: ""
+    version_added: "1.2.0"
 attributes:
   check_mode:
     support: full
@@ -169,6 +176,7 @@ def main() -> None:
             },
             "certificate_days": {"type": "int", "default": 364},
             "config_dir": {"type": "path", "default": "/etc/slurm"},
+            "limit": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -186,6 +194,7 @@ def main() -> None:
             adoptable(module.params["config_dir"]) if running else {},
             module.check_mode,
             record.begin,
+            module.params["limit"],
         )
         record.end(left.of_directory(module.params["directory"]))
         result["digest"] = manifest.content_of("cluster_secrets")

@@ -33,6 +33,8 @@ FILES: dict[str, tuple[str, int]] = {
     "database_password": ("database_password", 8),
     "ssh_ca": ("ssh_ca", 32),
 }
+#: Hosts with different ones do not know each other.
+OF_ALL_HOSTS = ("munge_key", "slurm_key")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # ssh reads * and ? in a host certificate as wildcards.
@@ -100,15 +102,20 @@ class SecretStore:
     """The directory that holds a cluster's secrets.
 
     `check` makes it read-only: what would be made is reported in `made` and returned empty.
-    `made` names what this object made, adopted or signed.
+    `made` names what this object made, adopted or signed. `limit`: of the run.
     """
 
     def __init__(
-        self, directory: str, check: bool = False, begin: t.Callable[[], None] = lambda: None
+        self,
+        directory: str,
+        check: bool = False,
+        begin: t.Callable[[], None] = lambda: None,
+        limit: str = "",
     ) -> None:
         self.directory = directory
         self.check = check
         self.begin = begin
+        self.limit = limit
         self.made: list[str] = []
 
     def _making(self, what: str) -> None:
@@ -178,6 +185,7 @@ class SecretStore:
             self._long_enough(adopt, value, least)
             self._making(f"{name} (taken over from {adopt})")
         else:
+            self._refuse_limit(name)
             self._making(name)
             if self.check:
                 return b""
@@ -186,6 +194,15 @@ class SecretStore:
             return b""
         whole_file.write(self.path(filename), value, 0o600)
         return value
+
+    def _refuse_limit(self, name: str) -> None:
+        """Raise SecretError for a new key of all hosts where hosts of the cluster are not in this run."""
+        record = os.path.join(os.path.dirname(self.directory.rstrip("/")), "record.json")
+        if self.limit and name in OF_ALL_HOSTS and os.path.exists(record):
+            raise SecretError(
+                f"{self.path(FILES[name][0])}: is missing, and a new key would go to {self.limit} alone: Slurm would"
+                " not know the other hosts any more; run site.yml without --limit, or put the file back"
+            )
 
     def ssh_ca_public(self) -> str:
         """Return the public key of the SSH certificate authority, which is made when absent."""
@@ -327,16 +344,17 @@ def ensure(
     adopt: dict[str, str],
     check: bool,
     begin: t.Callable[[], None] = lambda: None,
+    limit: str = "",
 ) -> dict:
     """Bring the store to hold `want` and return the module's result.
 
-    days: validity of the host certificates. begin: called before each change.
+    days: validity of the host certificates. begin: called before each change. limit: of the run, empty for all hosts.
     Raises SecretError; nothing is made when an argument is refused.
     """
     signed = parse_host_keys(host_keys)
     if signed and "ssh_ca" not in want:
         raise SecretError("host_keys are given without ssh_ca in want; add ssh_ca to want")
-    store = SecretStore(directory, check, begin)
+    store = SecretStore(directory, check, begin, limit)
     store.prepare()
     store.refuse_odd()
     # First: ssh-keygen refuses a private key that others can read.

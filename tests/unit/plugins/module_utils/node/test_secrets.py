@@ -50,6 +50,30 @@ def test_each_secret_is_made_once(store):
     assert second["secrets"] == first["secrets"]
 
 
+def test_a_key_of_all_hosts_is_not_made_for_some_of_them(store, tmp_path):
+    """A run with --limit restarted munge with a new key on its hosts, and all others went down."""
+
+    def limited(*want, **given):
+        return secrets.ensure(str(store), list(want), [], 9, limit="c9,ctl1", **given)
+
+    assert limited("munge_key", adopt={}, check=False)["made"], "the first run of a cluster"
+    (tmp_path / "record.json").write_text("{}")
+    assert not limited("munge_key", adopt={}, check=False)["made"]
+    key = store / "munge.key"
+    value = key.read_bytes()
+    key.unlink()
+    for check in (True, False):
+        with pytest.raises(secrets.SecretError, match="would go to c9,ctl1 alone.*without --limit"):
+            limited("munge_key", adopt={}, check=check)
+    assert not key.exists() and limited("jwt_key", adopt={}, check=False)["made"] == ["jwt_key"]
+    # One that the cluster runs with is not new.
+    (tmp_path / "munge.key").write_bytes(value)
+    adopt = {"munge_key": str(tmp_path / "munge.key")}
+    assert limited("munge_key", adopt=adopt, check=False) and key.read_bytes() == value
+    key.unlink()
+    assert ensure(store, ["munge_key"])["made"] == ["munge_key"]
+
+
 def test_only_root_can_look(store):
     ensure(store)
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
