@@ -22,6 +22,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf impor
     accepted,
     lua,
     messages,
+    primary,
     restart,
     syntax,
 )
@@ -72,6 +73,8 @@ class Wanted:
     had: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
     interrupted: Interrupted = field(default_factory=Interrupted)
+    #: the last proof on this host is of a time at which it was the primary, and now it is not, or was not since
+    former: bool = False
 
     @property
     def changed(self) -> bool:
@@ -281,7 +284,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
     planned = files.plan_all([], specs, check)
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
-    left = ""
+    left, former = "", settings.role == "backup"
     for spec in specs:
         name = os.path.basename(spec["path"])
         if not syntax.read_by_slurmctld(spec["path"]):
@@ -306,6 +309,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
                 action = _stronger(action, decision.action)
                 slurmd_restart = slurmd_restart or decision.slurmd_restart
                 left = applied if decision.slurmd_restart and settings.role == "primary" else ""
+                former = former or primary.moves(applied, wanted)
                 reasons += [messages.of_difference(reason) for reason in decision.reasons]
                 refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
@@ -351,6 +355,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         had=had,
         behind=restart.behind(had, _slurm_conf(specs), settings.version),
         interrupted=Interrupted() if check else Interrupted.of(specs, settings),
+        former=former,
     )
 
 
@@ -435,6 +440,8 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     snapshot = Snapshot(wanted.changes, wanted.interrupted)
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
+    if wanted.former:
+        primary.forget(settings.applied_dir)
     wanted.interrupted.begin()
     if wanted.left:
         restart.note(settings.applied_dir, wanted.left)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from ..client import attention, first_checks, text
 from ..records import Node
-from . import accepted
+from . import accepted, primary
 from .proof_jobs import ProofError, Result, Settings, Slurm, Steps
 
 #: Answers of hosts: the digest of the files that a node's steps load, and words of a command in one line.
@@ -297,11 +297,16 @@ def _keep(
 
 
 def files_before(settings: Settings) -> list[dict]:
-    """Return the files of the last proof, for slurmctld_config; [] if the accepted ones are the same."""
+    """Return the files of the last proof, for slurmctld_config; [] if the accepted ones are the same.
+
+    None with other controllers, or in another order, come back: they would make another host the primary.
+    """
     state = accepted.read(settings.applied_dir, accepted.PROVED)
     files = accepted.read(settings.applied_dir, accepted.ACCEPTED).get("files", [])
     proved = state.get("files", [])
     if not proved or state.get("digest") == accepted.digest(files):
+        return []
+    if primary.controllers_of(proved) != primary.controllers_of(files):
         return []
     known = {spec["path"] for spec in proved}
     new = [
