@@ -116,6 +116,19 @@ options:
     type: bool
     default: false
     version_added: "1.2.0"
+  state_dir:
+    description:
+      - StateSaveLocation, where two controllers share it. The primary writes a new text into C(trainwright-state)
+        there, as slurm; this is not reported as a change. A backup fails with nothing written where it does not read
+        O(state_mark) there, since it would take over without the jobs.
+      - Check mode does not write, and compares what an earlier run has left.
+    type: path
+    version_added: "1.2.0"
+  state_mark:
+    description: RV(state_mark) of the primary in this run; a backup without it compares nothing.
+    type: str
+    default: ""
+    version_added: "1.2.0"
   watch:
     description: Paths of other files that slurmctld reads only when it starts; one that is newer means a restart.
     type: list
@@ -204,6 +217,12 @@ pushed:
   returned: always
   type: bool
   sample: false
+state_mark:
+  description: The text that a primary has written into O(state_dir), in check mode the one that is there.
+  returned: always
+  type: str
+  sample: 8f3c2a0b9d4e5f60718293a4b5c6d7e8
+  version_added: "1.2.0"
 changed_paths:
   description: The files that were written or removed.
   returned: always
@@ -223,7 +242,12 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import by_hand, restart
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
+    by_hand,
+    primary,
+    restart,
+    shared_state,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import (
     ApplyError,
     Controller,
@@ -263,6 +287,8 @@ def main() -> None:
             "walks_all": {"type": "bool", "default": True},
             "made_from": {"type": "dict", "default": {}},
             "removes_nodes": {"type": "bool", "default": False},
+            "state_dir": {"type": "path"},
+            "state_mark": {"type": "str", "default": ""},
             "watch": {"type": "list", "elements": "path", "default": []},
             "bin_dir": {"type": "path", "default": "/usr/bin"},
             "applied_dir": {"type": "path", "default": "/var/lib/trainwright/applied"},
@@ -277,7 +303,9 @@ def main() -> None:
         arguments.pop(name)
         for name in ("restarts_nodes", "walks_all", "removes_nodes", "made_from")
     )
+    state_dir, mark = arguments.pop("state_dir"), arguments.pop("state_mark")
     settings = Settings(**arguments)
+    is_primary = settings.role == "primary"
     controller = Controller.of(settings, module.run_command, specs)
     try:
         for path in changed_since(made_from, specs):
@@ -285,6 +313,9 @@ def main() -> None:
                 f"nothing was written; another run has written {path} since this one read it. Remedy: wait until that"
                 " run has ended, and run this again"
             )
+        if state_dir and mark and not is_primary:
+            first = "".join(primary.controllers_of(specs)[:1]).partition("(")[0]
+            shared_state.refuse_another(state_dir, mark, first, module.check_mode)
         wanted = plan(specs, settings, controller, module.check_mode)
         not_done = (wanted.slurmd_restart and not restarts_nodes) or (
             wanted.behind and not walks_all
@@ -306,14 +337,18 @@ def main() -> None:
             wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
             record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])
-    except (ApplyError, FilesError, ServicesError) as error:
+        mark = ""
+        if state_dir and is_primary:
+            checked = module.check_mode
+            mark = shared_state.read(state_dir)[0] if checked else shared_state.write(state_dir)
+    except (ApplyError, FilesError, ServicesError, shared_state.SharedStateError) as error:
         module.fail_json(msg=f"slurmctld_config: {error}")
     except OSError as error:
         where = error.filename or settings.applied_dir
         module.fail_json(
             msg=f"slurmctld_config: {where}: {error.strerror}. Remedy: {whole_file.room(error)}, and run again"
         )
-    module.exit_json(**report(wanted, module._diff))
+    module.exit_json(state_mark=mark, **report(wanted, module._diff))
 
 
 if __name__ == "__main__":
