@@ -10,7 +10,7 @@ CONTROLLERS ?= 1
 PYXIS ?= 0
 
 # System containers need root; everything else runs as whoever calls make.
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo --preserve-env=TRAINWRIGHT_ARTIFACTS,TRAINWRIGHT_UBUNTU_MIRROR)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo --preserve-env=TRAINWRIGHT_ARTIFACTS,TRAINWRIGHT_UBUNTU_MIRROR,TRAINWRIGHT_KEEP,TRAINWRIGHT_ACCELERATOR,TRAINWRIGHT_TORCH_INDEX,TRAINWRIGHT_SCREENSHOTS)
 LOCAL := $(SUDO) .venv/bin/python molecule/driver
 
 .DEFAULT_GOAL := help

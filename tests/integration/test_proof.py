@@ -30,6 +30,17 @@ def plugin_that_does_not_load(site: Converged) -> Iterator[None]:
             site.run(host, f"rm -f {DIRECTORY}/{BAD}")
 
 
+@contextmanager
+def in_another_zone(site: Converged, host: str) -> Iterator[None]:
+    """A host on which programs print times of Tokyo."""
+    zone = site.run(host, "readlink /etc/localtime")
+    site.run(host, "ln -sfn /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; test -e /etc/localtime")
+    try:
+        yield
+    finally:
+        site.run(host, f"ln -sfn {zone} /etc/localtime")
+
+
 def with_bad_plugin(site: Converged, *tags: str) -> Run:
     given = {**site.extra_vars.get("slurm_conf", {}), "ProctrackType": "proctrack/text"}
     run = site.play("site.yml", "--tags", ",".join(tags), rc=None, slurm_conf=given)
@@ -61,11 +72,12 @@ def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
     held = site.sbatch("true", "-H")
     site.run("ctl1", "scontrol update nodename=c2 state=drain reason=$'fan \\033]0;x'")
     try:
-        with plugin_that_does_not_load(site):
+        # slurmctld prints when each slurmd started, by which one that refused the configuration is found.
+        with plugin_that_does_not_load(site), in_another_zone(site, "ctl1"):
             run = with_bad_plugin(site, "slurmctld")
         assert_said(
             run,
-            "the new configuration does not run a step on c1",
+            "the new configuration does not run a step on c1: its slurmd did not take the configuration",
             "the one of the last proof is back and runs a step again on c1",
             "proctrack_text.so",
             "-> correct slurm_conf.ProctrackType",

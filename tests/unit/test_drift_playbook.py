@@ -15,15 +15,18 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def play(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run drift.yml from a directory that is not the clone, on two hosts that answer and one that does not."""
+def play(place: Path, *options: str, foreign: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run drift.yml from a directory that is not the clone, on two hosts that answer and one that does not.
+
+    foreign: whether somebody else manages their Slurm.
+    """
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     # Nothing listens there.
     away = {"ansible_host": "127.0.0.9", "ansible_port": 1, "ansible_ssh_retries": 0}
     hosts = {"n1": here, "n2": here, "n3": away}
-    tree = {
-        "all": {"children": {"slurm_cluster": {"children": {"slurm_compute": {"hosts": hosts}}}}}
-    }
+    above = "slurm_foreign" if foreign else "slurm_cluster"
+    tree = {"all": {"children": {above: {"children": {"slurm_compute": {"hosts": hosts}}}}}}
+    unknown = () if foreign else ("-e", "drift_allow_unknown=true")
     inventory = place / "hosts.yml"
     inventory.write_text(yaml.safe_dump(tree), encoding="utf-8")
     config = {
@@ -35,7 +38,7 @@ def play(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
         [
             str(Path(sys.executable).with_name("ansible-playbook")),
             *("-i", str(inventory), *options),
-            *("-e", "ansible_become=false", "-e", "drift_allow_unknown=true"),
+            *("-e", "ansible_become=false", *unknown),
             str(ROOT / "playbooks" / "drift.yml"),
         ],
         cwd=place,
@@ -45,6 +48,15 @@ def play(place: Path, *options: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def test_nodes_whose_slurm_somebody_else_manages_are_compared(tmp_path: Path) -> None:
+    """The run matched no host, and ended well."""
+    done = play(tmp_path, "--limit", "n1,n2", foreign=True)
+    assert done.returncode == 0 and "2 nodes have the same scripts" in done.stdout, done.stdout
+    assert play(tmp_path, foreign=True).returncode == 2
+    done = play(tmp_path, "--limit", "n9", foreign=True)
+    assert done.returncode and "no hosts matched" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ class Site:
     def play(self, *more: str, **variables: t.Any) -> tuple[int, str]:
         """Build, push and import; return how it ends and what it prints. /etc is a copy that names the store."""
         given = {
-            "container_image_build": str(self.context),
+            # As the guides write it.
+            "container_image_build": os.path.relpath(self.context, self.path),
             "container_image_reference": self.reference,
             "container_image_name": "gpu-training",
             "ansible_become": False,

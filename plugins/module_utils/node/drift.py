@@ -281,14 +281,10 @@ def _mounts(items: t.Sequence[Item]) -> Found:
 def _sysctl(items: t.Sequence[Item]) -> Found:
     found: Found = []
     for number, item in enumerate(items):
-        now = sysctl.current(item["name"])
-        if now != item["value"]:
-            found.append(
-                (
-                    number,
-                    ("value", *(_NOTHING if one is None else one for one in (now, item["value"]))),
-                )
-            )
+        now, left = sysctl.current(item["name"]), item["value"]
+        if now != left:
+            there, wanted = (_NOTHING if one is None else one for one in (now, left))
+            found.append((number, ("value", there, wanted)))
     return found
 
 

@@ -190,7 +190,7 @@ def _one(job: View, text: str, code: str, again: bool, check: bool, say: Say) ->
     seen = jobs.work(session("slurm_job", check, **params))
     if job["there"] and seen["changed"] and not check:  # it has ended meanwhile
         _write(path, lambda: _script(path, text))
-    if job["secrets"] and seen["id"] is not None:
+    if job["secrets"] and seen["id"] is not None and not check:
         _keep_secrets(job, seen["id"])
     noted = ""
     if not check and (seen["changed"] or not _recorded(job, seen["id"])):

@@ -191,6 +191,10 @@ def test_secrets_are_in_a_file_of_their_own(cluster: Cluster, tmp_path: Path) ->
     written = tmp_path / "home" / render.SECRETS / "100"
     assert written.read_text() == "TOKEN=hf_value\n" and written.stat().st_mode & 0o777 == 0o600
     assert "hf_value" not in seen["text"]
+    # The job still runs: what only asks leaves its secrets.
+    (tmp_path / "token").write_text("another\n")
+    (seen,) = submit.submit(submit.read(path), check=True)
+    assert seen["id"] == 100 and written.read_text() == "TOKEN=hf_value\n"
 
 
 def test_secrets_without_a_place_are_refused_before_the_submission(
