@@ -240,17 +240,22 @@ class ActionModule(ActionBase):
     def _daemon_problems(self, inputs: Inputs, model: Model) -> list[Problem]:
         """Return --tags with which daemons would start with the old slurm.conf, and count as started with the new."""
         given = context.CLIARGS
-        settings = model["slurmd_reads"]["digest"]
-        if (
-            (inputs["record"].get("slurmd_digest") or settings) == settings
-            or not all(map(is_ours, given.get("args") or ()))
-            or not starts_with_old(given.get("tags") or (), given.get("skip_tags") or ())
-        ):
+        if not all(map(is_ours, given.get("args") or ())):
             return []
-        what = (
-            "slurm.conf or cgroup.conf is to change in what slurmd and sackd read only when they start, and this run"
-            " does not set up slurmctld, from which they have it"
-        )
+        tags, skipped = given.get("tags") or (), given.get("skip_tags") or ()
+        slurmd, clients = model["slurmd_reads"]["digest"], model["clients_digest"]
+        record = inputs["record"]
+        if (record.get("slurmd_digest") or slurmd) != slurmd and starts_with_old(tags, skipped):
+            what = "slurm.conf or cgroup.conf is to change in what slurmd and sackd read only when they start"
+        elif (
+            (record.get("clients_digest") or clients) != clients
+            and inputs["groups"].get("slurm_rest")
+            and starts_with_old(tags, skipped, ["slurmrestd"])
+        ):
+            what = "slurm.conf is to change in what slurmrestd reads only when it starts"
+        else:
+            return []
+        what += ", and this run does not set up slurmctld, which has slurm.conf"
         remedy = "add slurmctld to --tags, or run without --tags and --skip-tags"
         return [Problem(INVENTORY, "--tags", what, remedy)]
 

@@ -476,10 +476,8 @@ health_agents_left: {description: Controllers whose agent of node_health has to 
 conf_behind: {description: Hosts with an old slurm.conf., type: list, elements: str, returned: success}
 slurmd_reads: {description: What restarts slurmd; C(digest) and number of C(changes)., type: dict, returned: success}
 slurmd_digest: {description: SHA-256 of both., type: str, returned: success}
-slurmd_digests:
-  description: By host, the same with only the settings of that node.
-  type: dict
-  returned: success
+slurmd_digests: {description: 'By host, the same with only the settings of that node.', type: dict, returned: success}
+clients_digest: {description: SHA-256 of what clients read of slurm.conf., type: str, returned: success}
 record:
   description: The record to write to the controllers.
   type: dict

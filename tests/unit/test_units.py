@@ -14,6 +14,7 @@ from ansible_collections.trainwright.slurm.plugins.filter.conf_pairs import conf
 from ansible_collections.trainwright.slurm.plugins.filter.written_directories import (
     written_directories,
 )
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.customise import files_stamp
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.drop_in import unit_drop_in
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -145,3 +146,29 @@ def test_the_front_of_slurmrestd_can_open_its_connections_and_reads_a_copy_of_th
     )
     lines = drop_in("slurmrestd-front", slurmrestd_tls_certificate="/etc/a.pem")
     assert f"ExecStartPre={copy}" in lines and f"ExecReload={copy}" in lines
+
+
+def units_of_rest(**model: t.Any) -> list[dict[str, t.Any]]:
+    """The units of role slurmrestd as it gives them to the module services."""
+    loader = DataLoader()
+    path = ROLES / "slurmrestd/vars/main/files.yml"
+    lines = loader.load_from_file(str(path), trusted_as_template=True)
+    values = {
+        "slurm_model": {"clients_digest": "1", "conf_behind": [], **model},
+        "inventory_hostname": "rest1",
+        "__slurmrestd_own_socket": "/run/slurmrestd-daemon/slurmrestd.socket",
+        "__slurmrestd_files": [{"path": "/etc/default/slurmrestd", "content": "A=1\n"}],
+    }
+    templar = Templar(loader=loader, variables={**lines, **values})
+    templar.environment.filters["trainwright.slurm.files_stamp"] = files_stamp
+    return list(templar.template(lines["__slurmrestd_units"]))
+
+
+def test_slurmrestd_is_restarted_for_the_lines_that_clients_read_and_its_front_is_not() -> None:
+    daemon, front = units_of_rest()
+    other_daemon, other_front = units_of_rest(clients_digest="2")
+    assert (daemon["name"], front["name"]) == ("slurmrestd", "slurmrestd-front")
+    assert daemon["stamp"] != other_daemon["stamp"] and front == other_front
+    assert not daemon["restart"]
+    # Its host had an old slurm.conf, which sackd or slurmd fetches again in this run.
+    assert units_of_rest(conf_behind=["rest1"])[0]["restart"]

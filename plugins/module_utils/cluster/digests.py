@@ -16,6 +16,17 @@ if t.TYPE_CHECKING:
 
     from .schema import Model
 
+#: Lines of slurm.conf by which a client of Slurm finds the daemons, proves who it is, and waits for an answer.
+#: slurmrestd reads them when it starts, and not again: it takes part in no reconfigure.
+CLIENT_LINES = frozenset(
+    """
+    accountingstoragebackuphost accountingstoragehost accountingstorageport accountingstoragetype authalttypes authinfo
+    authtype backupaddr backupcontroller clustername communicationparameters controladdr controlmachine
+    dataparserparameters hashplugin messagetimeout plugindir slurmctldaddr slurmctldhost slurmctldport tcptimeout
+    tlsparameters tlstype urlparsertype
+    """.split()
+)
+
 
 def digest(value: t.Any, sort_keys: bool = True) -> str:
     """Return the sha256 of any plain structure, the same for the same content.
@@ -42,6 +53,7 @@ def add_digests(model: Model, record: Mapping[str, t.Any]) -> None:
     changes = record.get("slurmd_changes", 0) + (before != settings)
     model["slurmd_reads"] = {"digest": settings, "changes": changes}
     model["slurmd_digest"] = digest([settings, changes]) if changes else settings
+    model["clients_digest"] = clients_digest(model)
     autodetect = [line for line in model["gres_lines"] if line.startswith("AutoDetect=")]
     for node in model["nodes"]:
         own = [node["name"], defined_gres(node), autodetect]
@@ -52,3 +64,15 @@ def add_digests(model: Model, record: Mapping[str, t.Any]) -> None:
                 for key in ("cpus", "sockets", "cores_per_socket", "threads_per_core", "memory_mb")
             ]
         model["slurmd_digests"][node["host"]] = digest([model["slurmd_digest"], own])
+
+
+def clients_digest(model: Model) -> str:
+    """Return the digest of what a client of Slurm reads of slurm.conf, in the order of its lines.
+
+    The order of the controllers is the one in which a client asks them. The site's own lines count once more: a null
+    removes a line that is the same on every cluster, which the model does not have.
+    """
+    lines = [[key.lower(), value] for key, value in model["slurm_conf"]]
+    given = [[key.lower(), value] for key, value in model["slurm_conf_given"].items()]
+    given.sort(key=lambda pair: pair[0])
+    return digest([pair for pair in [*lines, *given] if pair[0] in CLIENT_LINES])

@@ -198,6 +198,7 @@ def build_model(inputs: Inputs) -> Model:
         "slurmd_reads": {},
         "slurmd_digest": "",
         "slurmd_digests": {},
+        "clients_digest": "",
         "record": {},
         "record_digest": inputs["record_digest"],
         "mounts": normalise_mounts(settings.get("cluster_mounts") or []),

@@ -30,6 +30,7 @@ _PARTS = {
     "revoked_keys": dict,
     "slurmd_digest": str,
     "slurmd_changes": int,
+    "clients_digest": str,
 }
 _OF_HOST = {"name": str, "address": str}
 _OF_GRES = {"name": str, "type": str, "count": int, "file": str}
@@ -166,6 +167,7 @@ def record_of(model: Model, inputs: Inputs, pmix: bool) -> dict[str, t.Any]:
         "choices": {"pmix": pmix},
         "slurmd_digest": model["slurmd_reads"]["digest"],
         "slurmd_changes": model["slurmd_reads"]["changes"],
+        "clients_digest": model["clients_digest"],
         "hosts": hosts,
         "revoked_keys": model["revoked_keys"],
         "nodes": {

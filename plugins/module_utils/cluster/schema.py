@@ -77,6 +77,7 @@ class Model(t.TypedDict):
     slurmd_reads: dict[str, t.Any]
     slurmd_digest: str
     slurmd_digests: dict[str, str]
+    clients_digest: str
     record: dict[str, t.Any]
     record_digest: str
     mounts: list[dict[str, t.Any]]

@@ -70,10 +70,17 @@ def tag_problems(
             )
 
 
-def starts_with_old(tags: Iterable[str], skipped: Iterable[str]) -> bool:
-    """Whether a run with these tags may start slurmd or sackd, and does not set up slurmctld, which has slurm.conf."""
+def starts_with_old(
+    tags: Iterable[str],
+    skipped: Iterable[str],
+    roles: Iterable[str] = ("slurmd", "slurm_login"),
+) -> bool:
+    """Whether a run with these tags may start daemons, and does not set up slurmctld, which has slurm.conf.
+
+    roles: those of the daemons.
+    """
     without = {*skipped}
-    daemons = {"slurmd", "slurm_login"} - without if "service" not in without else set()
+    daemons = {*roles} - without if "service" not in without else set()
     return bool(
         _selected(tags, {*daemons, "service"} if daemons else set())
         and (

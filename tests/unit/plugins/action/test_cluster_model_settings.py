@@ -140,6 +140,32 @@ def test_slurmd_does_not_start_with_what_slurmctld_does_not_have(
     assert not refused or "add slurmctld to --tags" in str(found[0])
 
 
+@pytest.mark.parametrize(
+    ("before", "rest", "tags", "refused"),
+    [
+        ("other", ["ctl"], ["slurmrestd"], True),
+        ("", ["ctl"], ["slurmrestd"], False),
+        ("other", [], ["slurmrestd"], False),
+        ("other", ["ctl"], ["slurmrestd", "slurmctld"], False),
+        ("other", ["ctl"], [], False),
+    ],
+)
+def test_slurmrestd_does_not_start_with_the_old_lines_and_count_as_started_with_the_new_ones(
+    monkeypatch: pytest.MonkeyPatch, before: str, rest: list[str], tags: list[str], refused: bool
+) -> None:
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["trainwright.slurm.site"], "tags": tags})
+    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
+    given = inputs(1)
+    given["groups"]["slurm_rest"] = rest
+    model = build_model(given)
+    given["record"] = {**model["record"]}
+    assert action._daemon_problems(given, model) == []
+    given["record"]["clients_digest"] = before
+    found = action._daemon_problems(given, model)
+    assert bool(found) is refused
+    assert not refused or "what slurmrestd reads only when it starts" in str(found[0])
+
+
 def test_what_a_site_customises_is_checked_before_anything_is_changed() -> None:
     action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
     given = inputs(

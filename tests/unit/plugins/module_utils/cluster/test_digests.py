@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 
-from tests.unit.cluster import inputs
+from tests.unit.cluster import DEFAULTS, inputs
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,44 @@ def test_slurmd_digest(change: dict[str, t.Any], restarts: bool) -> None:
     assert (
         build_model(inputs(1, **change))["slurmd_digest"] != build_model(inputs(1))["slurmd_digest"]
     ) is restarts
+
+
+@pytest.mark.parametrize(
+    ("change", "restarts"),
+    [
+        ({"slurm_ports": {**DEFAULTS["slurm_ports"], "slurmctld": 7817}}, True),
+        ({"slurm_ports": {**DEFAULTS["slurm_ports"], "slurmdbd": 7819}}, True),
+        ({"slurm_ports": {**DEFAULTS["slurm_ports"], "slurmd": 7818}}, False),
+        ({"slurm_cluster_name": "another"}, True),
+        ({"slurm_auth_type": "slurm"}, True),
+        ({"slurm_conf": {"AccountingStorageHost": "10.9.9.9"}}, True),
+        # The role has the lines that are the same on every cluster; here only the site's own are known.
+        ({"slurm_conf": {"authalttypes": None}}, True),
+        ({"slurm_conf": {"MessageTimeout": 60}}, True),
+        ({"slurm_conf": {"KillWait": 60, "SchedulerParameters": "bf_continue"}}, False),
+        ({"slurm_partitions": [{"name": "long", "nodes": "all"}]}, False),
+        ({"slurm_token_max_lifespan": 60}, False),
+    ],
+)
+def test_clients_digest(change: dict[str, t.Any], restarts: bool) -> None:
+    """Only the lines by which a client reaches the daemons change it: slurmrestd reads these once."""
+    first = build_model(inputs(1))["clients_digest"]
+    assert first and (build_model(inputs(1, **change))["clients_digest"] != first) is restarts
+
+
+@pytest.mark.parametrize("name", ["slurm_controller", "slurm_database"])
+def test_clients_ask_each_controller_and_the_database(name: str) -> None:
+    given = inputs(2)
+    first = build_model(given)["clients_digest"]
+    assert first == build_model(inputs(3))["clients_digest"]
+    given["groups"][name] = ["ctl", "login1"] if name == "slurm_controller" else ["login1"]
+    there = build_model(given)
+    assert there["clients_digest"] != first
+    assert there["record"]["clients_digest"] == there["clients_digest"]
+    # They are asked in this order.
+    given["groups"][name] = given["groups"][name][::-1]
+    back = build_model(given)["clients_digest"]
+    assert (back != there["clients_digest"]) is (name == "slurm_controller")
 
 
 def test_a_new_node_restarts_no_other() -> None:

@@ -244,6 +244,18 @@ def test_what_only_hosts_with_services_have_changes_their_digests() -> None:
     assert first["ctl"] != then["ctl"] and first["c2"] == then["c2"]
 
 
+def test_a_rest_host_is_walked_when_it_would_ask_another_port() -> None:
+    """slurmrestd is restarted there, also where the host has a daemon that follows by itself."""
+
+    def of(**changes: t.Any) -> t.Any:
+        given = inputs(**changes)
+        given["groups"]["slurm_rest"] = ["c2"]
+        return digests(given, {"ctl": {}, "login1": {}, **dict.fromkeys(HOSTS, {})})
+
+    port = {"slurm_ports": {**inputs()["settings"]["slurm_ports"], "slurmctld": 7817}}
+    assert of()["c2"] == of()["c2"] != of(**port)["c2"]
+
+
 def _roles() -> set[str]:
     """The roles of the plays from which hosts are left out that have no service of the cluster."""
     found = set()

@@ -91,3 +91,18 @@ def test_daemons_do_not_start_with_an_old_configuration(
     tags: list[str], skipped: list[str], refused: bool
 ) -> None:
     assert starts_with_old(tags, skipped) is refused
+
+
+@pytest.mark.parametrize(
+    ("tags", "skipped", "refused"),
+    [
+        (["slurmrestd"], [], True),
+        (["slurmrestd", "slurmctld"], [], False),
+        (["slurmd"], [], False),
+        (["slurmrestd"], ["service"], False),
+        ([], ["slurmctld"], True),
+        ([], ["slurmctld", "slurmrestd"], False),
+    ],
+)
+def test_nor_does_slurmrestd(tags: list[str], skipped: list[str], refused: bool) -> None:
+    assert starts_with_old(tags, skipped, ["slurmrestd"]) is refused
