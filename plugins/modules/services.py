@@ -18,6 +18,8 @@ description:
     O(units[].watch) changed after it started. The record is in C(/var/lib/trainwright/stamps), so that an
     interrupted run loses no restart.
   - Failed units are reset before they are started.
+  - A unit that is to be started and whose main process is stopped by a signal is restarted. One that a debugger
+    holds is left as it is, with a warning.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   daemon_reload:
@@ -188,6 +190,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    answering,
     drift_paths,
     loaded,
     manifest,
@@ -294,6 +297,8 @@ def main() -> None:
             record.end(services.leaves(acted))
     except (ServicesError, OSError) as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
+    for line in answering.held({unit: one.halted for unit, one in services.states.items()}):
+        module.warn(line)
     result = {
         "changed": bool(actions),
         "actions": [action.as_dict() for action in actions],

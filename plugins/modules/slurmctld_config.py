@@ -331,6 +331,8 @@ def main() -> None:
             drift_paths.put_back(watch) if module.check_mode and module.params["managed_by"] else ()
         )
         wanted = by_hand.restart(wanted, unit.outdated(later), specs, settings)
+        for line in unit.held():
+            module.warn(line)
         if wanted.changed:
             record.begin()
         if not module.check_mode:

@@ -1,15 +1,56 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a service answers, seen from outside: its port, its socket, a command."""
+"""Whether a service answers, seen from outside: its port, its socket, a command, the state of its main process."""
 
 from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 Run = Callable[[list[str], float], subprocess.CompletedProcess]
+
+#: Why a daemon does not answer, although systemd calls its unit active and the kernel still accepts its connections.
+STOPPED = "its main process is stopped by a signal (SIGSTOP)"
+TRACED = "a debugger holds its main process"
+_HALTED = {"T": STOPPED, "t": TRACED}
+# Some programs stop a process for a moment, such as gcore.
+_AGAIN_S = 0.2
+
+
+def halted(pid: str, again_s: float = _AGAIN_S) -> str:
+    """Return STOPPED or TRACED for a process that does not run now and some moments later, else "".
+
+    proc(5): T is stopped on a signal, t by tracing.
+    """
+    if not _halted(pid):
+        return ""
+    time.sleep(again_s)
+    return _halted(pid)
+
+
+def _halted(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
+            # The name in brackets may have blanks and brackets.
+            return _HALTED.get(handle.read().rpartition(")")[2].split()[0], "")
+    except (OSError, IndexError):
+        return ""
+
+
+def held(units: Mapping[str, str]) -> list[str]:
+    """Return a line for each unit that a debugger holds: somebody works there, so a run leaves it alone.
+
+    units: of each unit the answer of halted().
+    """
+    return [
+        f"{unit}: {TRACED}, so it does not answer and is left as it is. Remedy: end the debugger; TracerPid in"
+        f" /proc/PID/status is its process (`systemctl show -p MainPID {unit}` shows PID)"
+        for unit, why in units.items()
+        if why == TRACED
+    ]
 
 
 def not_ready(ready: dict, run: Run) -> str:

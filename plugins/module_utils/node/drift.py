@@ -19,6 +19,7 @@ import stat
 import typing as t
 
 from . import (
+    answering,
     database,
     deadline,
     dependencies,
@@ -89,7 +90,12 @@ def _units(items: t.Sequence[Item]) -> Found:
                 "start": "started",
                 "stop": "stopped",
             }.get(action.action, "as it was started by the role")
-            found.append((number, (_WORDS[action.action], action.why, wanted)))
+            if action.why == answering.STOPPED:
+                found.append((number, ("stopped", action.why, "running")))
+            else:
+                found.append((number, (_WORDS[action.action], action.why, wanted)))
+        if spec["state"] == "started" and state.halted == answering.TRACED:
+            found.append((number, ("stopped", state.halted, "running")))
         known = {*(spec.get("drop_ins") or ()), *spec.get("known", ())}
         more = [path for path in state.drop_ins if "drop_ins" in spec and path not in known]
         if more:

@@ -79,6 +79,7 @@ class State:
     unit_file: str = ""  # as systemd has read it, "" for one of a package
     settings: dict[str, str] = field(default_factory=dict)  # of the kernel, that its files decide
     unset: list[str] = field(default_factory=list)  # those of them that somebody has changed
+    halted: str = ""  # why its main process does not run, "" where it does
 
     @property
     def running(self) -> bool:
@@ -183,6 +184,8 @@ def restart_reason(spec: dict, state: State) -> str:
     """Why a running unit has to be restarted; "" if it need not."""
     if spec["restart"]:
         return "asked for"
+    if spec["state"] == "started" and state.halted == answering.STOPPED:
+        return state.halted
     if spec["stamp"] and state.same_stamp is None:
         return "nothing records what it was started with"
     if spec["stamp"] and not state.same_stamp:
@@ -328,6 +331,7 @@ class Services:
             )
         for spec, unit, properties in zip(self.specs, units, blocks):
             state = state_of(properties, now, monotonic)
+            state.halted = answering.halted(properties.get("MainPID", "0"))
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
             state.newer = newer_paths(spec["watch"], state.started)
             if spec["stamp"] and self.stamps.is_older(unit, state.started):

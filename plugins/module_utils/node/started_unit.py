@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from . import answering
 from .services import Services, full_name
 from .unit_properties import parse_show
 
@@ -38,16 +39,23 @@ class Unit:
     def outdated(self, later: t.Sequence[str] = ()) -> str:
         """Return why what runs is not what a start would run now, "" where it is.
 
-        Somebody has started it with other arguments, or a file that it reads only then is newer. later: files that will
+        Somebody has started it with other arguments or stopped it by a signal, or a file that it reads only then is
+        newer. later: files that will
         be newer when check mode is over.
         """
         newer = self._services.states[self.name].newer or later
+        if self._services.states[self.name].halted == answering.STOPPED:
+            return answering.STOPPED
         if newer:
             return f"{', '.join(newer)} is newer than its start"
         there = self._services.states[self.name].command
         left = self._services.specs[0]["command"]
         differ = bool(there and left and there != left)
         return "runs with other arguments than it was started with" if differ else ""
+
+    def held(self) -> list[str]:
+        """Return a line where a debugger holds its main process."""
+        return answering.held({self.name: self._services.states[self.name].halted})
 
     def left(self, acted: bool) -> dict[str, t.Any]:
         """Return the unit as the call leaves it, an item of the manifest. acted: whether the call has started it."""

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import answering
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import State
 from ansible_collections.trainwright.slurm.plugins.modules import services
 
@@ -84,3 +85,26 @@ def test_systemd_reads_its_files_again_only_where_they_differ(
     # What is planned is planned with what systemd has read by then, if the caller asked for that.
     if asked and reloads:
         assert calls == ["load", "daemon-reload", "load", "plan"]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_unit_that_a_debugger_holds_is_left_as_it_is_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], check: bool
+) -> None:
+    def load(self: services.Services) -> None:
+        for name, why in (("slurmd", answering.TRACED), ("munge", "")):
+            state = State(load="loaded", active="active", halted=why)
+            self.states[f"{name}.service"] = state
+
+    monkeypatch.setattr(services.Services, "load", load)
+    monkeypatch.setattr("ansible.module_utils.basic.has_journal", False)
+    units = [{"name": name, "state": "started"} for name in ("slurmd", "munge")]
+    with (
+        patch_module_args({"units": units, "_ansible_check_mode": check}),
+        pytest.raises(SystemExit),
+    ):
+        services.main()
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["actions"] == []
+    (line,) = answer["warnings"]
+    assert "slurmd.service: a debugger holds its main process" in str(line)

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
+    answering,
     dependencies,
     drift,
     drift_paths,
@@ -295,6 +296,9 @@ RUNS |= {"command": "hmac:2"}
         ({"same_stamp": False}, {"started with"}),
         ({"same_stamp": None}, {"started with"}),
         ({"newer": ["/etc/munge/munge.key"]}, {"started with"}),
+        ({"halted": answering.STOPPED}, {"stopped"}),
+        # A run leaves it as it is, and it does not answer.
+        ({"halted": answering.TRACED}, {"stopped"}),
         # Somebody changed its files, restarted it, and put them back.
         ({"command": "hmac:other"}, {"started with"}),
         ({"command": ""}, set()),

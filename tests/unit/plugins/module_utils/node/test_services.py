@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -57,6 +59,12 @@ def running(**values) -> State:
         ({"state": "started", "restart": True}, RUNS, ["restart"]),
         ({"state": "started", "restart": True}, DOWN, ["start"]),
         ({"state": "started"}, running(newer=["/etc/x"]), ["restart"]),
+        ({"state": "started"}, running(halted=answering.STOPPED), ["restart"]),
+        # Somebody works there.
+        ({"state": "started"}, running(halted=answering.TRACED), []),
+        ({"state": "started", "stamp": "s2"}, running(same_stamp=False, halted="x"), ["restart"]),
+        ({"enabled": True}, running(halted=answering.STOPPED), []),
+        ({"state": "stopped"}, running(halted=answering.STOPPED), ["stop"]),
         ({"state": "started", "reload": True}, RUNS, ["reload"]),
         ({"state": "started", "reload": True, "restart": True}, RUNS, ["restart"]),
         ({"state": "started", "reload": True}, DOWN, ["start"]),
@@ -557,6 +565,64 @@ def test_nobody_waits_for_a_service_whose_journal_says_that_it_is_in_vain(
     assert ("does not become ready: nothing listens on port 1" in str(error.value)) != waits
     assert (time.monotonic() - begin > 2.9) == waits
     assert lines[-1] in str(error.value)
+
+
+def traced_stat(monkeypatch: pytest.MonkeyPatch, *letters: str) -> None:
+    """Have /proc/7/stat show these states, one after the other; its name is one that could be mistaken for them."""
+    answers = [f"7 (a) T (x) {letter} 1 7 7" for letter in letters]
+    monkeypatch.setattr(answering, "open", lambda *_a, **_k: io.StringIO(answers.pop(0)), False)
+
+
+@pytest.mark.parametrize(
+    ("letters", "why"),
+    [
+        ("S", ""),
+        ("R", ""),
+        ("Z", ""),
+        ("TT", answering.STOPPED),
+        ("tt", answering.TRACED),
+        # For a moment only.
+        ("TS", ""),
+        ("tR", ""),
+    ],
+)
+def test_the_state_of_a_process(monkeypatch: pytest.MonkeyPatch, letters: str, why: str) -> None:
+    traced_stat(monkeypatch, *letters)
+    assert answering.halted("7", 0) == why
+
+
+def test_a_daemon_that_is_stopped_by_a_signal_is_named_and_restarted(systemd):
+    """Its unit is active and its port is open, so nothing else shows it."""
+    with subprocess.Popen(["sleep", "60"]) as process, socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            systemd.have(slurmd={"ActiveState": "active", "MainPID": str(process.pid)})
+            ready = {"port": listener.getsockname()[1], "timeout": 2}
+            wanted = unit(state="started", ready=ready)
+            assert systemd.run(wanted) == []
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+            assert systemd.run(wanted, check=True) == ["restart slurmd.service"]
+            daemon = started_unit.Unit("slurmd", True, {})
+            assert daemon.outdated() == answering.STOPPED and daemon.held() == []
+            process.send_signal(signal.SIGCONT)
+            assert systemd.run(wanted) == []
+        finally:
+            process.kill()
+
+
+def test_a_process_that_is_gone_is_not_halted():
+    assert answering.halted("0") == answering.halted("") == ""
+
+
+def test_a_debugger_is_named_with_the_way_to_find_it(systemd, monkeypatch):
+    systemd.have(slurmctld={"ActiveState": "active", "MainPID": "7"})
+    monkeypatch.setattr(answering, "halted", lambda _pid: answering.TRACED)
+    daemon = started_unit.Unit("slurmctld", True, {})
+    (line,) = daemon.held()
+    assert line.startswith("slurmctld.service: a debugger holds") and "TracerPid" in line
+    assert daemon.outdated() == ""
 
 
 def test_not_ready_in_time_names_what_is_missing(systemd):

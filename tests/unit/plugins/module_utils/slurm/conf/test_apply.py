@@ -743,6 +743,7 @@ def module(running, monkeypatch, capsys):
     monkeypatch.setattr(slurmctld_config.Unit, "__init__", lambda *_given: None)
     monkeypatch.setattr(slurmctld_config.Unit, "outdated", lambda *_given: "")
     monkeypatch.setattr(slurmctld_config.Unit, "left", lambda *_given: {})
+    monkeypatch.setattr(slurmctld_config.Unit, "held", lambda *_given: [])
 
     def run(text: str, check: bool = False, **given: object) -> dict:
         arguments = {
