@@ -88,6 +88,22 @@ options:
                 its start, the module fails at once.
             type: str
             version_added: "1.2.0"
+      asked:
+        description:
+          - A question about a unit that is started. Where its answer is not the wanted one, there is a warning, and
+            the task does not fail. Check mode does not ask.
+        type: dict
+        version_added: "1.2.0"
+        suboptions:
+          command:
+            description: Command that should exit with 0; run without a shell.
+            type: str
+            required: true
+          timeout:
+            description: Seconds to ask again if the unit was started just now. Otherwise it is asked once.
+            type: float
+            default: 15
+          remedy: {description: What the warning advises., type: str, required: true}
   in_between:
     description:
       - Whether O(units) belong to another task, which restarts them again in the next run. What they are is not
@@ -200,10 +216,13 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node.services im
     Services,
     ServicesError,
     Stamps,
+    full_name,
+    run,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import (
     slurm_places,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.unit_properties import (
     parse_show,
 )
@@ -215,6 +234,11 @@ READY = {
     "command": {"type": "str"},
     "timeout": {"type": "float", "default": 30},
     "hopeless": {"type": "str"},
+}
+ASKED = {
+    "command": {"type": "str", "required": True},
+    "timeout": {"type": "float", "default": 15},
+    "remedy": {"type": "str", "required": True},
 }
 UNIT = {
     "name": {"type": "str", "required": True},
@@ -229,6 +253,7 @@ UNIT = {
     "sysctl": {"type": "list", "elements": "path", "default": []},
     "proved": {"type": "list", "elements": "path", "default": []},
     "ready": {"type": "dict", "options": READY},
+    "asked": {"type": "dict", "options": ASKED},
 }
 LOADS = {
     "files": {"type": "list", "elements": "path", "default": []},
@@ -244,6 +269,17 @@ def _of_slurm(module: AnsibleModule) -> dict[str, str]:
     if module.params["client"] and not module.check_mode:
         found["client"], found["unanswered"] = loading.fault_here(places["prefix"] + "/bin")
     return found
+
+
+def _warnings(services: Services, actions: list, check: bool) -> list[str]:
+    """Return what does not answer as it should and is left as it is."""
+    lines = answering.held({unit: one.halted for unit, one in services.states.items()})
+    acted = {one.unit for one in actions if one.action in VERBS}
+    for spec in services.specs:
+        if spec["asked"] and spec["state"] == "started" and not check:
+            unit = full_name(spec["name"])
+            lines.append(answering.unanswered(unit, spec["asked"], run, unit in acted))
+    return [line for line in lines if line]
 
 
 def _foreseen(module: AnsibleModule) -> set:
@@ -297,8 +333,8 @@ def main() -> None:
             record.end(services.leaves(acted))
     except (ServicesError, OSError) as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
-    for line in answering.held({unit: one.halted for unit, one in services.states.items()}):
-        module.warn(line)
+    for line in _warnings(services, actions, module.check_mode):
+        module.warn(printable(line))
     result = {
         "changed": bool(actions),
         "actions": [action.as_dict() for action in actions],

@@ -87,3 +87,12 @@ def test_chrony_starts_again_with_the_new_line_and_on_debian_not_for_this_releas
     assert chrony("debian", SERVERS)["watch"] == []
     assert chrony("rhel", [])["stamp"] == old_stamp("[]") and chrony("rhel", [])["watch"] == []
     assert chrony("rhel", SERVERS, "container") == {}
+
+
+def test_chrony_is_asked_whether_a_server_sets_the_clock() -> None:
+    for like in ("rhel", "debian"):
+        asked = chrony(like, SERVERS)["asked"]
+        assert asked["command"] == "chronyc -n waitsync 1" and asked["timeout"] == 15
+        assert "ntp1.example.com, ntp2.example.com" in asked["remedy"]
+        # The system's own servers are not this role's.
+        assert chrony(like, [])["asked"] is None

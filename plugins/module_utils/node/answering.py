@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
+import typing as t
 from collections.abc import Callable, Mapping
 
 Run = Callable[[list[str], float], subprocess.CompletedProcess]
@@ -69,6 +70,28 @@ def not_ready(ready: dict, run: Run) -> str:
             output = (done.stderr + done.stdout).strip()[-500:]
             return "`%s` ended with %d: %s" % (ready["command"], done.returncode, output)
     return ""
+
+
+def unanswered(
+    unit: str, asked: Mapping[str, t.Any], run: Run, wait: bool, pause_s: float = 1.0
+) -> str:
+    """Return a line where a command about a unit does not end with 0, such as a clock that no server sets, else "".
+
+    asked: command, timeout (seconds), remedy. wait: whether to ask until the time is over, as of a unit that has just
+    started; one that has run before has had its time.
+    """
+    until = time.monotonic() + (asked["timeout"] if wait else 0)
+    while True:
+        missing = not_ready({"command": asked["command"], "timeout": asked["timeout"]}, run)
+        if not missing:
+            return ""
+        if time.monotonic() >= until:
+            return "%s: %s. Remedy: %s" % (
+                unit,
+                " ".join(missing.split()).rstrip(":"),
+                asked["remedy"],
+            )
+        time.sleep(pause_s)
 
 
 def listening_ports() -> set[int]:

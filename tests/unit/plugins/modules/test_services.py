@@ -98,6 +98,8 @@ def test_a_unit_that_a_debugger_holds_is_left_as_it_is_with_one_line(
 
     monkeypatch.setattr(services.Services, "load", load)
     monkeypatch.setattr("ansible.module_utils.basic.has_journal", False)
+    warned: list[str] = []
+    monkeypatch.setattr(services.AnsibleModule, "warn", lambda _self, line: warned.append(line))
     units = [{"name": name, "state": "started"} for name in ("slurmd", "munge")]
     with (
         patch_module_args({"units": units, "_ansible_check_mode": check}),
@@ -106,5 +108,36 @@ def test_a_unit_that_a_debugger_holds_is_left_as_it_is_with_one_line(
         services.main()
     answer = json.loads(capsys.readouterr().out)
     assert answer["actions"] == []
-    (line,) = answer["warnings"]
-    assert "slurmd.service: a debugger holds its main process" in str(line)
+    (line,) = warned
+    assert line.startswith("slurmd.service: a debugger holds its main process")
+
+
+@pytest.mark.parametrize(
+    ("command", "check", "warns"),
+    [("false", False, True), ("false", True, False), ("true", False, False)],
+)
+def test_a_question_that_is_answered_wrongly_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    check: bool,
+    warns: bool,
+) -> None:
+    def load(self: services.Services) -> None:
+        self.states["chronyd.service"] = State(load="loaded", active="active")
+
+    monkeypatch.setattr(services.Services, "load", load)
+    monkeypatch.setattr("ansible.module_utils.basic.has_journal", False)
+    warned: list[str] = []
+    monkeypatch.setattr(services.AnsibleModule, "warn", lambda _self, line: warned.append(line))
+    asked = {"command": command, "remedy": "open 123/udp"}
+    units = [{"name": "chronyd", "state": "started", "asked": asked}]
+    with (
+        patch_module_args({"units": units, "_ansible_check_mode": check}),
+        pytest.raises(SystemExit),
+    ):
+        services.main()
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["changed"] is False and not answer.get("failed")
+    wanted = "chronyd.service: `false` ended with 1. Remedy: open 123/udp"
+    assert warned == ([wanted] if warns else [])
