@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Services of a live cluster stay on their hosts: a change of a group does not move their data, or stop the old one.
 
-slurm.conf of a controller says where they are. A new controller does not have it, but the nodes have what they got
-from the old one.
+slurm.conf of a controller says where they are, that of a running slurmctld before any other. A new controller does not
+have it, and one that was away has an old one, but the nodes have what they got from slurmctld.
 """
 
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 
 from ...slurm.hostlist import fold
 from ..conf import storage_of
@@ -35,6 +36,8 @@ if t.TYPE_CHECKING:
 GUIDE = "docs/move_services.md"
 ALLOWED = "slurm_allow_service_move: true"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+#: A host, its facts, and what its slurm.conf says.
+Reported = tuple[str, dict[str, t.Any], dict[str, t.Any]]
 
 
 class Running(t.NamedTuple):
@@ -51,26 +54,70 @@ def _state(facts: dict[str, t.Any], *daemons: str) -> bool:
     return any(services.get(daemon) == "active" for daemon in daemons)
 
 
-def _running(inputs: Inputs) -> Running | None:
-    """Return where the services are, None for a new cluster."""
-    controllers = members(inputs, "slurm_controller")
+def _known(inputs: Inputs) -> list[Reported]:
+    """Return the hosts that have a slurm.conf, with their facts and what it says; the controllers first, in order."""
+    order = members(inputs, "slurm_controller")
     known = [(host, facts, facts.get("service_hosts") or {}) for host, facts in seen(inputs)]
     known = [item for item in known if item[2].get("controllers")]
-    with_record = [
-        item
-        for host in controllers
-        for item in known
-        if item[0] == host and (inputs["record"] or _state(item[1], "slurmctld"))
+    return sorted(known, key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+
+
+def _primary(inputs: Inputs, conf: dict[str, t.Any]) -> str:
+    """Return the inventory's name of the primary in a slurm.conf."""
+    return short_name(_called(inputs, conf["controllers"][0]))
+
+
+def _rivals(inputs: Inputs) -> list[tuple[str, str]]:
+    """Return (host, its primary) of controllers whose slurmctld run with different primaries.
+
+    Different backups do not matter: one that was away for a while starts with its old slurm.conf, as the standby.
+    """
+    group = members(inputs, "slurm_controller")
+    found = [
+        (host, _primary(inputs, conf))
+        for host, facts, conf in _known(inputs)
+        if host in group and _state(facts, "slurmctld")
     ]
-    others = [item for item in known if _state(item[1], "slurmctld")]
-    # Nodes may have been those of another cluster.
-    nodes = [
+    return found if len({primary for _host, primary in found}) > 1 else []
+
+
+def _against(inputs: Inputs, nodes: list[Reported], primary: str) -> list[Reported]:
+    """Return the nodes that name another primary, the same one, if they are most of all."""
+    texts = {conf["controllers"][0] for _host, _facts, conf in nodes}
+    named = {text: short_name(_called(inputs, text)) for text in texts}
+    counted = Counter(named[conf["controllers"][0]] for _host, _facts, conf in nodes)
+    name, count = next(iter(counted.most_common(1)), ("", 0))
+    if 2 * count <= len(nodes) or name == primary:
+        return []
+    return [item for item in nodes if named[item[2]["controllers"][0]] == name]
+
+
+def _running(inputs: Inputs) -> Running | None:
+    """Return where the services are, None for a new cluster.
+
+    The file of a slurmctld that runs counts most. A controller where it does not may have been away while the cluster
+    ran on elsewhere, so its file counts only if most nodes do not contradict it.
+    """
+    if _rivals(inputs):
+        return None  # primaries() refuses that
+    group, known = members(inputs, "slurm_controller"), _known(inputs)
+    stopped = [item for item in known if item[0] in group and inputs["record"]]
+    # Hosts may be, or have been, those of another cluster.
+    same = [
+        item for item in known if item[2].get("cluster") == inputs["settings"]["slurm_cluster_name"]
+    ]
+    active = [
         item
         for item in known
-        if _state(item[1], "slurmd", "sackd")
-        and item[2].get("cluster") == inputs["settings"]["slurm_cluster_name"]
+        if _state(item[1], "slurmctld") and (item[0] in group or item in same or not stopped)
     ]
-    for found in (with_record[:1], others[:1], nodes):
+    nodes = [item for item in same if _state(item[1], "slurmd", "sackd")]
+    against: list[Reported] = []
+    if stopped and not active:
+        # A slurmd on a controller reads the file of that controller.
+        others = [item for item in nodes if item[0] not in group]
+        against = _against(inputs, others, _primary(inputs, stopped[0][2]))
+    for found in (active[:1], against, stopped[:1], nodes):
         if found:
             first = found[0][2]
             return Running(
@@ -81,7 +128,7 @@ def _running(inputs: Inputs) -> Running | None:
                     for host, _facts, conf in found
                     if conf["controllers"] == first["controllers"]
                 ],
-                found is nodes,
+                found is nodes or found is against,
             )
     return None
 
@@ -106,6 +153,20 @@ def _called(inputs: Inputs, written: str) -> str:
 
 def _remedy(variable: str, old: str) -> str:
     return f"write {old} into the {variable} again, or follow {GUIDE} and then write {ALLOWED}"
+
+
+def primaries(inputs: Inputs) -> Iterator[Problem]:
+    """No two controllers work as the primary; slurm_allow_service_move does not allow it either."""
+    rivals = _rivals(inputs)
+    if rivals:
+        texts = [f"that of {host} has {primary}" for host, primary in rivals]
+        yield Problem(
+            INVENTORY,
+            "group slurm_controller",
+            f"slurmctld runs with different primaries: {', '.join(texts)}; each starts jobs on the same nodes",
+            "on the host whose slurm.conf is the old one: systemctl stop slurmctld; then run again, with the primary of"
+            f" the nodes as the first host ({GUIDE})",
+        )
 
 
 def controllers(inputs: Inputs) -> Iterator[Problem]:
@@ -256,4 +317,4 @@ def left_behind(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (controllers, new_controller, database, left_behind)
+CHECKS: tuple[Check, ...] = (primaries, controllers, new_controller, database, left_behind)

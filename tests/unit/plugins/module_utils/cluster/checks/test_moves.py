@@ -96,7 +96,37 @@ def stopped() -> t.Any:
     return group("slurm_database", "login1", given=running(active=""))
 
 
+def with_variable(given: t.Any) -> t.Any:
+    """Return the inputs with the variable, as -e gives it."""
+    given["settings"]["slurm_allow_service_move"] = "true"
+    return given
+
+
 TWO = ("ctl(10.0.0.2)", "login1(10.0.0.3)")
+OTHER = ("login1(10.0.0.3)",)
+
+
+def says(given: t.Any, *controllers: str, of: tuple[str, ...], active: str = "") -> t.Any:
+    """Return the inputs in which hosts have another slurm.conf; a daemon runs on them if it is given."""
+    for host in of:
+        given["facts"][host]["service_hosts"]["controllers"] = list(controllers)
+        if active:
+            given["facts"][host]["services"] = {active: "active"}
+    return given
+
+
+def returned(active: str = "") -> t.Any:
+    """Return the inputs where ctl comes back with its old slurm.conf; the cluster ran on with login1 alone."""
+    given = group("slurm_controller", "ctl", "login1", given=running(*TWO, active=active))
+    says(given, *OTHER, of=("login1",), active="slurmctld")
+    return says(given, *OTHER, of=("c1", "c2"))
+
+
+def returned_for(new: str, active: str = "") -> t.Any:
+    """Return the inputs where ctl is the controller again, and the new one is not in the inventory any more."""
+    return says(running(active=active), new, of=("login1", "c1", "c2"))
+
+
 CASES: list[Case] = [
     ("database moved", group("slurm_database", "login1"), "inventory", "group slurm_database",
      "is login1, but slurmdbd of the running cluster is on ctl: the new one would start with an empty database",
@@ -128,6 +158,19 @@ CASES: list[Case] = [
      "write ctl, login1 into"),
     ("backup removed", group("slurm_controller", "ctl", given=running(*TWO, active="")), "inventory",
      "group slurm_controller", "the backup would run on, and take over", "write ctl, login1 into"),
+    ("controller back as the primary", returned(), "inventory", "group slurm_controller",
+     "is ctl, then login1, but slurmctld of the running cluster is on login1: both would run as the primary",
+     "write login1 into the group slurm_controller again, or follow docs/move_services.md"),
+    ("controller back, and both run", returned("ctl"), "inventory", "group slurm_controller",
+     "slurmctld runs with different primaries: that of ctl has ctl, that of login1 has login1",
+     "systemctl stop slurmctld"),
+    ("both run, and the variable is given", with_variable(returned("ctl")), "inventory", "group slurm_controller",
+     "slurmctld runs with different primaries", "with the primary of the nodes as the first host"),
+    ("old controller back", returned_for("new(10.0.9.9)"), "inventory", "group slurm_controller",
+     "is ctl, but slurmctld of the running cluster is on new (as c[1-2],login1 reports): it would run on",
+     "write new into the group slurm_controller again"),
+    ("old controller back, and a node with its old slurm.conf", says(returned_for("new"), "ctl(10.0.0.2)", of=("c2",)),
+     "inventory", "group slurm_controller", "is on new (as c1,login1 reports)", "write new into"),
     ("controller reinstalled", reinstalled(), "ctl", "/var/lib/trainwright/record.json",
      "has neither the record nor slurm.conf, but c[1-2],login1 run under its slurmctld", "restore the host"),
     ("backup added with a limit", limited(added(), "ctl", "login1", known=("ctl",)), "inventory", "--limit",
@@ -203,11 +246,47 @@ def aliased() -> t.Any:
     return given
 
 
-def of_another_cluster() -> t.Any:
-    given = replaced(True)
+def of_others(given: t.Any) -> t.Any:
+    """Return the inputs where the other hosts were those of another cluster."""
     for host in ("c1", "c2", "login1"):
         given["facts"][host]["service_hosts"] = {"cluster": "other", "controllers": ["x"]}
     return given
+
+
+def both(*states: str, conf: tuple[str, ...] = TWO) -> t.Any:
+    """Return the inputs of two controllers with these states of slurmctld; the second has this slurm.conf."""
+    given = group("slurm_controller", "ctl", "login1", given=running(*TWO))
+    says(given, *conf, of=("login1",))
+    for host, state in zip(("ctl", "login1"), states):
+        given["facts"][host]["services"]["slurmctld"] = state
+    return given
+
+
+LEGAL = [
+    both("active", "active"),
+    both("inactive", "active"),  # the backup is in charge
+    both("failed", "failed"),
+    both("active", "inactive"),
+    # A backup that was lost is written into the group again; its old slurmctld starts with the host.
+    group(
+        "slurm_controller",
+        "ctl",
+        "login1",
+        given=says(both("active", "active"), *TWO[:1], of=("ctl", "c1", "c2")),
+    ),
+    # A backup was added, and slurmctld did not start afterwards: the nodes do not know it yet.
+    says(both("failed", "failed"), *TWO[:1], of=("c1", "c2")),
+    # A backup that has a slurm.conf from an earlier life.
+    both("active", "inactive", conf=OTHER),
+    running(active=""),
+    # The nodes do not agree, or name the same host in other words.
+    says(running(active=""), "new", of=("c1",)),
+    says(says(running(active=""), "new", of=("c1",)), "newer", of=("c2",)),
+    says(running(active=""), "ctl.example.org", of=("login1", "c1", "c2")),
+    says(running(active=""), "10.0.0.2", of=("login1", "c1", "c2")),
+    # Controller and compute node in one, with nodes of another cluster.
+    of_others(running(active="")),
+]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +307,8 @@ def of_another_cluster() -> t.Any:
         limited(group("slurm_controller", "ctl", "login1", given=running(*TWO)), "ctl", "login1"),
         limited(aliased(), "ctl", "c1"),
         aliased(),
-        of_another_cluster(),
+        of_others(replaced(True)),
+        *LEGAL,
         *(allowed(case[1]) for case in CASES if case[0] in ("database moved", "database removed", "backup removed",
                                                             "controller replaced", "controller replaced and gone",
                                                             "controllers swapped", "controller reinstalled",
