@@ -376,6 +376,11 @@ ansible_facts:
           description: Systemd's state of each service of the collection, or C(absent).
           type: dict
           returned: always
+        services_enabled:
+          description: Services of the collection that systemd starts at boot, whether they run or not.
+          type: list
+          elements: str
+          returned: always
         slurmd_running_conf:
           description: AuthType, ClusterName, SlurmdSpoolDir and StateSaveLocation in slurm.conf.
           type: dict

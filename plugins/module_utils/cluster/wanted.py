@@ -38,7 +38,8 @@ FIRST = ("slurm_login", "slurm_pyxis")
 FACTS_APART = frozenset(
     {
         *("boot_id", "clock_error_s", "clock_offset_s", "disks", "ports", "reach"),
-        *("memory_mb", "tmp_disk_mb", "services", "service_hosts", "slurmd_running_conf"),
+        *("memory_mb", "tmp_disk_mb", "services", "services_enabled", "service_hosts"),
+        "slurmd_running_conf",
         *("users", "groups", "uids", "gids", "mounts", "unmounted", "login"),
     }
 )

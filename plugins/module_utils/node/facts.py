@@ -145,6 +145,12 @@ def service_states(text: str, names: tuple[str, ...] = SERVICES) -> dict[str, st
     return states
 
 
+def enabled_services(text: str, names: tuple[str, ...] = SERVICES) -> list[str]:
+    """The services that systemd starts at boot, whether they run now or not."""
+    shown = zip(names, parse_show(text))
+    return [name for name, unit in shown if unit.get("UnitFileState") == "enabled"]
+
+
 def slurm_conf_values(text: str, keys: tuple[str, ...] = CONF_KEYS) -> dict[str, str]:
     """Values of some slurm.conf parameters, whose names know no upper and lower case."""
     wanted = {key.lower(): key for key in keys}
@@ -370,7 +376,8 @@ def gather(
     probes = Probes(reach)
     commands = Commands()
     release = os_release(root)
-    commands.start("services", ["systemctl", "show", "--property=LoadState,ActiveState", *SERVICES])
+    properties = "--property=LoadState,ActiveState,UnitFileState"
+    commands.start("services", ["systemctl", "show", properties, *SERVICES])
     query = "--query-gpu=index,name,memory.total,pci.bus_id"
     commands.start("gpus", ["nvidia-smi", query, "--format=csv,noheader,nounits"])
     commands.start("nvlink", ["nvidia-smi", "nvlink", "--status"])
@@ -454,7 +461,9 @@ def gather(
     loginuid = read("/proc/self/loginuid").strip()
     facts["login"] = logins.login_user(os.environ, connected_as, loginuid)
     facts["sudoers"] = logins.parse_sudoers(commands.output("sudoers"), str(facts["hostname"]))
-    facts["services"] = service_states(commands.output("services"))
+    shown = commands.output("services")
+    facts["services"] = service_states(shown)
+    facts["services_enabled"] = enabled_services(shown)
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["nvlink"] = parse_nvlink(commands.output("nvlink"))
     facts["reach"] = probes.collect()

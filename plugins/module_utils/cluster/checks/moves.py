@@ -297,8 +297,22 @@ def _storage(inputs: Inputs, hosts: list[str]) -> Iterator[Problem]:
         )
 
 
+def _starts_at_boot(inputs: Inputs, host: str, facts: dict[str, t.Any], daemon: str) -> bool:
+    """Tell whether a daemon that does not run starts at the next boot, by its unit and its configuration.
+
+    Debian enables the unit with the package, which may be in an image of the site. Without a configuration that has
+    this host, slurmctld ends at once, and slurmdbd without its own file.
+    """
+    if daemon not in (facts.get("services_enabled") or []):
+        return False
+    conf = facts.get("service_hosts") or {}
+    if daemon == "slurmdbd":
+        return bool(conf.get("storage_host") or conf.get("storage_database"))
+    return any(_is_host(inputs, host, text) for text in conf.get("controllers") or [])
+
+
 def left_behind(inputs: Inputs) -> Iterator[Problem]:
-    """A host that left its group does not run the daemon of that group any more."""
+    """A host that left its group does not run the daemon of that group any more, nor after a boot."""
     reported = " ".join(
         str(problem) for check in (controllers, database) for problem in check(inputs)
     )
@@ -307,12 +321,18 @@ def left_behind(inputs: Inputs) -> Iterator[Problem]:
         for host, facts in seen(inputs):
             if not ours and group == "slurm_controller":
                 continue
-            if host in ours or not _state(facts, daemon) or f"group {group}" in reported:
+            if host in ours or f"group {group}" in reported:
+                continue
+            if _state(facts, daemon):
+                what = "runs on this host, which is not in the group"
+            elif _starts_at_boot(inputs, host, facts, daemon):
+                what = "starts at the next boot of this host, which is not in the group"
+            else:
                 continue
             yield Problem(
                 host,
                 f"group {group}",
-                f"{daemon} runs on this host, which is not in the group",
+                f"{daemon} {what}",
                 f"put the host into {group}, or stop it there: systemctl disable --now {daemon} ({GUIDE})",
             )
 

@@ -153,6 +153,15 @@ def test_service_states():
     assert set(facts.service_states("").values()) == {"absent"}
 
 
+def test_enabled_services():
+    text = "LoadState=loaded\nActiveState=inactive\nUnitFileState={}\n"
+    shown = "\n".join(map(text.format, ("enabled", "disabled", "masked", "")))
+    assert facts.enabled_services(shown, ("slurmctld", "slurmdbd", "slurmd", "sackd")) == [
+        "slurmctld"
+    ]
+    assert facts.enabled_services("") == []
+
+
 def test_slurm_conf_keys_know_no_case():
     text = "clustername=demo # ours\nStateSaveLocation = /var/spool/x\n#AuthType=auth/munge\n"
     assert facts.slurm_conf_values(text) == {

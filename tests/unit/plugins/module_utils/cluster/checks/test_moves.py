@@ -127,6 +127,25 @@ def returned_for(new: str, active: str = "") -> t.Any:
     return says(running(active=active), new, of=("login1", "c1", "c2"))
 
 
+def only_stopped(*enabled: str) -> t.Any:
+    """Return the inputs after login1 was the backup and had slurmdbd, of which it still has the files."""
+    given = running()
+    given["facts"]["login1"]["service_hosts"].update(
+        controllers=list(TWO), storage_host="localhost"
+    )
+    given["facts"]["login1"]["services_enabled"] = list(enabled)
+    given["facts"]["ctl"]["services_enabled"] = ["slurmctld", "slurmdbd"]
+    return given
+
+
+def with_packages() -> t.Any:
+    """Return the inputs where the package of each daemon is on each host."""
+    given = running()
+    for facts in given["facts"].values():
+        facts["services_enabled"] = ["slurmctld", "slurmdbd", "slurmd", "munge"]
+    return given
+
+
 CASES: list[Case] = [
     ("database moved", group("slurm_database", "login1"), "inventory", "group slurm_database",
      "is login1, but slurmdbd of the running cluster is on ctl: the new one would start with an empty database",
@@ -183,6 +202,11 @@ CASES: list[Case] = [
      "systemctl disable --now slurmctld"),
     ("slurmdbd left behind", group("slurm_database", "login1", given=running(slurm_allow_service_move=True)),
      "ctl", "group slurm_database", "slurmdbd runs on this host", "systemctl disable --now slurmdbd"),
+    ("slurmctld left behind, and stopped", only_stopped("slurmctld"), "login1", "group slurm_controller",
+     "slurmctld starts at the next boot of this host, which is not in the group",
+     "systemctl disable --now slurmctld"),
+    ("slurmdbd left behind, and stopped", only_stopped("slurmdbd"), "login1", "group slurm_database",
+     "slurmdbd starts at the next boot of this host", "systemctl disable --now slurmdbd"),
 ]  # fmt: skip
 
 
@@ -284,6 +308,10 @@ LEGAL = [
     says(says(running(active=""), "new", of=("c1",)), "newer", of=("c2",)),
     says(running(active=""), "ctl.example.org", of=("login1", "c1", "c2")),
     says(running(active=""), "10.0.0.2", of=("login1", "c1", "c2")),
+    # A backup that was taken out as the guide has it.
+    only_stopped("munge"),
+    # An image with all packages of Slurm: the units are enabled, and the daemons end without their configuration.
+    with_packages(),
     # Controller and compute node in one, with nodes of another cluster.
     of_others(running(active="")),
 ]
