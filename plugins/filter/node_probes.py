@@ -56,7 +56,8 @@ RETURN = r"""
 _value:
   description: >-
     C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids) and C(gids), numbers;
-    C(paths) and C(files), paths. They are the options of M(trainwright.slurm.node_facts) with these names.
+    C(paths) and C(files), paths; C(reach_controllers), true on controllers and login nodes. They are the options of
+    M(trainwright.slurm.node_facts) with these names.
   type: dict
 """
 
@@ -156,7 +157,7 @@ def node_probes(
     groups: t.Mapping[str, t.Sequence[str]],
     hostvars: t.Mapping[str, t.Any],
     hosts_in_run: t.Collection[str],
-) -> dict[str, list[t.Any]]:
+) -> dict[str, t.Any]:
     """Return the options of node_facts for one host."""
     given = settings.get("ports")
     ports = given if isinstance(given, t.Mapping) else {}
@@ -188,6 +189,8 @@ def node_probes(
     gids += [_number(user.get("uid")) for user in users if not user.get("gid")]
     uids = [_number(settings.get("uid")), *(_number(user.get("uid")) for user in users)]
     return {
+        # Where a controller that left the group, and the inventory with it, may still run.
+        "reach_controllers": not {"slurm_controller", "slurm_login"}.isdisjoint(group_names),
         "ports": [port for port in map(_number, listens) if port],
         "reach": reach,
         "users": list(dict.fromkeys([*_USERS, *names])),

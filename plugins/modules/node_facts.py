@@ -90,6 +90,11 @@ options:
     elements: str
     default: []
     version_added: "1.1.0"
+  reach_controllers:
+    description: Whether to connect to each SlurmctldHost of the host's slurm.conf, for C(controllers_reached).
+    type: bool
+    default: false
+    version_added: "1.2.0"
   as_variable:
     description:
       - Whether the facts become the variable C(trainwright_node) of the host, too. With V(false) they are in the result
@@ -381,6 +386,12 @@ ansible_facts:
           type: list
           elements: str
           returned: always
+        controllers_reached:
+          description:
+            - With O(reach_controllers), by SlurmctldHost of slurm.conf the address that accepted a connection to
+              SlurmctldPort; without those that did not.
+          type: dict
+          returned: always
         slurmd_running_conf:
           description: AuthType, ClusterName, SlurmdSpoolDir and StateSaveLocation in slurm.conf.
           type: dict
@@ -426,6 +437,7 @@ def main() -> None:
             "scratch_path": {"type": "str", "default": ""},
             "scratch_devices": {"type": "list", "elements": "str", "default": []},
             "scratch_wipe": {"type": "list", "elements": "str", "default": []},
+            "reach_controllers": {"type": "bool", "default": False},
             "look": {"type": "path"},
             "run": {"type": "str", "default": ""},
             # The action plugin does what these say.

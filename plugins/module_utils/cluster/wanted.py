@@ -39,7 +39,7 @@ FACTS_APART = frozenset(
     {
         *("boot_id", "clock_error_s", "clock_offset_s", "disks", "ports", "reach"),
         *("memory_mb", "tmp_disk_mb", "services", "services_enabled", "service_hosts"),
-        "slurmd_running_conf",
+        *("slurmd_running_conf", "controllers_reached"),
         *("users", "groups", "uids", "gids", "mounts", "unmounted", "login"),
     }
 )

@@ -311,6 +311,7 @@ FACTS: dict[str, Judge] = {
         32,
     ),
     "services": mapping(_filled, text(r"[a-z-]+", "a state of a unit", 32), 64),
+    "controllers_reached": mapping(_bare, _bare, 16),
     "services_enabled": list_of(_filled, 64),
     "slurmd_running_conf": record(dict.fromkeys(CONF_KEYS, _bare), some=True),
     "service_hosts": record(

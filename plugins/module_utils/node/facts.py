@@ -51,7 +51,7 @@ from .machine import (
     read,
     virtualization,
 )
-from .network import Probes, default_interface, interface_addresses, listeners, nics
+from .network import Probes, default_interface, interface_addresses, listeners, nics, peer
 from .unit_properties import parse_show
 
 SERVICES = (
@@ -183,6 +183,17 @@ def service_hosts(slurm_conf: str, slurmdbd_conf: str) -> dict[str, object]:
         "storage_host": storage.get("StorageHost", ""),
         "storage_database": storage.get("StorageLoc", ""),
     }
+
+
+def controller_targets(slurm_conf: str) -> dict[str, str]:
+    """By SlurmctldHost of a slurm.conf, its "host:port"; of several ports the first."""
+    found = slurm_conf_values(slurm_conf, ("SlurmctldPort",))
+    port = found.get("SlurmctldPort", "6817").partition("-")[0]
+    targets = {}
+    for text in t.cast("list[str]", service_hosts(slurm_conf, "")["controllers"]):
+        name, _bracket, address = text.rstrip(")").partition("(")
+        targets[text] = f"{address or name}:{port}"
+    return targets
 
 
 def mpi_plugins(plugin_dir: str, root: str = "/") -> list[str]:
@@ -366,6 +377,7 @@ def gather(
     scratch_path: str = "",
     scratch_devices: list[str] | None = None,
     scratch_wipe: list[str] | None = None,
+    reach_controllers: bool = False,
 ) -> dict[str, object]:
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
@@ -391,6 +403,8 @@ def gather(
     pairs.sort(key=lambda pair: pair[0] != first)
     own_conf = slurm_places.conf_text(os.path.join(places["config_dir"], "slurm.conf"))
     conf = own_conf or slurm_places.slurm_conf(places["config_dir"])
+    controllers = controller_targets(conf) if reach_controllers else {}
+    peers = Probes(list(controllers.values()), ask=peer)
     tmp = os.statvfs("/tmp")
     facts: dict[str, object] = {
         "hostname": uname.nodename.partition(".")[0],
@@ -467,4 +481,8 @@ def gather(
     facts["gpus"] = parse_nvidia_smi(commands.output("gpus"), gpu_minors(root)) or gpu_devices(root)
     facts["nvlink"] = parse_nvlink(commands.output("nvlink"))
     facts["reach"] = probes.collect()
+    answers = peers.collect("")
+    facts["controllers_reached"] = {
+        text: answers[target] for text, target in controllers.items() if answers[target]
+    }
     return facts

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+import typing as t
 
 from .machine import read, read_int
 
@@ -116,10 +117,26 @@ def probe(target: str, timeout: float = 3.0) -> str:
         return "filtered: %s" % (error.strerror or error)
 
 
-class Probes:
-    """TCP probes that run beside everything else."""
+def peer(target: str, timeout: float = 3.0) -> str:
+    """Address that accepts a TCP connection to "host:port", "" where none does."""
+    host, _colon, port = target.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout) as connection:
+            return str(connection.getpeername()[0])
+    except (OSError, ValueError):
+        return ""
 
-    def __init__(self, targets: list[str], deadline: float = 8.0) -> None:
+
+class Probes:
+    """TCP probes that run beside everything else; ask returns what is found of a target."""
+
+    def __init__(
+        self,
+        targets: list[str],
+        deadline: float = 8.0,
+        ask: t.Callable[[str], str] = probe,
+    ) -> None:
+        self.ask = ask
         self.results: dict[str, str] = {}
         self.targets = list(dict.fromkeys(targets))
         self.end = time.monotonic() + deadline
@@ -132,9 +149,9 @@ class Probes:
             thread.start()
 
     def _probe(self, target: str) -> None:
-        self.results[target] = probe(target)
+        self.results[target] = self.ask(target)
 
-    def collect(self) -> dict[str, str]:
+    def collect(self, silent: str = "unresolved") -> dict[str, str]:
         for thread in self.threads:
             thread.join(max(self.end - time.monotonic(), 0))
-        return {target: self.results.get(target, "unresolved") for target in self.targets}
+        return {target: self.results.get(target, silent) for target in self.targets}

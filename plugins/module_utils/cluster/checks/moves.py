@@ -8,6 +8,7 @@ have it, and one that was away has an old one, but the nodes have what they got 
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections import Counter
 
@@ -20,6 +21,7 @@ from ..inputs import (
     Problem,
     fold_hosts,
     given_addresses,
+    is_address,
     is_true,
     members,
     name_of,
@@ -337,4 +339,54 @@ def left_behind(inputs: Inputs) -> Iterator[Problem]:
             )
 
 
-CHECKS: tuple[Check, ...] = (primaries, controllers, new_controller, database, left_behind)
+def out_of_sight(inputs: Inputs) -> Iterator[Problem]:
+    """A controller that left the group does not answer any more, also where no facts are read.
+
+    By the slurm.conf that still has it, so once. Without slurm_allow_service_move, controllers() refuses it anyway.
+    """
+    settings, group = inputs["settings"], members(inputs, "slurm_controller")
+    if not group or not is_true(settings["slurm_allow_service_move"]):
+        return
+    ours = {
+        address
+        for host in group
+        for address in (
+            node_address(inputs, host),
+            *given_addresses(inputs, host),
+            *((inputs["facts"].get(host) or {}).get("addresses") or []),
+        )
+    }
+    done = set()
+    for host, facts, conf in _known(inputs):
+        if conf.get("cluster") != settings["slurm_cluster_name"]:
+            continue
+        for text, address in (facts.get("controllers_reached") or {}).items():
+            name = _called(inputs, text)
+            # left_behind() knows more of a host with facts; a name may lead to another host of the group, or to itself.
+            if (
+                name in done
+                or name in group
+                or name in inputs["facts"]
+                or address in ours
+                or not is_address(address)
+                or ipaddress.ip_address(address).is_loopback
+            ):
+                continue
+            done.add(name)
+            yield Problem(
+                INVENTORY,
+                "group slurm_controller",
+                f"does not have {name} any more, but its slurmctld still answers ({host} reaches {address}): it would"
+                " run on with the old configuration",
+                f"stop it on {name}: systemctl disable --now slurmctld ({GUIDE})",
+            )
+
+
+CHECKS: tuple[Check, ...] = (
+    primaries,
+    controllers,
+    new_controller,
+    database,
+    left_behind,
+    out_of_sight,
+)

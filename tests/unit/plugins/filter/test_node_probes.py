@@ -30,7 +30,7 @@ HOSTVARS = {
 }
 
 
-def probes(*group_names: str, **settings: t.Any) -> dict[str, list[t.Any]]:
+def probes(*group_names: str, **settings: t.Any) -> dict[str, t.Any]:
     given = {**SETTINGS, **settings}
     return node_probes(given, group_names, GROUPS, HOSTVARS, ["ctl", "db", "c1", "c2"])
 
@@ -44,6 +44,14 @@ def test_a_controller_reaches_everybody_of_this_run() -> None:
 def test_a_compute_node_reaches_the_controllers() -> None:
     found = probes("slurm_compute")
     assert (found["ports"], found["reach"]) == ([6818], ["10.0.0.1:6817"])
+
+
+@pytest.mark.parametrize(
+    ("group", "looks"),
+    [("slurm_controller", True), ("slurm_login", True), ("slurm_compute", False)],
+)
+def test_a_few_hosts_look_whether_old_controllers_answer(group: str, looks: bool) -> None:
+    assert probes(group)["reach_controllers"] is looks
 
 
 def test_users_and_their_ids() -> None:

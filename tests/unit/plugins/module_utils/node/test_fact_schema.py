@@ -27,13 +27,7 @@ KEY = RECORDED["c1"]["ssh_host_key"]
 def changed(path: str, value: t.Any) -> dict[str, t.Any]:
     """The facts of c1 with another value at a place such as gpus.0.device."""
     made = copy.deepcopy(
-        {
-            **RECORDED["c1"],
-            "gpus": gpus(1),
-            "files": {},
-            "sudoers": {"users": [], "groups": []},
-            "services_enabled": [],
-        }
+        {**RECORDED["c1"], "gpus": gpus(1), "files": {}, "sudoers": {"users": [], "groups": []}}
     )
     *way, last = path.split(".")
     place: t.Any = made
@@ -86,7 +80,7 @@ LIES: list[tuple[str, t.Any]] = [
     ("slurm.prefix", "/home/alice"), ("slurm.sbin", "/tmp/sbin"),
     ("slurm.plugin_dir", "/usr/lib/../../home/alice/slurm"), ("slurm.version", "24.11\nx"),
     ("slurm.mpi", ["pmix\nMpiDefault=x"]), ("os.id", "../debian"), ("os", []), ("arch", "x86_64/.."),
-    ("services.slurmd", "active\n"), ("services_enabled", ["slurmd\n"]),
+    ("services.slurmd", "active\n"), ("services_enabled", ["slurmd\n"]), ("controllers_reached", {"a b": ""}),
     ("users.alice", {"uid": -1, "gid": 1}), ("users.alice", {"uid": 1}),
     ("users.alice:x", None), ("uids.x", "alice"), ("ports.6818", "slurmd\x9b"), ("reach.a", "yes"),
     ("reach.a b", "open"),

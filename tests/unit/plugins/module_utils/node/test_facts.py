@@ -202,6 +202,30 @@ def test_listeners_and_probes_on_this_machine():
     assert network.probe("no-port") == "unresolved"
 
 
+def test_controllers_of_slurm_conf_that_answer(monkeypatch):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        lines = f"SlurmctldHost=a(127.0.0.1)\nSlurmctldHost=localhost\nSlurmctldPort={port}-{port + 3}\n"
+        assert facts.controller_targets(lines) == {
+            "a(127.0.0.1)": f"127.0.0.1:{port}",
+            "localhost": f"localhost:{port}",
+        }
+        assert network.peer(f"localhost:{port}") == "127.0.0.1"
+        monkeypatch.setattr(
+            facts.slurm_places, "slurm_conf", lambda _directory: f"{lines}SlurmctldHost=b(::1)\n"
+        )
+        found = facts.gather([], [], [], [], [], reach_controllers=True)
+        assert found["controllers_reached"] == {
+            "a(127.0.0.1)": "127.0.0.1",
+            "localhost": "127.0.0.1",
+        }
+        assert facts.gather([], [], [], [], [])["controllers_reached"] == {}
+    assert network.peer(f"127.0.0.1:{port}") == "" == network.peer("no-port")
+    assert facts.controller_targets("SlurmctldHost=b\n") == {"b": "b:6817"}
+
+
 def test_disk_takes_the_nearest_parent_and_the_last_mount(tmp_path):
     mountinfo = (
         "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"

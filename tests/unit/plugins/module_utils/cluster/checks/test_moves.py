@@ -138,6 +138,17 @@ def only_stopped(*enabled: str) -> t.Any:
     return given
 
 
+def answering(given: t.Any, text: str, address: str, by: str = "ctl") -> t.Any:
+    """Return the inputs of a run with the variable, in which a host reaches a SlurmctldHost at an address."""
+    given["facts"][by]["controllers_reached"] = {"ctl(10.0.0.2)": "10.0.0.2", text: address}
+    return with_variable(given)
+
+
+def backup_out() -> t.Any:
+    """Return the inputs after the backup ctl2 was taken out of the inventory; slurm.conf still has it."""
+    return running("ctl(10.0.0.2)", "ctl2(10.0.9.9)")
+
+
 def with_packages() -> t.Any:
     """Return the inputs where the package of each daemon is on each host."""
     given = running()
@@ -207,6 +218,11 @@ CASES: list[Case] = [
      "systemctl disable --now slurmctld"),
     ("slurmdbd left behind, and stopped", only_stopped("slurmdbd"), "login1", "group slurm_database",
      "slurmdbd starts at the next boot of this host", "systemctl disable --now slurmdbd"),
+    ("backup out of the inventory left behind", answering(backup_out(), "ctl2(10.0.9.9)", "10.0.9.9"), "inventory",
+     "group slurm_controller", "does not have ctl2 any more, but its slurmctld still answers (ctl reaches 10.0.9.9)",
+     "stop it on ctl2: systemctl disable --now slurmctld"),
+    ("controller left behind, as another host sees", answering(replaced(True), "ctl(10.0.0.2)", "10.0.0.2", "c1"),
+     "inventory", "group slurm_controller", "its slurmctld still answers (c1 reaches 10.0.0.2)", "systemctl disable"),
 ]  # fmt: skip
 
 
@@ -310,6 +326,14 @@ LEGAL = [
     says(running(active=""), "10.0.0.2", of=("login1", "c1", "c2")),
     # A backup that was taken out as the guide has it.
     only_stopped("munge"),
+    with_variable(backup_out()),
+    # Other names and addresses of the controllers, and what a name of this host leads to.
+    answering(backup_out(), "slurm-master", "10.0.0.2"),
+    answering(backup_out(), "slurm-master", "127.0.1.1"),
+    answering(group("slurm_controller", "ctl", "login1", given=running(*TWO)), "head2", "10.0.0.3"),
+    answering(
+        group("slurm_controller", "ctl", "login1", given=running(*TWO)), *TWO[1:], "10.0.0.3"
+    ),
     # An image with all packages of Slurm: the units are enabled, and the daemons end without their configuration.
     with_packages(),
     # Controller and compute node in one, with nodes of another cluster.
