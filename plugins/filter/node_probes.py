@@ -18,10 +18,10 @@ options:
   _input:
     description: >-
       Variables of the cluster: C(ports) is C(slurm_ports), C(rest_port) C(slurm_rest_port), C(uid) C(slurm_user_uid),
-      C(users) C(cluster_users), C(groups) C(cluster_groups), C(accounts) C(slurm_accounts), C(slurm_conf) itself,
-      C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts), C(exports) C(nfs_server_exports) of the host,
-      C(sysctl) C(node_tuning_sysctl) on compute nodes, C(paths) directories of every host,
-      C(tree_group) C(shared_storage_tree_group).
+      C(moves) C(slurm_allow_service_move), C(users) C(cluster_users), C(groups) C(cluster_groups), C(accounts)
+      C(slurm_accounts), C(slurm_conf) itself, C(plugstack) C(slurm_plugstack), C(mounts) C(cluster_mounts), C(exports)
+      C(nfs_server_exports) of the host, C(sysctl) C(node_tuning_sysctl) on compute nodes, C(paths) directories of every
+      host, C(tree_group) C(shared_storage_tree_group).
     type: dict
     required: true
   group_names:
@@ -56,13 +56,14 @@ RETURN = r"""
 _value:
   description: >-
     C(ports), numbers; C(reach), texts of the form C(ADDRESS:PORT); C(users), names; C(uids) and C(gids), numbers;
-    C(paths) and C(files), paths; C(reach_controllers), true on controllers and login nodes. They are the options of
-    M(trainwright.slurm.node_facts) with these names.
+    C(paths) and C(files), paths; C(reach_controllers), true on controllers and login nodes where services move. They
+    are the options of M(trainwright.slurm.node_facts) with these names.
   type: dict
 """
 
 import typing as t
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import is_true
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_files import (
     mount_files,
     needed_files,
@@ -189,8 +190,9 @@ def node_probes(
     gids += [_number(user.get("uid")) for user in users if not user.get("gid")]
     uids = [_number(settings.get("uid")), *(_number(user.get("uid")) for user in users)]
     return {
-        # Where a controller that left the group, and the inventory with it, may still run.
-        "reach_controllers": not {"slurm_controller", "slurm_login"}.isdisjoint(group_names),
+        # A controller that left the group, and the inventory with it, may still run.
+        "reach_controllers": is_true(settings.get("moves"))
+        and not {"slurm_controller", "slurm_login"}.isdisjoint(group_names),
         "ports": [port for port in map(_number, listens) if port],
         "reach": reach,
         "users": list(dict.fromkeys([*_USERS, *names])),

@@ -115,7 +115,7 @@ def test_the_nodes_have_the_programs_and_a_job_of_two_nodes_runs(quiet: Converge
     assert not again.changed
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_a_drain_part_that_fails_on_one_node_drains_it_and_the_job_runs_elsewhere(
     quiet: Converged,
 ) -> None:
@@ -150,7 +150,7 @@ def requeued(site: Converged, job: str) -> dict[str, str] | None:
 
 
 @pytest.mark.soak("the unit tests of the hooks' runner have parts that warn")
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_a_warn_part_that_fails_is_reported_and_the_job_runs(quiet: Converged) -> None:
     site = quiet
     site.run("c1", "touch /run/odd")
@@ -159,7 +159,7 @@ def test_a_warn_part_that_fails_is_reported_and_the_job_runs(quiet: Converged) -
     assert "c1" not in drained(site)
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_the_epilog_of_a_job_leaves_the_users_other_job_alone(quiet: Converged) -> None:
     """Each leaves a process in a session of its own, which Slurm does not find where it has no cgroups."""
     site = quiet
@@ -178,7 +178,7 @@ def running(site: Converged, command: str) -> str:
     return site.run("c1", f"pgrep -fx '{command}'", check=False)
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_many_short_jobs_drain_nothing_and_none_is_lost(quiet: Converged) -> None:
     site = quiet
     count = sample(20, 500)
@@ -201,7 +201,7 @@ def test_many_short_jobs_drain_nothing_and_none_is_lost(quiet: Converged) -> Non
     assert set(states) == {"COMPLETED"}
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_a_script_on_one_node_is_found_by_name_and_does_not_drain_it(quiet: Converged) -> None:
     site = quiet
     # Other tests may have left files of other roles as they are not to be.
@@ -224,7 +224,7 @@ def test_a_script_on_one_node_is_found_by_name_and_does_not_drain_it(quiet: Conv
 
 
 @pytest.mark.soak("the unit tests have observe mode, and test_foreign.py both prologs")
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_in_observe_mode_and_beside_the_sites_own_prolog(quiet: Converged) -> None:
     site = quiet
     for node in computes(site):
@@ -257,7 +257,7 @@ def test_in_observe_mode_and_beside_the_sites_own_prolog(quiet: Converged) -> No
             site.run(node, "rm -r /etc/slurm/prolog.d")
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 def test_a_task_prolog_and_a_hook_of_slurmctld(quiet: Converged) -> None:
     """TaskProlog is on the nodes; slurmctld runs its own as slurm, and a part of it can requeue without a drain."""
     site = quiet

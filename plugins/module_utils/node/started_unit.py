@@ -40,8 +40,7 @@ class Unit:
         """Return why what runs is not what a start would run now, "" where it is.
 
         Somebody has started it with other arguments or stopped it by a signal, or a file that it reads only then is
-        newer. later: files that will
-        be newer when check mode is over.
+        newer. later: files that will be newer when check mode is over.
         """
         newer = self._services.states[self.name].newer or later
         if self._services.states[self.name].halted == answering.STOPPED:

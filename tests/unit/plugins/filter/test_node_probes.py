@@ -51,7 +51,8 @@ def test_a_compute_node_reaches_the_controllers() -> None:
     [("slurm_controller", True), ("slurm_login", True), ("slurm_compute", False)],
 )
 def test_a_few_hosts_look_whether_old_controllers_answer(group: str, looks: bool) -> None:
-    assert probes(group)["reach_controllers"] is looks
+    assert probes(group, moves="true")["reach_controllers"] is looks
+    assert probes(group, moves=False)["reach_controllers"] is False
 
 
 def test_users_and_their_ids() -> None:
