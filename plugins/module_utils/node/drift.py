@@ -308,9 +308,9 @@ def _sysctl_files(items: t.Sequence[Item]) -> Found:
 def _settings_of_tuned(items: t.Sequence[Item]) -> Found:
     now = tuning.settings_of_tuned()
     return [
-        (number, ("value", now.get(item["name"]) or _NOTHING, item["value"] or _NOTHING))
+        (number, ("value", now[item["name"]] or _NOTHING, item["value"] or _NOTHING))
         for number, item in enumerate(items)
-        if now.get(item["name"]) != item["value"]
+        if item["name"] in now and now[item["name"]] != item["value"]
     ]
 
 

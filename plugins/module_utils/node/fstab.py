@@ -35,13 +35,12 @@ _FAMILY_OF = {name: family[0] for family in _FAMILIES for name in family}
 class Mount(t.NamedTuple):
     """The file system on a path; the last of several counts.
 
-    bound_ro, whole_ro: whether this mount is read-only, and whether the file system is, wherever it is mounted.
+    is_read_only: whether this mount is, or the file system, wherever it is mounted.
     """
 
     fstype: str
     source: str
-    bound_ro: bool = False
-    whole_ro: bool = False
+    is_read_only: bool = False
 
 
 def _family(option: str) -> str:
@@ -156,7 +155,7 @@ def mounted(mountinfo: str) -> dict[str, Mount]:
             found[unescape_mount(fields[4])] = Mount(
                 of_type[0],
                 unescape_mount(of_type[1]),
-                *("ro" in ",".join(one).split(",") for one in (fields[5:6], of_type[2:3])),
+                "ro" in ",".join([*fields[5:6], *of_type[2:3]]).split(","),
             )
     return found
 
@@ -166,10 +165,12 @@ def is_read_only(there: Mount, fstype: str, options: t.Sequence[str]) -> bool:
 
     A kernel makes a disk read-only whose errors it cannot correct; somebody may have done it for a backup.
     """
-    if "ro" in options or fstype not in TABLE or fstype in _NEVER_WRITTEN:
+    # A bind mount is as its source, which has a line of its own that may say ro. An overlay needs a place to write to.
+    bound = not {"bind", "rbind"}.isdisjoint(options)
+    lowest = fstype == "overlay" and not any(one.startswith("upperdir=") for one in options)
+    if "ro" in options or bound or lowest or fstype not in TABLE or fstype in _NEVER_WRITTEN:
         return False
-    # The file system of a bind mount has a line of its own, which may say ro.
-    return there.bound_ro or (there.whole_ro and not {"bind", "rbind"} & {*options})
+    return there.is_read_only
 
 
 def other_mount(

@@ -179,6 +179,8 @@ def place(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
         return "path", item["name"]
     if kind == "block":
         return "block", f"{item['name']} {item.get('marker', '')}"
+    if kind == "sysctl file":
+        return kind, f"{item['name']} {item.get('key', '')}"
     if kind in ("user", "no user"):
         return "user", item["name"]
     return kind, item["name"]

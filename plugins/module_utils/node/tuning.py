@@ -18,7 +18,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from . import boot_arguments, files, own_files, reboots, sysctl
+from . import boot_arguments, efa_order, files, own_files, reboots, sysctl
 from .machine import read
 from .services import run, started_unit
 from .terminal import PrintableError
@@ -109,11 +109,14 @@ def huge_pages() -> str:
 
 
 def settings_of_tuned() -> dict[str, str]:
-    """Return the values of the kernel that a profile of tuned sets beside those of sysctl, as the manifest has them."""
-    return {
-        "governor": ",".join(sorted({value for _cpu, value in governors()})),
-        "transparent_hugepages": huge_pages(),
-    }
+    """Return the values of the kernel that a profile of tuned sets beside those of sysctl, as the manifest has them.
+
+    Without the governor while a job runs here: srun --cpu-freq has Slurm set another one until the step ends.
+    """
+    found = {"transparent_hugepages": huge_pages()}
+    if not efa_order.steps():
+        found["governor"] = ",".join(sorted({value for _cpu, value in governors()}))
+    return found
 
 
 def our_profiles() -> list[str]:
@@ -434,13 +437,14 @@ class Tuning:
             {"kind": "setting of tuned", "name": name, "value": value}
             for name, value in asked.items()
         ]
+        took = {**self.record.get("took", {}), **asked}
         self.record["took"] = {
-            name: value for name, value in asked.items() if value == wanted[name]
+            name: value for name, value in took.items() if value == wanted.get(name)
         }
         self.keep()
         found, governor = governors(), self.wanted.governor
         other = [f"{cpu} {value}" for cpu, value in found if value != governor]
-        if governor and other:
+        if governor and other and "governor" in now:
             self.out.findings.append(
                 f"governor is not {governor} on {len(other)} of {len(found)} CPUs ({', '.join(other[:2])}) -> see"
                 " /var/log/tuned/tuned.log, whether tuned is installed, and scaling_available_governors"

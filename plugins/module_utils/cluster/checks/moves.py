@@ -59,7 +59,15 @@ def _state(facts: dict[str, t.Any], *daemons: str) -> bool:
 def _known(inputs: Inputs) -> list[Reported]:
     """Return the hosts that have a slurm.conf, with their facts and what it says; the controllers first, in order."""
     order = members(inputs, "slurm_controller")
-    known = [(host, facts, facts.get("service_hosts") or {}) for host, facts in seen(inputs)]
+    # The slurm.conf of these is that of another cluster.
+    elsewhere = {
+        host for host, own in inputs["host_vars"].items() if own.get("slurm_login_controllers")
+    }
+    known = [
+        (host, facts, facts.get("service_hosts") or {})
+        for host, facts in seen(inputs)
+        if host not in elsewhere
+    ]
     known = [item for item in known if item[2].get("controllers")]
     return sorted(known, key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
@@ -84,12 +92,13 @@ def _rivals(inputs: Inputs) -> list[tuple[str, str]]:
 
 
 def _against(inputs: Inputs, nodes: list[Reported], primary: str) -> list[Reported]:
-    """Return the nodes that name another primary, the same one, if they are most of all."""
+    """Return the nodes that name another primary, the same one, if they are most of all, also of those on record."""
     texts = {conf["controllers"][0] for _host, _facts, conf in nodes}
     named = {text: short_name(_called(inputs, text)) for text in texts}
     counted = Counter(named[conf["controllers"][0]] for _host, _facts, conf in nodes)
     name, count = next(iter(counted.most_common(1)), ("", 0))
-    if 2 * count <= len(nodes) or name == primary:
+    all_nodes = max(len(nodes), len(inputs["record"].get("nodes") or {}))
+    if 2 * count <= all_nodes or name == primary:
         return []
     return [item for item in nodes if named[item[2]["controllers"][0]] == name]
 

@@ -594,9 +594,18 @@ DISK = "20 1 8:1 /data /srv rw - ext4 /dev/sda1 rw\n21 20 8:2 / /srv/c rw - xfs 
             DISK + "22 20 8:2 /d /shared rw - xfs /dev/sdb1 rw\n",
             [],
         ),
-        # The file system of a bind mount may be read-only, as its own line has it; the mount itself is not to be.
-        (BIND, DISK + "22 20 8:1 /data/a/b /shared rw - ext4 /dev/sda1 ro\n", []),
-        (BIND, DISK + "22 20 8:1 /data/a/b /shared ro - ext4 /dev/sda1 rw\n", ["mounted"]),
+        # A bind mount is as its source; an overlay without a layer to write to, and some types, are read-only.
+        (BIND, DISK + "22 20 8:1 /data/a/b /shared ro,relatime - ext4 /dev/sda1 ro\n", []),
+        (
+            {**MOUNT, "line": "o /shared overlay lowerdir=/a"},
+            "3 1 0:3 / /shared rw - overlay o ro,lowerdir=/a\n",
+            [],
+        ),
+        (
+            {**MOUNT, "line": "o /shared overlay lowerdir=/a,upperdir=/b,workdir=/w"},
+            "3 1 0:3 / /shared ro - overlay o rw\n",
+            ["mounted"],
+        ),
         (
             {**MOUNT, "line": "n:/x /shared nfs4 hard,ro"},
             "3 1 0:3 / /shared ro - nfs4 n:/x ro\n",

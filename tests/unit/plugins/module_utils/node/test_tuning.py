@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     boot_arguments,
     drift,
+    manifest,
     own_files,
     reboots,
     sysctl,
@@ -216,6 +217,7 @@ def test_what_is_recorded_is_what_is_wanted(machine: Machine) -> None:
     assert left(out) == {MAPS: machine.kernel[MAPS]} and machine.kernel[MAPS] != "1048576"
     file = {"kind": "sysctl file", "name": str(later), "key": MAPS, "value": "262144"}
     assert file in out.leaves and drift._sysctl_files([file]) == []
+    assert manifest.place(file) != manifest.place({**file, "key": SWAP}), "each of its settings"
     # Somebody follows the remedy: the next run has to come.
     later.write_text("")
     assert drift._sysctl_files([file]) == [(0, (MAPS, "nothing", "262144"))]
@@ -480,3 +482,17 @@ def test_the_governor_and_the_limits_of_slurmd_are_read_back(
     assert "profile trainwright-gpu" in machine.tune(check=True, **again).changed
     assert "profile trainwright-gpu" in machine.tune(**again).changed
     assert machine.tune(**again).changed == []
+    # srun --cpu-freq of a job that runs here is nobody's drift, and is not recorded.
+    one, two = [*texts][:2]
+    texts[one] = texts[two] = "performance"
+    fast = {"governor": "performance", "transparent_hugepages": ""}
+    (item,) = [one for one in machine.tune(**fast).leaves if one["kind"] == "setting of tuned"]
+    texts[one] = "ondemand"
+    assert drift._settings_of_tuned([item])
+    monkeypatch.setattr(tuning.efa_order, "steps", lambda: ["7.0"])
+    assert drift._settings_of_tuned([item]) == []
+    out = machine.tune(**fast)
+    assert not out.changed and not out.findings
+    assert "setting of tuned" not in [one["kind"] for one in out.leaves]
+    monkeypatch.setattr(tuning.efa_order, "steps", lambda: [])
+    assert "profile trainwright-gpu" in machine.tune(**fast).changed

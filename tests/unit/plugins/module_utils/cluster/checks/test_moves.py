@@ -144,6 +144,25 @@ def answering(given: t.Any, text: str, address: str, by: str = "ctl") -> t.Any:
     return with_variable(given)
 
 
+def stale_alone() -> t.Any:
+    """Return the inputs of a run with --limit, in which one of many nodes is away behind a former primary."""
+    given = limited(
+        says(running(active=""), "old(10.0.0.9)", of=("c1",)), "ctl", "c1", known=("ctl",)
+    )
+    given["record"]["nodes"] = {
+        f"c{number}": {"host": f"c{number}", "address": f"10.8.0.{number}"}
+        for number in range(1, 9)
+    }
+    return given
+
+
+def login_of_another() -> t.Any:
+    """Return the inputs where login1 is a client of another cluster, of the same name."""
+    given = says(running(), "b1(10.1.0.1)", of=("login1",))
+    given["host_vars"]["login1"]["slurm_login_controllers"] = ["b1"]
+    return given
+
+
 def backup_out() -> t.Any:
     """Return the inputs after the backup ctl2 was taken out of the inventory; slurm.conf still has it."""
     return running("ctl(10.0.0.2)", "ctl2(10.0.9.9)")
@@ -361,6 +380,8 @@ LEGAL = [
         aliased(),
         of_others(replaced(True)),
         *LEGAL,
+        stale_alone(),
+        answering(login_of_another(), "b1(10.1.0.1)", "10.1.0.1", by="login1"),
         *(allowed(case[1]) for case in CASES if case[0] in ("database moved", "database removed", "backup removed",
                                                             "controller replaced", "controller replaced and gone",
                                                             "controllers swapped", "controller reinstalled",
