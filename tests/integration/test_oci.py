@@ -104,13 +104,21 @@ def test_a_cancelled_step_leaves_nothing(quiet_site: Converged, bundle: str) -> 
 
 
 @pytest.mark.systems("debian13")
-def test_state_that_belongs_to_somebody_else_is_refused(quiet_site: Converged, bundle: str) -> None:
+def test_a_directory_that_somebody_else_made_keeps_nobody_from_containers(
+    quiet_site: Converged, bundle: str
+) -> None:
     """All users make theirs in one directory, so another one may have been first."""
     site = quiet_site
     place = "/run/slurm-oci/2001"
-    site.run("c1", f"rm -rf {place} && mkdir {place} && chown bob: {place}")
+    site.run("c1", f"rm -rf {place}* && mkdir {place} && chown bob: {place}")
+    job = ""
     try:
-        out = site.as_user("alice", f"srun -w c1 --container={bundle} id -un", check=False)
-        assert f"{place}: belongs to somebody else" in out
+        assert site.as_user("alice", f"srun -w c1 --container={bundle} id -u") == "2001"
+        job = site.sbatch(f"srun --container={bundle} sleep 1001", "-w c1")
+        running = "pgrep -u alice -f '^sleep 1001'"
+        poll("the container to run", lambda: site.run("c1", running, check=False))
+        site.as_user("alice", f"scancel {job}")
+        poll("its process to be gone", lambda: not site.run("c1", running, check=False))
+        poll("its state to be gone", lambda: not site.run("c1", f"ls {place}.*", check=False))
     finally:
-        site.run("c1", f"rmdir {place}")
+        site.run("c1", f"rm -rf {place} {place}.*")
