@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pprint
+import re
 import typing as t
 from pathlib import Path
 
@@ -33,9 +34,21 @@ def program(
         "results": plan.RESULTS if kind in plan.ON_NODES else "",
         "parts": [_entry(part, read) for part in parts if part.kind == kind],
     }
-    runner = (_HERE / "runner.py").read_text(encoding="utf-8")
     data = pprint.pformat(manifest, width=110, sort_dicts=True)
-    return f'{_FIRST}{runner}\n\nMANIFEST = {data}\n\nif __name__ == "__main__":\n    sys.exit(guarded(MANIFEST))\n'
+    return f'{_FIRST}{_runner()}\n\nMANIFEST = {data}\n\nif __name__ == "__main__":\n    sys.exit(guarded(MANIFEST))\n'
+
+
+def _runner() -> str:
+    """Return the text of the runner, with the module that it imports in the place of the import."""
+    runner, processes = (
+        (_HERE / f"{name}.py").read_text(encoding="utf-8") for name in ("runner", "processes")
+    )
+    return re.sub(
+        r"(?m)^from \.processes import .*\n",
+        lambda _found: processes.partition("from __future__ import annotations\n\n")[2],
+        runner,
+        count=1,
+    )
 
 
 def _entry(part: plan.Part, read: t.Callable[[str], str]) -> dict[str, t.Any]:

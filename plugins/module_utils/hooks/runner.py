@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Runs the parts of one job hook in order, each with a deadline and a policy. Slurm starts it for every job.
 
-One file is the whole program: `program.py` appends the manifest, so it imports nothing but what starts quickly. It
-never calls a command of Slurm, since those hang the controller when many nodes run them at once (Prolog and Epilog
-Guide). Runs on nodes: Python 3.9.
+One file is the whole program: `program.py` puts `processes.py` in the place of its import and appends the manifest.
+Both import nothing but what starts quickly. The program never calls a command of Slurm, since those hang the controller
+when many nodes run them at once (Prolog and Epilog Guide). Runs on nodes: Python 3.9.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import select
 import sys
 import time
 
+from .processes import BLOCK, MARK, SEARCH, kill, kill_marked, wait_for
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import typing as t
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 RESULTS = "/var/lib/trainwright/results"
 JOURNAL = "/run/systemd/journal/socket"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: Bytes of a part's output that are read at once, and kept.
-BLOCK, KEPT = 65536, 2000
+#: Bytes of a part's output that are kept.
+KEPT = 2000
 #: The same for a part of TaskProlog, of which Slurm reads the export, unset and print lines.
 KEPT_FOR_TASKS = 65536
 #: Exit code of a part of ours that could not tell, which is never a reason to drain.
@@ -32,8 +34,9 @@ UNKNOWN = 70
 NOTE, LOCK = 2.0, 1.0
 #: The same for a part that was killed: the kernel may not let it go while a file system does not answer.
 LET_GO = 1.0
-#: The variable that tells the processes of a part from others, also those that have left its session.
-MARK = "TRAINWRIGHT_PART"
+#: Seconds for this and for kill_marked in all parts of a hook together: Slurm ends a hook that takes longer than the
+#: deadlines and plan.MARGIN, and drains the node.
+SPARE = 8.0
 REMEDY = "repair this node, then resume it"
 #: syslog(3).
 INFO, WARNING, ERROR = 6, 4, 3
@@ -152,28 +155,6 @@ def _child(part: dict[str, t.Any], environment: dict[str, str], out: int) -> t.N
         os._exit(code)
 
 
-def kill_group(leader: int) -> None:
-    """Kill all processes that a part has started and that are still of its session's first group."""
-    try:  # noqa: SIM105 - contextlib takes long to import
-        os.killpg(leader, _signal.SIGKILL)
-    except OSError:
-        pass
-
-
-def kill_marked(mark: str, proc: str = "/proc") -> None:
-    """Kill all processes with the mark of a part in their environment."""
-    word = f"{MARK}={mark}".encode()
-    for name in os.listdir(proc):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"{proc}/{name}/environ", "rb") as handle:
-                if word in handle.read().split(b"\0"):
-                    os.kill(int(name), _signal.SIGKILL)
-        except OSError:
-            continue  # it has ended, or is not ours
-
-
 def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KEPT) -> Outcome:
     """Run a part to its end or its deadline. most: bytes of its output that are kept."""
     started = time.monotonic()
@@ -202,12 +183,12 @@ def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KE
             time.sleep(0.002)
         ended, found = os.waitpid(child, os.WNOHANG)
         status = found if ended else None
-    kill_group(child)
+    kill(-child)
     if status is None:
-        kill_marked(mark)
-        until = time.monotonic() + LET_GO
-        while os.waitpid(child, os.WNOHANG) == (0, 0) and time.monotonic() < until:
-            time.sleep(0.002)
+        late = time.monotonic()
+        kill_marked(child, mark, min(SEARCH, _SPARE[0]))
+        wait_for(child, min(LET_GO, _SPARE[0]))
+        _SPARE[0] = max(0.0, _SPARE[0] - (time.monotonic() - late))
     # The last of its output; another process may have the pipe, so its end is not waited for.
     for _turn in range(64):
         if not select.select([reader], [], [], 0)[0] or not _read(reader, kept, most):
@@ -225,6 +206,7 @@ def run_part(part: dict[str, t.Any], environment: dict[str, str], most: int = KE
 
 
 _RUNNING: list[tuple[int, str]] = []
+_SPARE = [SPARE]
 
 
 def _read(reader: int, kept: bytearray, most: int) -> bool:
@@ -448,12 +430,8 @@ def tell_user(environment: dict[str, str], text: str) -> None:
             os.write(os.open(path, flags, 0o600), f"{text}\n".encode())
         finally:
             os._exit(0)
-    until = time.monotonic() + NOTE
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > until:
-            os.kill(child, _signal.SIGKILL)  # one in a dead file system stays
-            return
-        time.sleep(0.002)
+    if not wait_for(child, NOTE):
+        kill(child)  # one in a dead file system stays
 
 
 # --- all of them -------------------------------------------------------------------------------------------------
@@ -518,7 +496,9 @@ def guarded(manifest: dict[str, t.Any]) -> int:
 
 def _ended(_number: int, _frame: t.Any) -> t.NoReturn:
     """Slurm's own deadline: leave nothing behind."""
-    for child, mark in _RUNNING:
-        kill_group(child)
-        kill_marked(mark)
-    os._exit(1)
+    try:
+        for child, mark in _RUNNING:
+            kill(-child)
+            kill_marked(child, mark)
+    finally:
+        os._exit(1)
