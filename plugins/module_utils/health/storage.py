@@ -7,6 +7,7 @@ A mount whose server hangs stops the process that looks at it: the subject's own
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from .host import Host
 
 _FULL, _INODES = 90, 95
 _SPOOL_MIB = 50
+_ENROOT_PATH = re.compile(r"(?m)^ENROOT_(?:DATA|CACHE|TEMP)_PATH\s+(?:\$\(\S+ )?(/[^\s$)]*)(\$?)")
 
 
 def mounted(host: Host) -> dict[str, tuple[str, set[str]]]:
@@ -104,19 +106,43 @@ def space(host: Host) -> list[Finding]:
     return [shared, _spool(host)]
 
 
-def _users_fill(host: Host, device: int) -> bool:
-    """Whether users can fill a file system: it has a directory for everybody."""
-    found = [os.stat(host.path("/tmp")).st_dev]
-    if host.exists("/var/tmp"):
-        found.append(os.stat(host.path("/var/tmp")).st_dev)
-    return device in found
+def _users_places(host: Host) -> list[str]:
+    """Return directories below which any user can write: those of everybody, and those that Enroot has for each user.
+
+    Users' images are in shared storage where there is some, else in /var/lib/trainwright/images (role enroot).
+    """
+    found = ["/tmp", "/var/tmp", "/var/lib/trainwright/images/users"]
+    found += [str(path) for path in host.config.get("enroot_directories") or ()]
+    # Ours are $(PROGRAM PARENT ROOT); one of the site's may have the user's name in its path.
+    for path, variable in _ENROOT_PATH.findall(host.read("/etc/enroot/enroot.conf") or ""):
+        found.append(path.rpartition("/")[0] or "/" if variable else path)
+    return found
+
+
+def _users_fill(host: Host, spool: str) -> bool:
+    """Whether users can fill the file system of slurmd's directory. Raises OSError without that directory."""
+    device, there = os.stat(host.path(spool)).st_dev, mounted(host)
+    kind = _kind_of(spool, there)
+    for path in _users_places(host):
+        if _kind_of(path, there) != kind:
+            continue  # another file system, whose server may hang
+        with contextlib.suppress(OSError):
+            if os.stat(host.path(path)).st_dev == device:
+                return True
+    return False
+
+
+def _kind_of(path: str, there: t.Mapping[str, tuple[str, set[str]]]) -> str:
+    """Return the type of the file system that a path is on by its name, "" where it is not known."""
+    above = [one for one in there if f"{path}/".startswith(f"{one.rstrip('/')}/")]
+    return there[max(above, key=len)][0] if above else ""
 
 
 def _spool(host: Host) -> Finding:
     name, spool = "disk_space", str(host.config.get("spool_dir") or "/var/spool/slurmd")
     try:
         used, inodes, free = _used(host.path(spool))
-        users = _users_fill(host, os.stat(host.path(spool)).st_dev)
+        users = _users_fill(host, spool)
     except OSError as error:
         return incomplete(name, f"{spool}: {error.strerror}", "see whether slurmd runs here")
     more = {"value": round(used), "threshold": _FULL, "unit": "% used"}
@@ -126,7 +152,10 @@ def _spool(host: Host) -> Finding:
         )
     if used >= _FULL or inodes >= _INODES:
         return warned(
-            name, f"{spool}; inodes {inodes:.0f} %", "remove old files, in /tmp too", **more
+            name,
+            f"{spool}; inodes {inodes:.0f} %",
+            "remove old files, in /tmp and users' directories of Enroot too",
+            **more,
         )
     return passed(name, **more)
 

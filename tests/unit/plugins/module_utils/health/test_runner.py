@@ -155,6 +155,62 @@ def test_a_user_who_fills_var_tmp_drains_nothing(
     assert found.verdict is Verdict.WARN
 
 
+OURS = "$(/usr/lib/trainwright/enroot-directory /var/lib/enroot/{0} /var/lib/trainwright/enroot-root/{0})"
+ENROOT = "\n".join(
+    f"ENROOT_{name}_PATH         {OURS.format(place)}"
+    for name, place in (("RUNTIME", "run"), ("DATA", "data"), ("CACHE", "cache"), ("TEMP", "tmp"))
+)
+
+
+@pytest.mark.parametrize(
+    ("enroot", "places", "on_var", "verdict"),
+    [
+        (ENROOT, (), "/var/lib/enroot/data", Verdict.WARN),
+        (ENROOT, (), "/var/lib/enroot/cache", Verdict.WARN),
+        (ENROOT, (), "/var/lib/enroot/tmp", Verdict.WARN),
+        ("", (), "/var/lib/trainwright/images/users", Verdict.WARN),
+        ("", ("/var/lib/enroot/data",), "/var/lib/enroot/data", Verdict.WARN),
+        ("ENROOT_DATA_PATH /var/enroot/user-${USER}", (), "/var/enroot", Verdict.WARN),
+        ("ENROOT_DATA_PATH /bind/enroot", (), "/bind/enroot", Verdict.WARN),
+        # Enroot's directories are not there, or somewhere else.
+        ("", (), "/var/lib/enroot/data", Verdict.FAIL),
+        (ENROOT.replace("/var/lib/enroot", "/scratch"), (), "/var/lib/enroot/data", Verdict.FAIL),
+        # Root's own.
+        (ENROOT, (), "/var/lib/trainwright/enroot-root/data", Verdict.FAIL),
+        # Storage whose server hangs is not looked at.
+        ("ENROOT_DATA_PATH /fsx/enroot/data", (), "/fsx/enroot/data", Verdict.FAIL),
+    ],
+)
+def test_a_user_who_fills_var_by_enroot_drains_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    enroot: str,
+    places: tuple[str, ...],
+    on_var: str,
+    verdict: Verdict,
+) -> None:
+    """The node has a file system of its own for /var, and /tmp and /var/tmp are not on it."""
+    monkeypatch.setattr(storage, "_used", lambda _path: (100.0, 1.0, 0.0))
+    world = World(tmp_path)
+    world.files["/etc/enroot/enroot.conf"] = enroot
+    world.files["/proc/self/mounts"] += (
+        "\n/dev/nvme0n1p2 /var ext4 rw 0 0\n/dev/nvme0n1p2 /bind ext4 rw 0 0"
+    )
+    world.files[f"{on_var}/.keep"] = world.files["/var/tmp/.keep"] = ""
+    world.config["enroot_directories"] = list(places)
+    host = world.build()
+    real = os.stat
+
+    class Other:
+        st_dev = -1
+
+    here = {host.path(on_var), host.path("/var/spool/slurmd")}
+    with monkeypatch.context() as patched:
+        patched.setattr(storage.os, "stat", lambda path: real(path) if path in here else Other())
+        [found] = [one for one in storage.space(host) if one.check == "disk_space"]
+    assert found.verdict is verdict
+
+
 def test_root_runs_no_check_that_a_user_can_change(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("root alone can give a file away")
