@@ -28,6 +28,7 @@ from .file_blocks import BlockError, block_of, edit_block
 from .terminal import PrintableError
 
 HIDDEN = "[hidden: secret]\n"
+_MOST_EDITED = 8 << 20  # bytes of a file that gets a block; each of its lines takes memory
 
 
 class FilesError(PrintableError):
@@ -106,6 +107,8 @@ def as_text(data: bytes | None, secret: bool) -> str:
         return ""
     if secret:
         return HIDDEN
+    if len(data) > safe_path.LARGEST:
+        return "[more than %d bytes]\n" % safe_path.LARGEST
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -170,13 +173,16 @@ def _reported(path: str) -> Iterator[None]:
         ) from error
 
 
-def _seen(path: str, follow: bool = False) -> tuple[str, os.stat_result | None, bytes | None]:
-    """Return a path, the one that it links to with follow; what is there; and a file's content."""
+def _seen(
+    path: str, follow: bool = False, block: bool = False
+) -> tuple[str, os.stat_result | None, bytes | None]:
+    """Return a path, the one that it links to with follow; what is there; and a file's content, for a block all."""
+    most = _MOST_EDITED if block else safe_path.LARGEST
     try:
         with safe_path.parent(path, follow=follow) as (place, name):
             info, data = place.lstat(name), None
             if info and stat.S_ISREG(info.st_mode):
-                info, data = place.read(name)  # the name may be another file's by now
+                info, data = place.read(name, most, cut=not block)  # it may be another by now
             return (place.at(name) if follow else path), info, data
     except FileNotFoundError:
         return path, None, None
@@ -320,7 +326,7 @@ def _plan_directory(plan: Plan, spec: dict, check: bool) -> None:
 def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
     block = spec.get("block")
     edits = bool(block) or (spec["state"] == "present" and _content(spec) is None)
-    path, info, current = _seen(spec["path"], follow=edits and spec.get("link") is None)
+    path, info, current = _seen(spec["path"], edits and spec.get("link") is None, bool(block))
     if info is not None and stat.S_ISDIR(info.st_mode):
         raise FilesError("%s: is a directory. Remedy: manage it under `directories`" % path)
     if spec["state"] == "absent" and not block:

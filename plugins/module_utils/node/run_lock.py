@@ -150,7 +150,7 @@ def held(path: str) -> str:
     """Return the text of the holder, empty without one. Raises OSError and UnsafePathError."""
     try:
         with safe_path.parent(path) as (place, name):
-            return place.read(name)[1][:_MOST].decode("utf-8", "replace")
+            return place.read(name, _MOST, cut=True)[1][:_MOST].decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
 

@@ -22,6 +22,8 @@ import stat
 import typing as t
 
 MOST_LINKS = 40  # as the kernel
+#: Bytes of a file that Directory.read() returns at most; a user can make one of any size without using disk space.
+LARGEST = 64 << 20
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -95,13 +97,22 @@ class Directory:
             "others can change. Remedy: remove it"
         )
 
-    def read(self, name: str) -> tuple[os.stat_result, bytes]:
-        """Return the attributes and the content of one regular file. Raises OSError."""
+    def read(
+        self, name: str, most: int = LARGEST, cut: bool = False
+    ) -> tuple[os.stat_result, bytes]:
+        """Return the attributes and the content of one regular file. Raises OSError, EFBIG above so many bytes.
+
+        cut: return one byte more than most of a larger file instead.
+        """
         with os.fdopen(self.open(name, os.O_RDONLY), "rb") as stream:
             info = os.fstat(stream.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise OSError(errno.EINVAL, "is not a regular file", self.at(name))
-            return info, stream.read()
+            data = stream.read(most + 1)  # a file of /proc has size 0, and others may grow
+            if len(data) > most and not cut:
+                words = f"is larger than {most >> 20} MiB"
+                raise OSError(errno.EFBIG, words, self.at(name))
+            return info, data
 
     def temporary(self) -> tuple[str, int]:
         """Make an empty file that nobody else can have prepared; return its name and descriptor."""

@@ -34,9 +34,11 @@ def write(path: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def room(error: OSError) -> str:
-    """Return what to do about a path that cannot be written."""
+    """Return what to do about a path that cannot be read or written."""
     if error.errno == errno.EDQUOT:
         return "make room there, or raise the quota"
     if error.errno == errno.ENOSPC:
         return "make room there (df, df -i), or raise the quota"  # some file systems have one error for both
+    if error.errno == errno.EFBIG:
+        return "find out who made it so large, and move it away"
     return "check the file system (read-only, full, exported with root_squash?)"

@@ -248,3 +248,29 @@ class TestBlock:
     def test_create_makes_a_missing_file(self, tmp_path):
         converge(wanted=[file(tmp_path / "f", content="y", block=self.spec, create=True)])
         assert (tmp_path / "f").read_text() == "# BEGIN tw\ny\n# END tw\n"
+
+
+class TestLarge:
+    """Files of any size, as a user can make them without using disk space."""
+
+    @pytest.fixture
+    def large(self, tmp_path):
+        path = tmp_path / "large"
+        path.touch()
+        os.truncate(path, 1 << 40)
+        return path
+
+    def test_a_block_is_refused_with_a_remedy(self, large):
+        spec = file(large, content="x\n", block={"marker": "m"})
+        for check in (True, False):
+            with pytest.raises(files.FilesError, match="/large: is larger than 8 MiB. Remedy: fin"):
+                files.plan_all([], [spec], check)
+
+    def test_its_attributes_are_managed_all_the_same(self, large):
+        assert converge(wanted=[file(large, mode="0600")]) == [str(large)]
+
+    @pytest.mark.parametrize("values", [{"content": "x\n"}, {"state": "absent"}])
+    def test_it_is_replaced_or_removed_all_the_same(self, large, values):
+        plan = files.plan_all([], [file(large, **values)], True)
+        assert plan.changes[0].before == "[more than 67108864 bytes]\n"
+        assert converge(wanted=[file(large, **values)]) == [str(large)]

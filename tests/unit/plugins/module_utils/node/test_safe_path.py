@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -429,3 +430,17 @@ def test_a_support_archive_takes_no_prepared_name(team: Path, victim: Path) -> N
     assert made["missing"] == ["c1"] and made["size"] == path.stat().st_size > 0
     assert path.stat().st_uid == 0 and path.stat().st_mode & 0o777 == 0o600
     assert (victim / "secret").read_text() == "root's\n"
+
+
+def test_a_file_without_end_does_not_fill_the_memory(team: Path) -> None:
+    """It is sparse: its owner needs neither disk space nor quota for it."""
+    (team / "large").touch()
+    os.truncate(team / "large", safe_path.LARGEST + 1)
+    with safe_path.directory(str(team)) as place:
+        with pytest.raises(OSError, match="is larger than 64 MiB.*/team/large") as caught:
+            place.read("large")
+        assert caught.value.errno == errno.EFBIG
+        os.truncate(team / "large", 1 << 40)
+        assert len(place.read("large", 4096, cut=True)[1]) == 4097
+        os.truncate(team / "large", 4096)
+        assert len(place.read("large", 4096)[1]) == 4096
