@@ -15,6 +15,9 @@ description:
     changed.
   - Several nodes that share homes can create them and their files at the same time.
   - The ids of accounts with running processes are never changed.
+  - If a user's own files or quota prevent the changes in C(~/.ssh), such as a pipe in place of C(authorized_keys), the
+    module warns, names the file and the remedy, and continues with the other users. A full disk and a home that cannot
+    be created are errors.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   groups:
@@ -145,7 +148,7 @@ def main() -> None:
     record = manifest.of(module)
     groups, users = module.params["groups"], module.params["users"]
     try:
-        actions = ensure(groups, users, module.check_mode, record.begin)
+        actions = ensure(groups, users, module.check_mode, record.begin, module.warn)
         accounts = left.accounts_of(groups, users)
         earlier = {kind: record.earlier(kind) for kind in ("group", "user")}
         record.end(left.of_accounts(groups, users, accounts, earlier, actions))

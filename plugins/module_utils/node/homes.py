@@ -11,14 +11,31 @@ import os
 import re
 import shutil
 
-from . import safe_path, whole_file
+from . import fstab, safe_path, whole_file
 from .terminal import PrintableError
 
 HOME_MODE = 0o700
+_MOUNTINFO = "/proc/self/mountinfo"
+# Words about a file in ~/.ssh that only its user can have put there.
+_IN_THE_WAY = (
+    "is not a regular file",
+    "is larger than",
+    "is not a directory",
+    "is a link that",
+    "is not UTF-8",
+)
 
 
 class UsersError(PrintableError):
     """A wanted state that cannot be reached; the message has the account, the cause and the remedy."""
+
+
+class OwnFaultError(UsersError):
+    """A fault that a user alone has made: it must not stop the work for the others."""
+
+
+class SilentError(OwnFaultError):
+    """A home that did not answer in time; with several of them, the fault may be the server's."""
 
 
 def remedy(fault: str) -> str:
@@ -29,6 +46,8 @@ def remedy(fault: str) -> str:
     for code in whole_file.FULL:
         if os.strerror(code).lower() in fault.lower():
             return whole_file.room(OSError(code, ""))
+    if any(words in fault for words in _IN_THE_WAY):
+        return "ask the user to move it away, then run again"
     return (
         "check who owns the home directory and ~/.ssh, and that the file system is mounted for "
         "writing"
@@ -36,16 +55,35 @@ def remedy(fault: str) -> str:
 
 
 def is_missing(home: str) -> bool:
-    """Whether there is nothing at the path of a home yet. Raises UsersError if root cannot use it."""
+    """Whether there is nothing at the path of a home yet. Raises UsersError if root cannot use it.
+
+    OwnFaultError: its user has mounted a file system there.
+    """
     try:
         with safe_path.parent(home) as (place, name):
             return place.lstat(name) is None
-    except (FileNotFoundError, PermissionError):
-        return True  # make_home reports what it may not do
+    except FileNotFoundError:
+        return True
     except safe_path.UnsafePathError as error:
         raise UsersError(str(error)) from None
     except OSError as error:
+        _refuse_mount(home, error)
+        if isinstance(error, PermissionError):
+            return True  # make_home reports what it may not do
         raise _unusable(home, error) from error
+
+
+def _refuse_mount(home: str, error: OSError) -> None:
+    """Raise OwnFaultError for a home that is a FUSE file system of its user: the kernel keeps root out of it."""
+    with open(_MOUNTINFO, encoding="utf-8", errors="surrogateescape") as stream:
+        mounted = fstab.mounted(stream.read())
+    above, name = os.path.split(home.rstrip("/"))
+    there = mounted.get(os.path.join(os.path.realpath(above), name))
+    if there and there.fstype.startswith("fuse"):
+        raise OwnFaultError(
+            "%s: is a FUSE file system, which root cannot use: %s. Remedy: ask the user to unmount it "
+            "(`fusermount -u %s`), or `umount -l` it" % (home, error.strerror, home)
+        ) from error
 
 
 def _unusable(home: str, error: OSError) -> UsersError:

@@ -12,21 +12,20 @@ from __future__ import annotations
 import contextlib
 import glob
 import grp
-import json
 import os
 import pwd
-import socket
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Callable
 
-from . import whole_file
-from .homes import UsersError, is_missing, make_home, remedy
+from .homes import OwnFaultError, SilentError, UsersError, is_missing, make_home
+from .ssh_trust import ensure_keys, is_own_fault
+from .user_process import as_user
 
-KEY_MARKER = "trainwright: key of this cluster"
-DECLARED_MARKER = "trainwright: declared keys"
 MOST_FAULTS = 10  # users whose fault is in the message
+MOST_SILENT = (
+    5  # homes that may fail to answer before the call ends, since each costs its whole time
+)
 
 
 @dataclass(frozen=True)
@@ -313,123 +312,6 @@ def _useradd(spec: dict, primary: str | None, groups: list[str] | None) -> Step:
     return Step("make user %s" % spec["name"], (*argv, spec["name"]))
 
 
-def with_block(text: str, marker: str, lines: list[str]) -> str:
-    """Text with the lines in a separate marked block; without lines, the block is left out."""
-    begin, end = "# BEGIN %s" % marker, "# END %s" % marker
-    have = text.splitlines()
-    block = [begin, *lines, end] if lines else []
-    if begin in have and end in have[have.index(begin) :]:
-        first = have.index(begin)
-        last = have.index(end, first)
-        have[first : last + 1] = block
-    else:
-        have += block
-    return "".join(line + "\n" for line in have)
-
-
-def ensure_keys(home: str, name: str, ssh_key: bool, declared: list[str] | None, check: bool):
-    """The (expected) changes in ~/.ssh. Must run as the user: root must not follow users' links.
-
-    The lines of other people in authorized_keys stay. Returns a list of what was done.
-    """
-    done: list[str] = []
-    directory = os.path.join(home, ".ssh")
-    if not os.path.isdir(home):
-        return done
-    private = os.path.join(directory, "id_ed25519")
-    authorized = os.path.join(directory, "authorized_keys")
-    if not os.path.isdir(directory) and not check:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-    public = ""
-    if ssh_key:
-        if not os.path.exists(private):
-            done.append("make SSH key of %s" % name)
-            if not check:
-                _make_key(directory, private, name)
-        if os.path.exists(private):
-            public = _public_key(private, check)
-    try:
-        with open(authorized, encoding="utf-8", errors="surrogateescape") as handle:
-            current = handle.read()
-    except FileNotFoundError:
-        current = ""
-    wanted = current
-    if ssh_key:
-        wanted = with_block(wanted, KEY_MARKER, [public] if public else [])
-    if declared is not None:
-        wanted = with_block(wanted, DECLARED_MARKER, [key.strip() for key in declared])
-    if wanted != current:
-        done.append("write authorized_keys of %s" % name)
-        if not check:
-            whole_file.write(authorized, wanted.encode(errors="surrogateescape"))
-    return done
-
-
-def _make_key(directory: str, private: str, name: str) -> None:
-    with tempfile.TemporaryDirectory(prefix=".trainwright-", dir=directory) as temporary:
-        path = os.path.join(temporary, "key")
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", path]
-        made = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            raise UsersError("ssh-keygen for %s: %s" % (name, made.stderr.strip()))
-        with open(path, "rb") as handle:
-            os.fsync(handle.fileno())
-        try:
-            os.link(path, private)
-        except FileExistsError:
-            return  # another node was faster; its key counts
-        os.replace(path + ".pub", private + ".pub")
-
-
-def _public_key(private: str, check: bool) -> str:
-    """Public half, made again from the private one where it is empty, or the winner has not yet put it there."""
-    text = ""
-    with contextlib.suppress(FileNotFoundError), open(private + ".pub", encoding="utf-8") as handle:
-        text = handle.read().strip()
-    if not text:
-        argv = ["ssh-keygen", "-y", "-P", "", "-f", private]
-        text = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
-        if text and not check:
-            whole_file.write(private + ".pub", f"{text}\n".encode(), 0o644)
-    # Without the comment, so that every node computes the same line.
-    return " ".join(text.split()[:2])
-
-
-def as_user(name: str, uid: int, gid: int, call: Callable[[], Any]) -> Any:
-    """Result of a function that runs in a child process with this user's rights only."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reader)
-            if os.getuid() != uid:
-                os.initgroups(name, gid)
-                os.setgid(gid)
-                os.setuid(uid)
-            os.umask(0o077)
-            os.chdir("/")
-            try:
-                answer = {"result": call()}
-            except (OSError, UsersError) as error:
-                answer = {"error": str(error)}
-            os.write(writer, json.dumps(answer).encode())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        data = stream.read()
-    os.waitpid(child, 0)
-    answer = json.loads(data or b'{"error": "the child process ended without an answer"}')
-    if "error" in answer:
-        raise UsersError(
-            "user %s on %s: %s. Remedy: %s"
-            % (name, socket.gethostname(), answer["error"], remedy(answer["error"]))
-        )
-    return answer["result"]
-
-
 def run_step(step: Step) -> None:
     """Run a planned command; raises UsersError with its words if it fails."""
     env = {**os.environ, "LC_ALL": "C"}
@@ -443,11 +325,16 @@ def run_step(step: Step) -> None:
 
 
 def ensure(
-    groups: list[dict], users: list[dict], check: bool, begin: Callable[[], None] = lambda: None
+    groups: list[dict],
+    users: list[dict],
+    check: bool,
+    begin: Callable[[], None] = lambda: None,
+    warn: Callable[[str], None] = lambda _line: None,
 ) -> list[str]:
     """Bring groups and users to their state; returns what was done, or would be in check mode.
 
-    begin: called before the first change of an account.
+    begin: called before the first change of an account. warn: gets a line for each user whose ~/.ssh or home cannot be
+    brought to its state by the user's own doing; that is not an error, or each user could fail every run.
     """
     names = [spec["name"] for spec in [*groups, *users]]
     names += [
@@ -484,23 +371,45 @@ def ensure(
             begin()
         for step in steps:
             run_step(step)
-    faults = []
+    faults: list[str] = []
+    own: list[str] = []
+    silent = 0
     for spec in present:
         try:
             done += _ensure_home(spec, accounts.users.get(spec["name"]), check)
-        except UsersError as error:  # one user's quota is not the others' fault
-            faults.append(" ".join(str(error).split()))
+        except OwnFaultError as error:
+            own.append(_one_line(error))
+            silent += isinstance(error, SilentError)
+        except UsersError as error:  # the others' homes are made all the same
+            faults.append(_one_line(error))
+        if silent == MOST_SILENT:
+            words = "the homes of %d users do not answer. Remedy: check the server of the homes, and run again"
+            faults.append(words % silent)
+            break
+    for line in _counted(own):
+        warn(line)
     if faults:
-        more = len(faults) - MOST_FAULTS
-        faults[MOST_FAULTS:] = ["... and %d more users" % more] if more > 0 else []
-        raise UsersError("\n".join(faults))
+        raise UsersError("\n".join(_counted(faults)))
     return done
+
+
+def _one_line(error: UsersError) -> str:
+    return " ".join(str(error).split())
+
+
+def _counted(lines: list[str]) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - MOST_FAULTS
+    return lines[:MOST_FAULTS] + (["... and %d more users" % more] if more > 0 else [])
 
 
 def _ensure_home(spec: dict, have: Account | None, check: bool) -> list[str]:
     name, home, done = spec["name"], home_of(spec, have), []
     create = spec["create_home"] if spec["create_home"] is not None else not spec["system"]
-    missing = create and is_missing(home)
+    try:
+        missing = create and is_missing(home)
+    except OwnFaultError as error:
+        raise OwnFaultError("user %s: %s" % (name, error)) from None
     if check and have is None:
         return ["make home %s" % home] if missing else []
     entry = pwd.getpwnam(name)
@@ -513,5 +422,6 @@ def _ensure_home(spec: dict, have: Account | None, check: bool) -> list[str]:
             entry.pw_uid,
             entry.pw_gid,
             lambda: ensure_keys(home, name, spec["ssh_key"], declared, check),
+            is_own=lambda error: is_own_fault(error, home),
         )
     return done

@@ -5,20 +5,15 @@
 from __future__ import annotations
 
 import errno
-import getpass
-import multiprocessing
 import os
 import pwd
 import shutil
 import stat
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import users
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import homes, users
 
 ALICE = users.Account("alice", 2001, 2001, "/home/alice", "/bin/bash", frozenset({"research"}))
-needs_keygen = pytest.mark.skipif(
-    shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed here"
-)
 
 
 def accounts(**values) -> users.Accounts:
@@ -200,96 +195,16 @@ class TestHome:
                 call()
 
 
-def keys(home: str, declared=None, check=False) -> list[str]:
-    return users.ensure_keys(home, "alice", True, declared, check)
-
-
-@needs_keygen
-class TestKeys:
-    """SSH keys in a home that several nodes share."""
-
-    def test_made_once_and_other_lines_stay(self, tmp_path):
-        (tmp_path / ".ssh").mkdir()
-        authorized = tmp_path / ".ssh" / "authorized_keys"
-        authorized.write_text("ssh-rsa AAAA laptop\n")
-        assert len(keys(str(tmp_path), ["ssh-ed25519 BBBB a"], check=True)) == 2
-        assert authorized.read_text() == "ssh-rsa AAAA laptop\n"
-        assert len(keys(str(tmp_path), ["ssh-ed25519 BBBB a"])) == 2
-        assert keys(str(tmp_path), ["ssh-ed25519 BBBB a"]) == []
-        assert keys(str(tmp_path), ["ssh-ed25519 BBBB a"], check=True) == []
-        lines = authorized.read_text().splitlines()
-        assert lines[0] == "ssh-rsa AAAA laptop"
-        public = " ".join((tmp_path / ".ssh" / "id_ed25519.pub").read_text().split()[:2])
-        assert lines.count(public) == 1
-        assert stat.S_IMODE((tmp_path / ".ssh" / "id_ed25519").stat().st_mode) == 0o600
-
-    def test_a_public_half_that_a_power_failure_has_emptied_is_made_again(self, tmp_path):
-        """Without it, the user's key would no longer be admitted."""
-        keys(str(tmp_path))
-        public, authorized = (
-            tmp_path / ".ssh" / name for name in ("id_ed25519.pub", "authorized_keys")
-        )
-        before = authorized.read_text(), public.read_text().split()[:2]
-        public.write_text("")
-        keys(str(tmp_path))
-        assert (authorized.read_text(), public.read_text().split()[:2]) == before
-
-    def test_a_declared_key_that_is_dropped_goes(self, tmp_path):
-        keys(str(tmp_path), ["ssh-ed25519 BBBB a", "ssh-ed25519 CCCC b"])
-        keys(str(tmp_path), ["ssh-ed25519 CCCC b"])
-        text = (tmp_path / ".ssh" / "authorized_keys").read_text()
-        assert "BBBB" not in text
-        assert "CCCC" in text
-
-    def test_a_call_without_ssh_key_leaves_that_key_admitted(self, tmp_path):
-        keys(str(tmp_path))
-        before = (tmp_path / ".ssh" / "authorized_keys").read_text()
-        assert users.ensure_keys(str(tmp_path), "alice", False, [], False) == []
-        assert (tmp_path / ".ssh" / "authorized_keys").read_text() == before
-
-    def test_many_nodes_at_the_same_moment_agree_on_one_key(self, tmp_path):
-        context = multiprocessing.get_context("fork")
-        nodes = [context.Process(target=keys, args=(str(tmp_path),)) for _ in range(6)]
-        for node in nodes:
-            node.start()
-        for node in nodes:
-            node.join()
-        assert [node.exitcode for node in nodes] == [0] * 6
-        assert sorted(path.name for path in (tmp_path / ".ssh").iterdir()) == [
-            "authorized_keys",
-            "id_ed25519",
-            "id_ed25519.pub",
-        ]
-        assert keys(str(tmp_path)) == []
-
-    def test_no_home_no_key(self, tmp_path):
-        assert keys(str(tmp_path / "missing")) == []
-
-
-def test_as_user_brings_back_results_and_errors(tmp_path):
-    me = (getpass.getuser(), os.getuid(), os.getgid())
-    assert users.as_user(*me, lambda: ["done"]) == ["done"]
-
-    def fail():
-        raise OSError("disk full")
-
-    with pytest.raises(users.UsersError, match="disk full. Remedy"):
-        users.as_user(*me, fail)
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give up its rights")
-def test_as_user_has_that_users_rights_only(tmp_path):
-    (tmp_path / "secret").write_text("x")
-    (tmp_path / "secret").chmod(0o600)
-    with pytest.raises(users.UsersError, match="Permission denied"):
-        users.as_user("nobody", 65534, 65534, (tmp_path / "secret").read_text)
-
-
-class TestQuota:
-    """Users whose homes have no room."""
+class TestFaults:
+    """One user's fault does not keep the others from their keys, and fails the run only where it is the host's."""
 
     @pytest.fixture
-    def homes(self, tmp_path, monkeypatch):
+    def code(self):
+        """The error of the homes that have no room."""
+        return [errno.EDQUOT]
+
+    @pytest.fixture
+    def full(self, tmp_path, monkeypatch, code):
         """Homes with a directory for keys; those of the names in the returned set have no room."""
         names = ("alice", "bob", *(f"user{number}" for number in range(12)))
         full: set[str] = set()
@@ -298,7 +213,7 @@ class TestQuota:
         def quota(handle):
             path = os.readlink(f"/proc/self/fd/{handle}")
             if path.startswith(tuple(f"{tmp_path}/{name}/" for name in full)):
-                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+                raise OSError(code[0], os.strerror(code[0]))
             fsync(handle)
 
         def entry(name):
@@ -313,32 +228,83 @@ class TestQuota:
         monkeypatch.setattr(users, "read_accounts", lambda *_names: accounts(users=found))
         return full
 
-    def ensure(self, names):
+    def ensure(self, names, check=False):
+        """What was done, and the warnings."""
         specs = [user(name, ssh_authorized_keys=["ssh-ed25519 AAAA a"]) for name in names]
-        return users.ensure([], specs, check=False)
+        warnings: list[str] = []
+        return users.ensure([], specs, check, warn=warnings.append), warnings
 
-    def test_one_user_at_quota_does_not_keep_the_others_from_their_keys(self, homes, tmp_path):
-        homes.add("alice")
-        with pytest.raises(users.UsersError) as caught:
-            self.ensure(["alice", "bob"])
-        said = str(caught.value)
+    def test_a_full_quota_is_a_warning_with_the_file_and_the_remedy(self, full, tmp_path):
+        full.add("alice")
+        done, (said,) = self.ensure(["alice", "bob"])
+        assert done == ["write authorized_keys of bob"]
         assert len(said.splitlines()) == 1 and said.startswith("user alice on ")
         assert f"{tmp_path}/alice/.ssh/authorized_keys" in said and "raise the quota" in said
         assert "who owns" not in said
         assert "AAAA" in (tmp_path / "bob" / ".ssh" / "authorized_keys").read_text()
         assert not [*(tmp_path / "alice" / ".ssh").iterdir()], "each attempt would leave a file"
-        homes.clear()
-        assert self.ensure(["alice", "bob"]) == ["write authorized_keys of alice"]
+        full.clear()
+        assert self.ensure(["alice", "bob"]) == (["write authorized_keys of alice"], [])
 
-    def test_many_users_are_counted(self, homes):
+    def test_a_full_disk_is_an_error_after_the_others_homes(self, full, code, tmp_path):
+        code[0] = errno.ENOSPC
+        full.add("alice")
+        with pytest.raises(users.UsersError, match="^user alice on .*/alice/.ssh/auth.*make room"):
+            self.ensure(["alice", "bob"])
+        assert "AAAA" in (tmp_path / "bob" / ".ssh" / "authorized_keys").read_text()
+
+    def test_many_users_are_counted(self, full, code):
         names = [f"user{number}" for number in range(12)]
-        homes.update(names)
+        full.update(names)
+        lines = self.ensure(names)[1]
+        assert len(lines) == users.MOST_FAULTS + 1 and lines[-1] == "... and 2 more users"
+        code[0] = errno.ENOSPC
         with pytest.raises(users.UsersError) as caught:
             self.ensure(names)
         lines = str(caught.value).splitlines()
         assert len(lines) == users.MOST_FAULTS + 1 and lines[-1] == "... and 2 more users"
 
-    def test_a_home_with_another_fault_keeps_its_remedy(self):
-        assert "who owns the home" in users.remedy("[Errno 30] Read-only file system: '/x'")
-        words = 'Saving key "/home/alice/.ssh/x/key" failed: Disk quota exceeded'
-        assert "raise the quota" in users.remedy(words)
+    @pytest.mark.parametrize("check", [True, False])
+    def test_a_pipe_for_a_file_of_keys_is_a_warning(self, full, tmp_path, check):
+        os.mkfifo(tmp_path / "alice" / ".ssh" / "authorized_keys")
+        done, (said,) = self.ensure(["alice", "bob"], check)
+        assert done == ["write authorized_keys of bob"]
+        assert said.startswith("user alice on ")
+        assert f"{tmp_path}/alice/.ssh/authorized_keys" in said
+        assert "is not a regular file" in said and "ask the user to move it away" in said
+
+    def test_a_home_that_its_user_has_mounted_is_a_warning(self, full, tmp_path, monkeypatch):
+        def lstat(place, name):
+            if name == "alice":
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return os.stat(name, dir_fd=place.fd)
+
+        mounts = tmp_path / "mountinfo"
+        mounts.write_text(f"40 30 0:50 / {tmp_path}/alice rw - fuse.sshfs host:/ rw,user_id=2001\n")
+        monkeypatch.setattr(homes.safe_path.Directory, "lstat", lstat)
+        monkeypatch.setattr(homes, "_MOUNTINFO", str(mounts))
+        done, (said,) = self.ensure(["alice", "bob"])
+        assert done == ["write authorized_keys of bob"]
+        assert said.startswith(f"user alice: {tmp_path}/alice: is a FUSE file system")
+        assert "fusermount -u" in said
+
+    def test_homes_that_do_not_answer_cost_a_limited_time(self, full, monkeypatch):
+        asked = []
+
+        def silent(name, *_given, **_values):
+            asked.append(name)
+            raise homes.SilentError(f"user {name}: the home gave no answer")
+
+        monkeypatch.setattr(users, "as_user", silent)
+        names = [f"user{number}" for number in range(12)]
+        assert len(self.ensure(names[: users.MOST_SILENT - 1])[1]) == users.MOST_SILENT - 1
+        asked.clear()
+        with pytest.raises(users.UsersError, match="homes of 5 users do not answer. Remedy: che"):
+            self.ensure(names)
+        assert asked == names[: users.MOST_SILENT]
+
+
+def test_a_home_with_another_fault_keeps_its_remedy():
+    assert "who owns the home" in homes.remedy("[Errno 30] Read-only file system: '/x'")
+    words = 'Saving key "/home/alice/.ssh/x/key" failed: Disk quota exceeded'
+    assert "raise the quota" in homes.remedy(words)
