@@ -125,6 +125,8 @@ def _be_child(
 def _words(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "needs more than %d MiB of memory" % (_MEMORY >> 20)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     return str(error)[:2000]
 
 
