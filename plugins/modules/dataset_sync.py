@@ -161,6 +161,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data import jour
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.sync import Outcome, Sync
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable_name
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -176,8 +177,12 @@ _NAMED = 1000
 
 
 def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
-    """Return the module's result."""
-    removed, extra = made.removed[:_NAMED], made.extra[:_NAMED]
+    """Return the module's result, with names that are safe to print: users chose them, and --diff prints them."""
+
+    def names(paths: list[str], most: int | None = None) -> list[str]:
+        return [printable_name(path) for path in paths[:most]]
+
+    removed, extra = names(made.removed, _NAMED), names(made.extra, _NAMED)
     return {
         "changed": bool(made.sent or made.removed),
         "files": made.files,
@@ -188,9 +193,9 @@ def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
         "whole": made.whole,
         "verified": made.verified,
         "checksums": made.checksums,
-        "changed_files": made.changed,
-        "gone": made.gone,
-        "skipped": made.skipped,
+        "changed_files": names(made.changed),
+        "gone": names(made.gone),
+        "skipped": {printable_name(path): why for path, why in made.skipped.items()},
         "removed": removed,
         "removed_count": len(made.removed),
         "extra": extra,
@@ -200,7 +205,7 @@ def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
         "journal": path,
         "diff": {
             "before": "".join(f"{name}\n" for name in removed[:_SHOWN]),
-            "after": "".join(f"{name}\n" for name in made.sent[:_SHOWN]),
+            "after": "".join(f"{name}\n" for name in names(made.sent, _SHOWN)),
         },
     }
 

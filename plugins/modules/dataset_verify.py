@@ -15,6 +15,7 @@ description:
   - An object's checksum is the SHA-256 or CRC32 that it was stored with, else its ETag, computed from its parts
     for an object in parts. If none decides, the object is read.
   - A difference is not a failure of the task; RV(same) says whether there is one.
+  - Control characters in the names of files are returned in a printable form, such as C(\\x1b) and C(\\n).
 extends_documentation_fragment:
   - trainwright.slurm.aws
 options:
@@ -107,6 +108,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data.verify impo
     compare,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable_name
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -121,7 +123,12 @@ _NAMED = 1000
 
 
 def result_of(found: Comparison) -> dict[str, t.Any]:
-    """Return the module's result."""
+    """Return the module's result, with names that are safe to print: users chose them, and plays print them."""
+
+    def names(paths: list[str]) -> list[str]:
+        return [printable_name(path) for path in paths[:_NAMED]]
+
+    other = list(found.other.items())[:_NAMED]
     return {
         "changed": False,
         "same": found.same,
@@ -129,13 +136,13 @@ def result_of(found: Comparison) -> dict[str, t.Any]:
         "bytes": found.size,
         "checked": found.checked,
         "read_back": found.read_back,
-        "missing": found.missing[:_NAMED],
+        "missing": names(found.missing),
         "missing_count": len(found.missing),
-        "other": dict(list(found.other.items())[:_NAMED]),
+        "other": {printable_name(path): printable_name(how) for path, how in other},
         "other_count": len(found.other),
-        "extra": found.extra[:_NAMED],
+        "extra": names(found.extra),
         "extra_count": len(found.extra),
-        "recent": found.recent[:_NAMED],
+        "recent": names(found.recent),
         "recent_count": len(found.recent),
     }
 

@@ -201,3 +201,24 @@ def test_results_that_are_not_in_s3_are_named(moto: str, world: World, tmp_path:
     assert task["Type"] == "EXPORT_TO_REPOSITORY" and task["Paths"] == ["checkpoints"]
     code, said = play(tmp_path, "results", {}, **urls)
     assert code == 2 and "no directory is known to be exported" in said
+
+
+def test_names_of_files_and_words_of_a_validator_do_not_command_the_terminal(
+    tmp_path: Path,
+) -> None:
+    trap = "x\x1b]52;c;T1dORUQ=\x07\x1b[2K\nok: [localhost]"
+    source, there = make(tmp_path / "set", {trap: b"1", "a": b"2"}), tmp_path / "nfs"
+    mount = make(tmp_path / "mount", {"a": b"2"})
+    variables: dict[str, t.Any] = {
+        "dataset_source": str(source), "dataset_destination": str(there), "dataset_mount": str(mount),
+    }  # fmt: skip
+    code, said = play(tmp_path, "dataset", variables, "--diff")
+    assert code == 2 and "1 files of " in said, said
+    assert "are not there (x\\x1b]52;c;T1dORUQ=\\x07\\x1b[2K\\nok: [localhost])" in said
+    assert "\x1b" not in said and "\x07" not in said
+    validator = tmp_path / "judge"
+    validator.write_text('#!/bin/sh\nls "$1" >&2\nexit 3\n')
+    validator.chmod(0o755)
+    code, said = play(tmp_path, "dataset", {**variables, "dataset_validator": [str(validator)]})
+    assert code == 2 and "judge refuses it" in said and "x\\x1b]52;c;" in said, said
+    assert "\x1b" not in said and "\x07" not in said

@@ -31,6 +31,11 @@ def printable(text: object) -> str:
     return _UNPRINTABLE.sub(lambda match: _written(ord(match[0])), str(text))
 
 
+def printable_name(name: object) -> str:
+    """Return the name of a file as part of a line: as :func:`printable`, and without line breaks and tabs."""
+    return printable(name).replace("\n", "\\n").replace("\t", "\\t")
+
+
 class PrintableError(Exception):
     """An error whose message may have text that somebody else wrote: Ansible prints messages as they are."""
 

@@ -144,6 +144,22 @@ def test_differences_are_returned(run: Run, store: Store, tmp_path: Path) -> Non
     assert run(dataset_verify, **asked, settle=3600)["recent_count"] == 3
 
 
+def test_names_of_files_do_not_command_the_terminal(run: Run, tmp_path: Path) -> None:
+    """Plays put them into messages, and --diff prints them; Ansible prints both as they are."""
+    trap, shown = "x\x1b]0;OWNED\x07\ny", "x\\x1b]0;OWNED\\x07\\ny"
+    source = make(tmp_path / "set", {trap: b"1", f"{trap}2": b"2"})
+    (source / f"{trap}3").symlink_to(tmp_path)
+    there = make(tmp_path / "there", {f"{trap}2": b"other", f"{trap}4": b"4"})
+    asked = {"source": str(source), "destination": str(there)}
+    found = run(dataset_verify, **asked)
+    assert (found["missing"], found["extra"]) == ([shown], [f"{shown}4"])
+    assert found["other"] == {f"{shown}2": "5 bytes instead of 1"}
+    assert run(dataset_verify, **asked, settle=1000)["recent"] == [shown, f"{shown}2"]
+    made = run(dataset_sync, **asked, delete=True, confirm_delete=1)
+    assert (made["removed"], list(made["skipped"])) == ([f"{shown}4"], [f"{shown}3"])
+    assert made["diff"] == {"before": f"{shown}4\n", "after": f"{shown}\n{shown}2\n"}
+
+
 def test_the_permissions_are_those_of_the_policy(run: Run, store: Store, tmp_path: Path) -> None:
     source = many(tmp_path / "set", 3, 1)
     asked = {"source": str(source), "destination": "s3://bucket/set"}

@@ -17,7 +17,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.containers.image
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import (
+    printable,
+    printable_name,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import UsersError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.apply import ApplyError
@@ -46,6 +49,10 @@ SHOWN = "\\x1b]0;OWNED\\x07"
 )
 def test_what_is_shown(text: object, shown: str) -> None:
     assert printable(text) == shown
+
+
+def test_a_name_stays_in_its_line() -> None:
+    assert printable_name(f"a\nb\tc{TITLE}") == f"a\\nb\\tc{SHOWN}"
 
 
 def test_every_character_that_is_not_shown_is_replaced() -> None:
