@@ -21,10 +21,9 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse data that a validator refuses
-  ansible.builtin.fail:
-    msg: "{{ judged.stderr | trainwright.slurm.printable }}"
-  when: judged.rc != 0
+- name: Show a name that would set the title of the terminal
+  ansible.builtin.debug:
+    msg: "{{ '\x1b]0;title\x07' | trainwright.slurm.printable }}"
 """
 
 RETURN = r"""
