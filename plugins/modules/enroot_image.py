@@ -98,8 +98,10 @@ options:
         type: float
       max_size:
         description:
-          - Remove the images that have been without a name for longest, until all images use at most
-            this, such as V(2T). Without it, nothing is removed for its size.
+          - Remove the images of a store that have been without a name for longest, until its images use at
+            most this on disk, such as V(2T). Without it, nothing is removed for its size.
+          - The store of the cluster and the store of each user count by themselves, so that the images of
+            a user never have those of others removed.
         type: str
       min_age:
         description: Days without a name before which nothing is removed.
@@ -160,7 +162,7 @@ EXAMPLES = r"""
     name: train-old
     state: absent
 
-- name: Remove what has had no name for a month, and keep all below 2 TB
+- name: Remove what has had no name for a month, and keep each store below 2 TB
   trainwright.slurm.enroot_image:
     collect:
       max_age: 30
@@ -205,15 +207,16 @@ collected:
   returned: when O(collect) is given
   type: dict
   contains:
-    removed: {description: "Images removed, each with C(image) (path) and C(size) (bytes).", type: list, elements: dict,
+    removed: {description: "Images removed, each with C(image) (path) and C(size) (bytes on disk).", type: list,
+      elements: dict,
       returned: always}
     spared: {description: "Images that stay although the limits would remove them, and C(why).", type: list,
       elements: dict,
       returned: always}
     skipped: {description: "Stores of users that were left out, each with C(store) (path) and C(why): in use, not
       accessible, or with something in the way. Each is a warning too.", type: list, elements: dict, returned: always}
-    freed: {description: Bytes of the images removed., type: int, returned: always}
-    size: {description: Bytes of all images that stay., type: int, returned: always}
+    freed: {description: Bytes on disk of the images removed., type: int, returned: always}
+    size: {description: "Bytes on disk of all images that stay, those of users included.", type: int, returned: always}
     jobs_since: {description: "The value used for O(collect.jobs_since), in seconds since 1970.", type: int,
       returned: always}
   sample: {removed: [], spared: [], skipped: [], freed: 0, size: 9663676416, jobs_since: 1795190400}

@@ -44,7 +44,7 @@ def stores(path: str) -> list[Store]:
 
 
 class _Idle(t.NamedTuple):
-    """An image without a link; since: when that was first seen."""
+    """An image without a link; size: bytes on disk; since: when that was first seen."""
 
     store: Store
     image: Image
@@ -85,7 +85,7 @@ def _idle(store: Store, linked: set[str], now: float, check: bool) -> list[_Idle
             if not check:
                 with open(mark, "x", encoding="utf-8"):
                     os.utime(mark, (now, now))
-        found.append(_Idle(store, image, image.size, since))
+        found.append(_Idle(store, image, image.allocated, since))
     return found
 
 
@@ -118,7 +118,7 @@ def _try_to_remove(idle: _Idle, shared: bool) -> str:
 
 
 class _Found(t.NamedTuple):
-    """One store: the bytes of its images, those without a link, and why it was skipped, if it was."""
+    """One store: bytes of its images on disk, those without a link, and why it was skipped, if it was."""
 
     size: int = 0
     idle: t.Sequence[_Idle] = ()
@@ -130,7 +130,7 @@ def _look(store: Store, linked: set[str], now: float, check: bool) -> _Found:
     if not os.path.isdir(store.images) or os.path.islink(store.images):
         return _Found()
     with _as_owner(store.path) as may:
-        size = sum(image.size for image in store.all_images())
+        size = sum(image.allocated for image in store.all_images())
         if check and may:
             return _Found(size, _idle(store, linked, now, check))
         if not may:
@@ -165,11 +165,12 @@ def collect(
 
     jobs_since: when the oldest running job started; without one, the time of asking.
     max_age: remove images that have been without a link for so many seconds. max_size: remove, the longest without
-    a link first, until all images take at most so many bytes. min_age: never before so many
-    seconds without a link.
+    a link first, until the images of their store take at most so many bytes on disk. Each store counts by itself:
+    otherwise, a user with many bytes would have the images of the cluster and of other users removed. min_age: never
+    before so many seconds without a link.
     """
     now = time.time()
-    total = 0
+    sizes: dict[str, int] = {}
     idle: list[_Idle] = []
     skipped = []
     every = stores(path)
@@ -183,7 +184,7 @@ def collect(
                 if store is every[0]:
                     raise
                 found = _Found(why=_why(error))
-            total += found.size
+            sizes[store.path] = found.size
             idle += found.idle
             if found.why:
                 skipped.append({"store": store.path, "why": found.why})
@@ -191,7 +192,7 @@ def collect(
         for entry in sorted(idle, key=lambda entry: entry.since):
             age = now - entry.since
             old = max_age is not None and age >= max_age
-            over = max_size is not None and total > max_size
+            over = max_size is not None and sizes[entry.store.path] > max_size
             if not old and not over:
                 continue
             why = ""
@@ -207,7 +208,7 @@ def collect(
                 spared.append({**shown, "why": why})
             else:
                 removed.append(shown)
-                total -= entry.size
+                sizes[entry.store.path] -= entry.size
     except OSError as error:
         raise from_os(error, path) from error
     return {
@@ -215,6 +216,6 @@ def collect(
         "spared": spared,
         "skipped": skipped,
         "freed": sum(entry["size"] for entry in removed),
-        "size": total,
+        "size": sum(sizes.values()),
         "jobs_since": int(jobs_since),
     }

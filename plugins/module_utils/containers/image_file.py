@@ -76,11 +76,20 @@ class Image(t.NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes on disk; 0 where the file is gone."""
+        """Length in bytes; 0 where the file is gone."""
         try:
             return os.stat(self.path).st_size
         except OSError:
             return 0
+
+    @property
+    def allocated(self) -> int:
+        """Bytes on disk, at most its length: holes take none. 0 where the file is gone."""
+        try:
+            seen = os.lstat(self.path)
+        except OSError:
+            return 0
+        return min(seen.st_size, seen.st_blocks * 512)
 
     def shown(self, name: str) -> str:
         """Return a line for a diff."""

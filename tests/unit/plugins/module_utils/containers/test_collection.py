@@ -100,6 +100,40 @@ def test_collection_by_size_takes_the_longest_unused_first(
     assert collect(world, max_size=2 * size + 1000).removed == []
 
 
+def of_a_user(world: World, letter: str, size: int, data: bytes = b"") -> Path:
+    """Put an image without a name into the store of a user: a file of that length, which begins with the data."""
+    image = world.store / "users" / "alice" / ".images" / f"sha256-{letter * 64}.sqsh"
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_bytes(data)
+    os.truncate(image, size)
+    return image
+
+
+def test_the_bytes_of_a_user_push_out_no_image_of_another_store(
+    world: World, clock: t.Callable[[float], None]
+) -> None:
+    old, _ = images(world, b"old", b"new")
+    first = of_a_user(world, "a", 3 << 20, os.urandom(3 << 20))
+    collect(world)
+    clock(DAY)
+    second = of_a_user(world, "b", 3 << 20, os.urandom(3 << 20))
+    collect(world)
+    clock(10 * DAY)
+    done = collect(world, max_size=4 << 20)
+    assert done.removed == [str(first)] and second.exists() and Path(old).exists()
+    assert done.size >= 3 << 20
+
+
+def test_a_hole_takes_no_room(world: World, clock: t.Callable[[float], None]) -> None:
+    old = of_a_user(world, "a", 1 << 20, os.urandom(1 << 20))
+    sparse = of_a_user(world, "b", 1 << 40)
+    collect(world)
+    clock(10 * DAY)
+    done = collect(world, max_size=2 << 20)
+    assert not done.removed and done.size <= 2 << 20 and old.exists() and sparse.exists()
+    assert set(collect(world, max_age=0).removed) == {str(old), str(sparse)}
+
+
 def test_an_image_that_a_job_may_use_stays(world: World, clock: t.Callable[[float], None]) -> None:
     began = time.time()
     clock(DAY)
