@@ -63,7 +63,6 @@ _SAME = (
     "baseline",
     "look",
     "again",
-    "enforce",
     "cap",
     "queue_seconds",
     "wake",
@@ -198,7 +197,6 @@ class ActionModule(WaitsForJob):
         verdict = results.worst(course.results).value
         final = state.State(run, digest, names, started, ended, verdict)
         self._look(write={_STATE: final.to_json(), f"{run}/validate.json": document.as_text(made)})
-        drains, over, unknown = self._drains(course)
         shown = [one for one in course.results if summary.needs_somebody(one)]
         # Without the counts of what is shown: the last line of the playbook has those of all.
         lines = table("validate", summary.shared(shown)).splitlines()[:-1] if shown else []
@@ -209,24 +207,12 @@ class ActionModule(WaitsForJob):
             "failed_tests": results.ends_with_failure(course.results, allow_incomplete=True),
             "failing": results.ends_with_failure(course.results),
             "summary": summary.line_of(course.results),
-            "lines": [*lines, *unknown],
-            "drains": drains,
-            "over_cap": over,
+            "lines": lines,
+            # As the user's logs have it: the role has root ask which of them the cap allows.
+            "drains": summary.drains(course),
             "directory": asked.frame.directory,
             "run": run,
         }
-
-    def _drains(self, course: Course) -> tuple[dict[str, str], list[str], list[str]]:
-        """Return the nodes to drain with the reasons, those over the cap, and why it is not known what to drain."""
-        failed = any(one.verdict is results.Verdict.FAIL for one in course.results)
-        if not self._options["enforce"] or not failed:
-            return {}, [], []
-        try:
-            slurm = self._module("slurm_info", gather=["nodes"])
-        except SlurmError as error:
-            return {}, [], [f"validate_enforce: no node is drained: {printable(str(error))}"]
-        nodes = [validation.record(Node, item) for item in slurm["nodes"]]
-        return *summary.drains(course, nodes, self._options["cap"]), []
 
     def _end_jobs(self, run: str, user: str) -> None:
         """Cancel the jobs of a run that was interrupted, for which nobody waits any more."""

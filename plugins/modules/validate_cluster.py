@@ -163,12 +163,11 @@ options:
     description: Document of an earlier run of the same cluster to compare with, a mapping or its text in JSON.
     type: raw
     default: ""
-  enforce:
-    description: Whether to return the nodes to drain, by the states that they have at the end of the run.
-    type: bool
-    default: false
   cap:
-    description: Percent of a partition that may be drained at once, as of the health agent, whose default is 5.
+    description:
+      - Percent of a partition that may be drained at once, as of the health agent.
+        P(trainwright.slurm.drains_within_cap#filter) applies it afterwards; here it is only checked, so that a wrong
+        one is refused before any job.
     type: float
   cluster:
     description: Name of the cluster for the report.
@@ -199,12 +198,13 @@ document: {description: "The run, as C(docs/validation.schema.json) has it.", re
 verdict: {description: The worst verdict., returned: success, type: str, sample: PASS}
 summary: {description: "Why it is that, in one line.", returned: success, type: str}
 lines: {description: A table of the verdicts that need somebody., returned: success, type: list, elements: str}
-drains: {description: "Why a node should be drained, by name.", returned: success, type: dict}
-over_cap:
-  description: Nodes that should be drained as well, and for which the cap of the health agent has no room.
+drains:
+  description:
+    - Why a node should be drained, by name, for a failure of its own in the stages static, node and pairwise.
+    - The user of the task wrote the logs that decide it. P(trainwright.slurm.drains_within_cap#filter) returns those
+      for which the cap of the health agent has room.
   returned: success
-  type: list
-  elements: str
+  type: dict
 directory: {description: Directory of the run on the host., returned: success, type: str}
 run: {description: Id of the run., returned: success, type: str, sample: 20261124-120000}
 error: {description: Kind of the error., returned: failure, type: str, sample: invalid}

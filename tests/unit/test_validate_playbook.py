@@ -101,9 +101,10 @@ def written(
     verdict: Verdict,
     check: bool = False,
     within: t.Sequence[str] = (),
+    drains: t.Mapping[str, str] | None = None,
     **variables: t.Any,
 ) -> tuple[int, str]:
-    """Run the tasks of the report for a run of one result."""
+    """Run the tasks of the report for a run of one result; drains: as the user of the jobs has it."""
     results = [Result("c1", "one", verdict, detail="what was found", remedy="repair it")]
     made = document.Document(
         document.Run("20261124-120000-abcd", "k", "2026-11-24T12:00:00Z"), results
@@ -112,6 +113,7 @@ def written(
     run = {
         "run": made.run.id, "document": made.to_json(), "verdict": str(verdict), "lines": ["a line"],
         "failing": bad, "failed_tests": verdict is Verdict.FAIL, "summary": f"{verdict}: 1 of one",
+        "drains": drains or {},
     }  # fmt: skip
     task = {
         "name": "Report",
@@ -156,6 +158,74 @@ def test_a_run_that_failed_is_not_kept_and_says_so(verdict: Verdict, tmp_path: P
     assert kept.read_text() == "the one before"
     words = f"validate_keep_baseline: the run is {verdict} and was not kept as {kept} -> repair what it found"
     assert words in " ".join(said.split()), said
+
+
+#: Three nodes, as 22.05 shows them, and each change of one.
+SCONTROL = """\
+import sys
+LOG, NODES = {log!r}, {nodes!r}
+if "--version" in sys.argv:
+    print("slurm 22.05.8")
+elif "nodes" in sys.argv and NODES is None:
+    sys.exit("slurm_load_node error: Access/permission denied")
+elif "nodes" in sys.argv:
+    for name, (state, reason) in NODES.items():
+        print("NodeName=%s Arch=x86_64\\n   CPUAlloc=0 CPUTot=8" % name)
+        print("   State=%s ThreadsPerCore=1\\n   Partitions=p\\n   Reason=%s\\n" % (state, reason))
+elif "update" in sys.argv:
+    open(LOG, "a").write(" ".join(sys.argv[1:]) + "\\n")
+"""
+IDLE = ("IDLE", "(null)")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cap", "drained", "words"),
+    [
+        ({"c1": IDLE, "c2": IDLE, "c3": IDLE}, None, ["c2"], ["c3: not drained, the cap is reached"]),
+        ({"c1": IDLE, "c2": IDLE, "c3": IDLE}, 67, ["c2", "c3"], []),
+        ({"c1": ("IDLE+DRAIN", "tw:hook:prolog: no disk -> replace it"), "c2": IDLE, "c3": IDLE}, None, [],
+         ["c2, c3: not drained, the cap is reached"]),
+        (None, None, [], ["validate_enforce: no node is drained: "]),
+    ],
+)  # fmt: skip
+def test_root_asks_for_the_states_by_which_the_cap_is_kept(
+    nodes: t.Any, cap: int | None, drained: list[str], words: list[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The user of the jobs has each node drained already, for which no room is needed, and one that does not exist."""
+    command = tmp_path / "bin" / "scontrol"
+    command.parent.mkdir()
+    log = tmp_path / "log"
+    log.touch()
+    command.write_text(f"#!{sys.executable}\n" + SCONTROL.format(log=str(log), nodes=nodes))
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    why = "open_files: 64 of 1024 -> raise it"
+    code, said = written(
+        tmp_path, Verdict.FAIL, drains={"c2": why, "c3": why, "ALL": why}, validate_enforce=True,
+        **({} if cap is None else {"node_health_cap_percent": cap}),
+    )  # fmt: skip
+    said = " ".join(said.split())
+    assert code == 2 and "validate: FAIL" in said, said
+    calls = log.read_text().splitlines()
+    assert [
+        name for name in ("c1", "c2", "c3", "ALL") if f"NodeName={name} " in log.read_text()
+    ] == drained, said
+    assert all(f"Reason=tw:validate:{why}" in one for one in calls) and len(calls) == len(drained)
+    assert all(word in said for word in words), said
+    assert ("ALL: not drained, n1 does not know such a node" in said) is (nodes is not None)
+
+
+def test_the_states_are_asked_where_and_as_whom_nodes_are_drained() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/validate/tasks/report.yml").read_text(encoding="utf-8"))
+    (block,) = [one["block"] for one in tasks if "block" in one]
+    read, drain = (
+        next(one for one in block if f"trainwright.slurm.{module}" in one)
+        for module in ("slurm_info", "slurm_node")
+    )
+    for key in ("delegate_to", "become", "become_user"):
+        assert read[key] == drain[key]
+    assert read["become_user"] == "root" and read["delegate_to"] == "{{ __validate_drains }}"
 
 
 def test_check_mode_names_no_report(tmp_path: Path) -> None:
@@ -242,3 +312,21 @@ def test_a_value_of_another_form_is_refused_with_what_to_write(
     code, said = play(ROOT / "playbooks" / "validate.yml", tmp_path, {**common, **given}, *options)
     assert code == 2 and words in " ".join(said.split()), said
     assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.parametrize(("user", "told"), [("", True), (getpass.getuser(), False)])
+def test_a_run_that_drains_names_the_user_whom_nobody_chose(
+    user: str, told: bool, tmp_path: Path
+) -> None:
+    given = {
+        "ansible_become": False,
+        "cluster_users": [{"name": getpass.getuser()}],
+        "validate_enforce": True,
+        "validate_report": str(tmp_path / "reports"),
+        "validate_user": user,
+        "validate_directory": str(tmp_path / "v"),
+        "validate_stages": "statik",
+    }
+    code, said = play(ROOT / "playbooks" / "validate.yml", tmp_path, given)
+    words = f"validate_enforce: the logs of {getpass.getuser()}, the first of cluster_users, decide which nodes"
+    assert code == 2 and "no such stage" in said and (words in " ".join(said.split())) is told, said

@@ -41,7 +41,6 @@ SPEC: dict[str, t.Any] = {
     "thresholds": {"type": "list", "elements": "dict", "default": []},
     "node_results": {"type": "list", "elements": "dict"},
     "baseline": {"type": "raw", "default": ""},
-    "enforce": {"type": "bool", "default": False},
     "cap": {"type": "float"},
     "cluster": {"type": "str", "default": ""},
     "look": {"type": "dict", "default": {}},

@@ -134,28 +134,38 @@ def line_of(results: t.Sequence[Result]) -> str:
     return f"{verdict} ({shown}): {'; '.join(words)}{more}"
 
 
-def drains(
-    course: Course, nodes: t.Sequence[Node], cap: float | None = None
-) -> tuple[dict[str, str], list[str]]:
-    """Return why nodes should be drained, by name, and those for which the cap does not have room.
+def drains(course: Course) -> dict[str, str]:
+    """Return why nodes should be drained, by name: for a FAIL of a node's own in a stage that gates.
 
-    For a FAIL of a node's own in a stage that gates; INCOMPLETE never drains. nodes: all of the cluster, in their
-    states of now: others may have drained some during the run. cap: percent of a partition; None: the agent's default.
+    INCOMPLETE never drains.
+    """
+    gating = {check.name for check in course.asked.checks if check.stage in GATES}
+    nodes = {host.name for host in course.asked.hosts}
+    found: dict[str, str] = {}
+    for one in course.results:
+        own = one.check.split(".")[0] in gating and one.host in nodes
+        if one.verdict is Verdict.FAIL and own and one.host not in found:
+            found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
+    return found
+
+
+def within_cap(
+    reasons: t.Mapping[str, str], nodes: t.Mapping[str, Node], cap: float | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the nodes of these reasons that may be drained, and those for which the cap does not have room.
+
+    nodes: all of the cluster by name, in their states of now: others may have drained some during the run. cap: percent
+    of a partition; None: the agent's default.
     """
     cap = decide.Settings.cap if cap is None else cap
-    known = {node.name: node for node in nodes}
-    gating = {check.name for check in course.asked.checks if check.stage in GATES}
     found: dict[str, str] = {}
     over: list[str] = []
-    for one in course.results:
-        own = one.check.split(".")[0] in gating and one.host in known
-        if one.verdict is not Verdict.FAIL or not own or one.host in found or one.host in over:
-            continue
-        node = known[one.host]
-        if node.drained or decide.room(node, nodes, list(found), cap):
-            found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
+    for name, reason in reasons.items():
+        node = nodes[name]
+        if node.drained or decide.room(node, nodes.values(), list(found), cap):
+            found[name] = reason
         else:
-            over.append(one.host)
+            over.append(name)
     return found, over
 
 
