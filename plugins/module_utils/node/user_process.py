@@ -23,10 +23,8 @@ from .homes import OwnFaultError, SilentError, UsersError, remedy
 
 #: Time for one user. Shared storage may be slow, and a server that has restarted answers late.
 SECONDS = 60.0
-_MEMORY = (
-    256 << 20
-)  # bytes that the process, or a program that it starts, may have beyond those of this one
-_LONGEST = 1 << 20  # bytes of an answer
+#: Bytes that the process, or a program that it starts, may have beyond those of this one, and those of an answer.
+_MEMORY, _LONGEST = 256 << 20, 1 << 20
 _ERRORS = (OSError, UsersError, ValueError, MemoryError)
 
 

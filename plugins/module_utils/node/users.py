@@ -23,9 +23,8 @@ from .ssh_trust import ensure_keys, is_own_fault
 from .user_process import as_user
 
 MOST_FAULTS = 10  # users whose fault is in the message
-MOST_SILENT = (
-    5  # homes that may fail to answer before the call ends, since each costs its whole time
-)
+# Homes that may fail to answer before the call ends, since each costs its whole time.
+MOST_SILENT = 5
 
 
 @dataclass(frozen=True)
