@@ -257,7 +257,7 @@ def test_in_observe_mode_and_beside_the_sites_own_prolog(quiet: Converged) -> No
             site.run(node, "rm -r /etc/slurm/prolog.d")
 
 
-@pytest.mark.systems("debian12")
+@pytest.mark.systems("debian13")
 def test_a_task_prolog_and_a_hook_of_slurmctld(quiet: Converged) -> None:
     """TaskProlog is on the nodes; slurmctld runs its own as slurm, and a part of it can requeue without a drain."""
     site = quiet

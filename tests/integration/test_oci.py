@@ -113,7 +113,8 @@ def test_a_directory_that_somebody_else_made_keeps_nobody_from_containers(
     site.run("c1", f"rm -rf {place}* && mkdir {place} && chown bob: {place}")
     job = ""
     try:
-        assert site.as_user("alice", f"srun -w c1 --container={bundle} id -u") == "2001"
+        out = site.as_user("alice", f"srun -w c1 --container={bundle} cat /etc/os-release")
+        assert "ROLE=container" in out
         job = site.sbatch(f"srun --container={bundle} sleep 1001", "-w c1")
         running = "pgrep -u alice -f '^sleep 1001'"
         poll("the container to run", lambda: site.run("c1", running, check=False))

@@ -77,7 +77,8 @@ def test_a_plugin_that_does_not_load_comes_back_and_what_waits_is_named(
             run = with_bad_plugin(site, "slurmctld")
         assert_said(
             run,
-            "the new configuration does not run a step on c1: its slurmd did not take the configuration",
+            "the new configuration does not run a step on c1",
+            ": its slurmd did not take the configuration",
             "the one of the last proof is back and runs a step again on c1",
             "proctrack_text.so",
             "-> correct slurm_conf.ProctrackType",

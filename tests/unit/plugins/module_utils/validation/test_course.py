@@ -76,8 +76,7 @@ def test_the_slow_node_is_named_and_left_out_later() -> None:
     course, works = drive(asked(NAMES, switches=SWITCHES), slow("c3"))
     failed = of(course, Verdict.FAIL)
     assert [(one.host, one.check) for one in failed] == [("c3", "pair_mpi")]
-    drains, over = summary.drains(course, course.asked.slurm.nodes)
-    assert set(drains) == {"c3"} and not over
+    assert set(summary.drains(course)) == {"c3"}
     later = [work for work in works if work.stage in ("collective", "storage", "mpi")]
     assert later and all("c3" not in [host.name for host in work.hosts] for work in later)
     (left_out,) = [one for one in of(course, Verdict.INCOMPLETE) if one.host == "c3"]
@@ -110,7 +109,7 @@ def test_nodes_that_differ_one_to_one_are_not_blamed_and_not_drained() -> None:
     found = {(one.host, one.check): one for one in of(course, Verdict.INCOMPLETE)}
     assert set(found) == {("cluster", "bios"), ("cluster", "slurmd_version")}
     assert found["cluster", "slurmd_version"].value == "24.11.5 on c1; 25.05.1 on c2"
-    assert summary.drains(course, what.slurm.nodes) == ({}, [])
+    assert summary.drains(course) == {}
     assert any(work.stage == "pairwise" for work in works), "nobody is left out"
 
 
@@ -199,10 +198,11 @@ def test_no_more_nodes_are_drained_than_the_cap_has_room_for() -> None:
         return ("64", 0) if check.name == "open_files" and names[0] in ("c2", "c4", "c5") else None
 
     course, _works = drive(asked(NAMES, ["static"]), fault)
-    drains, over = summary.drains(course, course.asked.slurm.nodes)
+    reasons, nodes = summary.drains(course), {one.name: one for one in course.asked.slurm.nodes}
+    drains, over = summary.within_cap(reasons, nodes)
     assert list(drains) == ["c2"] and over == ["c4", "c5"]
     assert drains["c2"].startswith("open_files: 64 ")
-    allowed, _over = summary.drains(course, course.asked.slurm.nodes, cap=50)
+    allowed, _over = summary.within_cap(reasons, nodes, cap=50)
     assert list(allowed) == ["c2", "c4", "c5"]
 
 
