@@ -111,15 +111,14 @@ def test_a_directory_that_somebody_else_made_keeps_nobody_from_containers(
     site = quiet_site
     place = "/run/slurm-oci/2001"
     site.run("c1", f"rm -rf {place}* && mkdir {place} && chown bob: {place}")
-    job = ""
     try:
         out = site.as_user("alice", f"srun -w c1 --container={bundle} cat /etc/os-release")
         assert "ROLE=container" in out
         job = site.sbatch(f"srun --container={bundle} sleep 1001", "-w c1")
-        running = "pgrep -u alice -f '^sleep 1001'"
-        poll("the container to run", lambda: site.run("c1", running, check=False))
+        state = f"ls {place}.*"
+        poll("the container to run", lambda: site.run("c1", state, check=False))
         site.as_user("alice", f"scancel {job}")
-        poll("its process to be gone", lambda: not site.run("c1", running, check=False))
-        poll("its state to be gone", lambda: not site.run("c1", f"ls {place}.*", check=False))
+        site.wait_job(job, states=("CANCELLED",))
+        poll("the container to be gone", lambda: not site.run("c1", state, check=False))
     finally:
         site.run("c1", f"rm -rf {place} {place}.*")
