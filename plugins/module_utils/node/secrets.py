@@ -201,7 +201,8 @@ class SecretStore:
         if self.limit and name in OF_ALL_HOSTS and os.path.exists(record):
             raise SecretError(
                 f"{self.path(FILES[name][0])}: is missing, and a new key would go to {self.limit} alone: Slurm would"
-                " not know the other hosts any more; run site.yml without --limit, or put the file back"
+                " not know the other hosts any more; run site.yml without --limit (take hosts that cannot"
+                " take part out of the inventory first), or put the file back"
             )
 
     def ssh_ca_public(self) -> str:

@@ -121,6 +121,19 @@ def test_tags_are_judged_in_our_playbooks_alone(
         assert "inventory: --tags: no task has the tag 'slurmdd' -> did you mean" in found[0]
 
 
+def daemon_problems(
+    monkeypatch: pytest.MonkeyPatch, given: t.Any, tags: list[str], **recorded: str
+) -> list[t.Any]:
+    """Return what is said of --tags where the record has other digests than the model, and nothing without them."""
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["trainwright.slurm.site"], "tags": tags})
+    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
+    model = build_model(given)
+    given["record"] = {**model["record"]}
+    assert action._daemon_problems(given, model) == []
+    given["record"].update(recorded)
+    return action._daemon_problems(given, model)
+
+
 @pytest.mark.parametrize(
     ("before", "tags", "refused"),
     [("other", ["slurmd"], True), ("", ["slurmd"], False), ("other", [], False)],
@@ -128,14 +141,7 @@ def test_tags_are_judged_in_our_playbooks_alone(
 def test_slurmd_does_not_start_with_what_slurmctld_does_not_have(
     monkeypatch: pytest.MonkeyPatch, before: str, tags: list[str], refused: bool
 ) -> None:
-    monkeypatch.setattr(context, "CLIARGS", {"args": ["trainwright.slurm.site"], "tags": tags})
-    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
-    given = inputs(1)
-    model = build_model(given)
-    given["record"] = {**model["record"]}
-    assert action._daemon_problems(given, model) == []
-    given["record"]["slurmd_digest"] = before
-    found = action._daemon_problems(given, model)
+    found = daemon_problems(monkeypatch, inputs(1), tags, slurmd_digest=before)
     assert bool(found) is refused
     assert not refused or "add slurmctld to --tags" in str(found[0])
 
@@ -153,15 +159,9 @@ def test_slurmd_does_not_start_with_what_slurmctld_does_not_have(
 def test_slurmrestd_does_not_start_with_the_old_lines_and_count_as_started_with_the_new_ones(
     monkeypatch: pytest.MonkeyPatch, before: str, rest: list[str], tags: list[str], refused: bool
 ) -> None:
-    monkeypatch.setattr(context, "CLIARGS", {"args": ["trainwright.slurm.site"], "tags": tags})
-    action = cluster_model.ActionModule.__new__(cluster_model.ActionModule)
     given = inputs(1)
     given["groups"]["slurm_rest"] = rest
-    model = build_model(given)
-    given["record"] = {**model["record"]}
-    assert action._daemon_problems(given, model) == []
-    given["record"]["clients_digest"] = before
-    found = action._daemon_problems(given, model)
+    found = daemon_problems(monkeypatch, given, tags, clients_digest=before)
     assert bool(found) is refused
     assert not refused or "what slurmrestd reads only when it starts" in str(found[0])
 
