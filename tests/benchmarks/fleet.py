@@ -207,7 +207,7 @@ def measure(nodes: int) -> Timing:
         nothing, busy, summary = fleet.play()
         first = walked(summary)
         variables = {"slurm_node": {"weight": 7}}
-        (fleet.inventory / "host_vars/c7.yml").write_text(yaml.safe_dump(variables))
+        (fleet.inventory / f"host_vars/{fleet.nodes[-1]}.yml").write_text(yaml.safe_dump(variables))
         one, also, summary = fleet.play()
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         return Timing(
