@@ -187,6 +187,7 @@ class ActionModule(ActionBase):
         result["wanted"] = self._wanted(inputs, model, task_vars) if options["wanted"] else None
         served = digests.candidates_with_services(inputs, model)
         result["wanted_services"] = [host for host in served if host in (result["wanted"] or {})]
+        result["record_stays"] = inputs["record"] == model["record"]
         result["looks"] = {host: look for host, look in self._looks.items() if look}
         result.update(model)
         return result

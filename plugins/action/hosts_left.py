@@ -32,6 +32,7 @@ class ActionModule(ActionBase):
                 "looks": {"type": "dict", "required": True},
                 "wanted": {"type": "dict", "required": True},
                 "services": {"type": "list", "elements": "str", "required": True},
+                "record_stays": {"type": "bool", "required": True},
                 "secrets": {"type": "str", "required": True},
             }
         )
@@ -39,7 +40,9 @@ class ActionModule(ActionBase):
         asked = wanted.asked_of(options["wanted"], options["secrets"])
         states = wanted.states(looks, asked)
         groups = (task_vars or {})["groups"]
-        as_left, services = wanted.left_out(states, options["services"], groups)
+        as_left, services = wanted.left_out(
+            states, options["services"], groups, options["record_stays"]
+        )
         result.update(
             changed=False,
             as_left=as_left,

@@ -536,10 +536,8 @@ wanted_services:
   description: Those of RV(wanted) with services of the cluster, which are left out of some plays only.
   type: list
   returned: success
-looks:
-  description: By host the C(look) of M(trainwright.slurm.node_facts), where there is one.
-  type: dict
-  returned: success
+record_stays: {description: Whether the record to write is the one that was read., type: bool, returned: success}
+looks: {description: 'By host the C(look) of node_facts, where there is one.', type: dict, returned: success}
 as_expected:
   description: Whether the version is that of O(expected); true without it.
   type: bool

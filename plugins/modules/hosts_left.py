@@ -30,6 +30,11 @@ options:
     type: list
     elements: str
     required: true
+  record_stays:
+    description: >-
+      Whether the record that was read is the one that this run would write. If not, no host of O(services) is left out.
+    type: bool
+    required: true
   secrets:
     description: The digest of the secrets of the cluster. Where it is empty, no host is left out.
     type: str
@@ -53,6 +58,7 @@ EXAMPLES = r"""
     wanted:
       c1: 1f0c1d2e3f4a5b6c
     services: []
+    record_stays: true
     secrets: 5f0c1d2e3f4a5b6c
 """
 

@@ -56,8 +56,11 @@ MODEL_APART = frozenset(
     }
 )
 
-#: Parts of the cluster model that say what a run found, and not what is written.
-OF_ONE_RUN = frozenset({"messages", "results", "untested", "unlisted", "new_nodes"})
+#: Parts of the cluster model that say what a run found, and not what is written. A run that writes another record than it
+#: has read leaves no host with services out (left_out).
+OF_ONE_RUN = frozenset(
+    {"messages", "results", "untested", "unlisted", "new_nodes", "record_digest"}
+)
 
 
 def candidates(inputs: Inputs, model: Model) -> list[str]:
@@ -250,14 +253,17 @@ def left_out(
     state: t.Mapping[str, str],
     services: t.Collection[str],
     groups: t.Mapping[str, t.Sequence[str]],
+    record_stays: bool,
 ) -> tuple[list[str], list[str]]:
     """Return the hosts that are as they were left, and those with services.
 
-    services: hosts with services of the cluster, which are left out only where no other host takes part.
+    services: hosts with services of the cluster, which are left out only where no other host takes part. record_stays:
+    whether the record that was read is the one that this run would write; the controllers take part if it is not.
     """
     left = [host for host, one in state.items() if one == AS_LEFT]
     everyone = {host for name in ("slurm_cluster", *SERVED) for host in groups.get(name) or ()}
-    serving = [host for host in left if host in services] if everyone <= {*left} else []
+    nobody = record_stays and everyone <= {*left}
+    serving = [host for host in left if host in services] if nobody else []
     return [host for host in left if host not in services], serving
 
 

@@ -35,5 +35,5 @@ def test_documented_keys_are_the_models_keys() -> None:
     from ansible_collections.trainwright.slurm.plugins.modules import cluster_model
 
     documented = yaml.safe_load(cluster_model.RETURN)
-    by_the_action = {"news", "as_expected", "wanted", "wanted_services", "looks"}
+    by_the_action = {"news", "as_expected", "wanted", "wanted_services", "record_stays", "looks"}
     assert set(documented) - by_the_action == set(build_model(inputs(1)))
