@@ -56,8 +56,8 @@ MODEL_APART = frozenset(
     }
 )
 
-#: Parts of the cluster model that say what a run found, and not what is written. A run that writes another record than it
-#: has read leaves no host with services out (left_out).
+#: Parts of the cluster model that say what a run found, and not what is written. A run that writes another record than
+#: it has read leaves no host with services out (left_out).
 OF_ONE_RUN = frozenset(
     {"messages", "results", "untested", "unlisted", "new_nodes", "record_digest"}
 )
