@@ -132,6 +132,20 @@ def test_tasks_keep_to_the_rules(path: Path) -> None:
         assert not plain, f"{name}: FQCN instead of {plain}"
 
 
+def test_modules_read_slurm_conf_where_this_cluster_has_it() -> None:
+    """By its default, cluster_secrets would make keys beside those of a cluster in /opt/slurm/etc."""
+    found = {}
+    for path in TASK_FILES:
+        for task in tasks(path):
+            for module in ("cluster_secrets", "image_clean", "slurm_proof"):
+                given = task.get(f"trainwright.slurm.{module}") or {}
+                # The certificate authority is in a directory of its own.
+                if given and given.get("want") != ["ssh_ca"]:
+                    found[f"{path.name}: {module}"] = given.get("config_dir")
+    assert len(found) == 6
+    assert set(found.values()) == {"{{ slurm_model.config_dir }}"}, found
+
+
 def test_mariadb_is_told_who_logs_in() -> None:
     """Otherwise it is $USER, which su leaves as it was before root."""
     asked = [

@@ -8,6 +8,8 @@ import glob
 import os
 import re
 
+from .file_systems import TABLE
+
 
 def read(path: str, default: str = "") -> str:
     """Text of a file without surrounding blanks; default where it cannot be read."""
@@ -297,10 +299,11 @@ def is_plain_path(path: str) -> bool:
     return re.fullmatch(r"/[\w.+@/-]+", path) is not None
 
 
-#: File systems that several hosts mount.
-_NETWORK = (
-    "nfs nfs4 lustre gpfs beegfs beegfs_nodev ceph wekafs glusterfs fuse.glusterfs panfs orangefs"
-).split()
+#: File systems that several hosts mount, as the kernel names them: a client may have another name there.
+_NETWORK = {
+    *(name for name, row in TABLE.items() if row.network),
+    *("beegfs_nodev", "fuse.glusterfs", "orangefs", "panfs", "smb3"),
+}
 _MOUNTS = 256
 
 

@@ -376,6 +376,12 @@ def test_network_mounts_of_a_node() -> None:
     ]
 
 
+@pytest.mark.parametrize("fstype", ["cifs", "smb3", "efs", "ceph", "fuse.glusterfs", "beegfs"])
+def test_a_mount_of_each_network_file_system_is_found(fstype: str) -> None:
+    mounted = f"40 26 0:40 / /data rw - {fstype} there:/data rw"
+    assert machine.network_mounts(mounted)[0]["fstype"] == fstype
+
+
 def test_a_command_that_hangs_ends_with_what_it_has_started(tmp_path):
     commands = facts.Commands()
     commands.start("slow", ["sh", "-c", f"sleep 300 & echo $! >{tmp_path}/child; wait"])
