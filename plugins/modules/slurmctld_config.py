@@ -242,6 +242,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import partition_states
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     by_hand,
     primary,
@@ -336,6 +337,8 @@ def main() -> None:
         if wanted.changed:
             record.begin()
         if not module.check_mode:
+            if is_primary:  # of a run that was killed
+                partition_states.put_back(controller.scontrol, settings.applied_dir)
             wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
             record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])

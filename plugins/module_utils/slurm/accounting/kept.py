@@ -15,6 +15,7 @@ import typing as t
 from ..client.cli import Cli
 from ..client.session import Session
 from ..errors import SlurmError
+from .reconfigure import reconfigure
 
 NAME = "assoc_mgr_state"
 _WAIT, _INTERVAL = 30.0, 0.2  # seconds
@@ -43,7 +44,7 @@ def keep(session: Session, directory: str, result: dict[str, t.Any]) -> dict[str
     if session.check:
         return result
     cli = Cli.from_params(session.params)
-    session.call(cli.command, "scontrol", "reconfigure")
+    reconfigure(session, cli)
     until = time.monotonic() + _WAIT
     while before is not None and written(directory) == before:
         if time.monotonic() > until:

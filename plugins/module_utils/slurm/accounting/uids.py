@@ -16,6 +16,7 @@ import typing as t
 from ..client.cli import Cli
 from ..client.session import Session
 from ..errors import SlurmError
+from .reconfigure import reconfigure
 
 _USER = re.compile(r"^UserName=(\S+)\((\d+)\)(?=\s|$)", re.MULTILINE)
 _WAIT, _INTERVAL = 30.0, 0.5  # seconds
@@ -60,7 +61,7 @@ def renew(session: Session, result: dict[str, t.Any]) -> dict[str, t.Any]:
     result = {**result, "changed": True, "operations": [*result["operations"], *told]}
     if session.check:
         return result
-    session.call(cli.command, "scontrol", "reconfigure")
+    reconfigure(session, cli)
     _wait(session, cli)
     return result
 

@@ -112,6 +112,36 @@ def decide(applied: str, wanted: str, version: str) -> syntax.Decision:
     return decision if decision.reasons else of_form(applied, wanted)
 
 
+def partition_states(applied: str, spec: dict) -> tuple[dict[str, str], list[str]]:
+    """Return the state of each partition by an accepted slurm.conf, and the partitions that get another one.
+
+    spec: the wanted slurm.conf. A state that somebody has written into its place by hand is another one, too.
+    """
+    then, wanted = _partition_states(applied), _partition_states(content(spec))
+    there = _partition_states(text_of(spec["path"]) or "")
+    other = [
+        name
+        for name, state in wanted.items()
+        if state != then.get(name, state) or state != there.get(name, state)
+    ]
+    return then, other
+
+
+def _partition_states(text: str) -> dict[str, str]:
+    try:
+        lines = syntax.parse(text).of("PartitionName")
+    except syntax.ConfError:
+        return {}
+    usual, found = "UP", {}
+    for pairs in lines:
+        state = pairs.get("State", usual).upper()
+        if pairs["PartitionName"].upper() == "DEFAULT":
+            usual = state
+        else:
+            found[pairs["PartitionName"]] = state
+    return found
+
+
 def _meaning(spec: dict) -> list[str]:
     return syntax.meaning(content(spec), spec["path"])
 

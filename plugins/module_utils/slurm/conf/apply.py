@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import partition_states
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     accepted,
     lua,
@@ -73,6 +74,8 @@ class Wanted:
     had: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
     interrupted: Interrupted = field(default_factory=Interrupted)
+    #: the state of each partition by the accepted slurm.conf, and those that get another one
+    states: tuple[dict[str, str], list[str]] = ({}, [])
     #: the last proof on this host is of a time at which it was the primary, and now it is not, or was not since
     former: bool = False
 
@@ -284,7 +287,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
     planned = files.plan_all([], specs, check)
     reasons: list[str] = []
     action, slurmd_restart, known, refused, pushed = "none", False, False, [], False
-    left, former = "", settings.role == "backup"
+    left, former, states = "", settings.role == "backup", Wanted.states
     for spec in specs:
         name = os.path.basename(spec["path"])
         if not syntax.read_by_slurmctld(spec["path"]):
@@ -310,6 +313,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
                 slurmd_restart = slurmd_restart or decision.slurmd_restart
                 left = applied if decision.slurmd_restart and settings.role == "primary" else ""
                 former = former or primary.moves(applied, wanted)
+                states = accepted.partition_states(applied, spec)
                 reasons += [messages.of_difference(reason) for reason in decision.reasons]
                 refused = [messages.of_difference(r) for r in decision.reasons if r[3] == "refuse"]
                 pushed = pushed or bool(decision.reasons)
@@ -329,10 +333,9 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         reasons.append(f"{settings.service} is not running -> start")
     had = restart.pending(settings.applied_dir) if settings.role == "primary" else []
     records = [] if check else _records(specs, settings)
-    # A restarted slurmctld does not hand its configuration to the nodes that run: only
-    # reconfigure does, or the start of a slurmd (seen with 22.05 and 24.11: after a restart the
-    # cached slurm.conf of slurmd is the old one). This is the one case in which a reconfigure
-    # follows a restart, and it serves the nodes, not slurmctld.
+    # A restarted slurmctld does not hand its configuration to nodes that run: only reconfigure does, or the start of a
+    # slurmd (seen with 22.05 and 24.11: after a restart the cached slurm.conf of slurmd is the old one). This is the
+    # one case in which a reconfigure follows a restart, and it serves the nodes, not slurmctld.
     push = (
         action in ("restart", "start")
         and settings.role == "primary"
@@ -354,6 +357,7 @@ def plan(specs: list[dict], settings: Settings, controller: Controller, check: b
         left=left,
         had=had,
         behind=restart.behind(had, _slurm_conf(specs), settings.version),
+        states=states,
         interrupted=Interrupted() if check else Interrupted.of(specs, settings),
         former=former,
     )
@@ -437,14 +441,24 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     """
     if wanted.enable:
         controller.enable()
-    snapshot = Snapshot(wanted.changes, wanted.interrupted)
-    since, offset = time.time(), controller.log_offset()
-    was_running = wanted.action != "start"
     if wanted.former:
         primary.forget(settings.applied_dir)
     wanted.interrupted.begin()
     if wanted.left:
         restart.note(settings.applied_dir, wanted.left)
+    telling = settings.role == "primary" and wanted.action in ("reconfigure", "restart")
+    keeping = partition_states.kept(controller.scontrol, settings.applied_dir, *wanted.states)
+    with keeping if telling else contextlib.nullcontext():
+        _write_and_tell(wanted, settings, controller)
+    for change in wanted.records:
+        files.apply(change)
+    wanted.interrupted.end()
+
+
+def _write_and_tell(wanted: Wanted, settings: Settings, controller: Controller) -> None:
+    snapshot = Snapshot(wanted.changes, wanted.interrupted)
+    since, offset = time.time(), controller.log_offset()
+    was_running = wanted.action != "start"
     try:
         for change in wanted.changes:
             files.apply(change)
@@ -482,9 +496,6 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
             f"{settings.timeout:g} s. It said: {controller.news(since, offset)}. Remedy: look at "
             f"`journalctl -u {settings.service}`, and restart it: systemctl restart {settings.service}"
         )
-    for change in wanted.records:
-        files.apply(change)
-    wanted.interrupted.end()
 
 
 def _back_after_reconfigure(

@@ -17,7 +17,7 @@ import time
 import typing as t
 from dataclasses import dataclass, field
 
-from ..client import attention, first_checks, text
+from ..client import attention, first_checks, partition_states, text
 from ..records import Node
 from . import accepted, primary
 from .proof_jobs import ProofError, Result, Settings, Slurm, Steps
@@ -237,7 +237,8 @@ def _prove(run: Reported, settings: Settings) -> Result | None:
         left = wait_taken(slurm, settings, lambda: not_taken(told, before, slurm.answer()))
         if left and digest == state.get("digest"):
             # Others run steps with it, and these were away when they were told.
-            slurm.run("scontrol", "reconfigure")
+            with partition_states.kept(slurm.scontrol, settings.applied_dir):
+                slurm.run("scontrol", "reconfigure")
             wait_taken(slurm, settings, lambda: _not_back(left, told, before, slurm.answer()))
             left = not_taken(told, before, slurm.answer())
         result.failed.update({name: "its slurmd did not take the configuration" for name in left})

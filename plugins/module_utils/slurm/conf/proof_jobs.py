@@ -23,6 +23,8 @@ from ..client import first_checks, text
 PARTITION = "trainwright_proof"
 ACCOUNT = "root"
 _TOPOLOGY = "topology configuration is not available"
+# A limit of the accounting; the line before it has the name of the limit.
+_LIMIT = "Job violates accounting/QOS policy"
 _WAITS = ("PENDING",)
 _RUNS = ("RUNNING", "CONFIGURING", "COMPLETING")
 # The words of srun go to the job's comment, which slurmctld can be asked for. SLURM_CONF is that of the controller.
@@ -125,6 +127,11 @@ class Slurm:
             return 1, str(error)
         return done.returncode, done.stdout if done.returncode == 0 else done.stderr or done.stdout
 
+    def scontrol(self, *arguments: str) -> tuple[int, str, str]:
+        """Run scontrol; return its status, and its words as output or error."""
+        rc, out = self.run("scontrol", *arguments)
+        return (rc, "", out) if rc else (rc, out, "")
+
     def shown(self) -> str:
         """Return `scontrol show node`, "" without an answer."""
         rc, out = self.run("scontrol", "show", "node")
@@ -211,6 +218,7 @@ class Steps:
         self.jobs: dict[str, str] = {}  # node of each job
         self.began: dict[str, float] = {}
         self.result = Result()
+        self.limit = ""  # of an administrator, which stops every job of the proof
         self.held = slurm.held()
 
     def run(self, names: list[str]) -> Result:
@@ -241,6 +249,9 @@ class Steps:
                 now, left = left[:room], left[room:]
                 for job in pool.map(lambda name: self._submit(name, scratch), now):
                     open_jobs |= {job} if job else set()
+                if self.limit:
+                    self.result.skipped.update(dict.fromkeys(left, self.limit))
+                    left = []
                 if self.result.failed and not self.jobs:
                     self.result.refused = next(iter(self.result.failed.values()))
                 time.sleep(0.25)
@@ -280,9 +291,16 @@ class Steps:
                 "sbatch", *words, os.path.join(scratch, "job"), environment=place, cwd="/", **who
             )
             # slurmdbd hands a new association on within a second or two.
-            if rc == 0 or attempt == 5 or "account" not in out:
+            if rc == 0 or attempt == 5 or _LIMIT in out or "account" not in out:
                 break
             time.sleep(0.5)
+        if rc and _LIMIT in out:
+            # Such as GrpSubmitJobs=0 of account root, which stops all submissions; the configuration is not the reason.
+            name = out.split(_LIMIT, maxsplit=1)[0].rpartition("sbatch: error: Batch")[0].split()
+            why = name[-1] if name else _LIMIT
+            self.limit = f"a limit of the accounting stops its job ({why})"
+            self.result.skipped[node] = self.limit
+            return ""
         if rc:
             # A node outside of every block takes no job at all; which block it belongs to is the inventory's.
             kind = self.result.skipped if _TOPOLOGY in out else self.result.failed

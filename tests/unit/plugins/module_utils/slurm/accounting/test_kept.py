@@ -58,7 +58,8 @@ def test_it_is_written_when_it_is_missing_or_old(
     result = kept.keep(session, str(slurmctld.path.parent), done)
     assert result["changed"] is written
     assert (f"write {slurmctld.path}" in result["operations"]) is written
-    assert slurmctld.calls == (["scontrol reconfigure"] if written and not check else [])
+    told = ["scontrol show partition", "scontrol reconfigure"]
+    assert slurmctld.calls == (told if written and not check else [])
     if not check:
         again = kept.keep(session, str(slurmctld.path.parent), {"changed": False, "operations": []})
         assert again == {"changed": False, "operations": []}

@@ -134,6 +134,32 @@ def test_a_slurmd_that_missed_the_configuration_is_found_by_a_later_run(
     assert not (cluster.applied / accepted.BEFORE).exists()
 
 
+LIMIT = """sbatch: error: AssocGrpSubmitJobsLimit
+sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or)"""
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (LIMIT, "AssocGrpSubmitJobsLimit"),
+        (LIMIT.splitlines()[1], "Job violates accounting/QOS policy"),
+    ],
+)
+def test_a_limit_of_the_accounting_is_no_fault_of_the_configuration(
+    cluster: Cluster, words: str, name: str
+) -> None:
+    """GrpSubmitJobs=0 of account root stops all submissions, and the good configuration must not be taken back."""
+    cluster.handed_out("B=1\n", c1=OLD, c2=OLD)
+    cluster.show(c1=NEW, c2=NEW)
+    cluster._program("sbatch", f'echo x >> {cluster.place}/n; echo "{words}" >&2; exit 1')
+    cluster.settings.at_once = 1
+    found = cluster.prove("c1", "c2")
+    assert not found.failed and not found.proved and not found.refused
+    why = f"a limit of the accounting stops its job ({name})"
+    assert found.skipped == {"c1": why, "c2": why}
+    assert (cluster.place / "n").read_text() == "x\n", "one attempt tells it for all nodes"
+
+
 def test_jobs_of_a_proof_that_was_killed_are_cancelled(cluster: Cluster) -> None:
     """With them, the partition could neither be removed nor made."""
     (cluster.place / "left").write_text("7\n")
