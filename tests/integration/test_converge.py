@@ -78,12 +78,20 @@ def test_configuration_changes_restart_only_what_slurm_must_restart(quiet_site: 
     start, before = site.job(job)["StartTime"], site.invocations()
     controllers = {host for host in site.cluster.hosts if host.startswith("ctl")}
     part = ("--limit", "slurm_controller", "--tags", "slurmctld")
+    # Closed by an administrator, who has a reason: slurmctld would open it with each change, and start what waits.
+    site.run("ctl1", "scontrol update partitionname=stable state=down")
+    waits = site.sbatch("true", "--partition=stable")
+
+    def is_closed() -> bool:
+        shown = site.run("ctl1", "scontrol show partition stable")
+        return "State=DOWN" in shown and site.job(waits)["JobState"] == "PENDING"
 
     # Slurm reads this again on reconfigure.
     run = assert_check_tells_the_truth(site, part=part, slurm_conf={"MinJobAge": 600})
     assert {host for host, _ in run.changed} == controllers
     assert site.invocations() == before
     assert "MinJobAge               = 600 sec" in site.run("ctl1", "scontrol show config")
+    assert is_closed()
 
     # Before 23.11 this one needs slurmctld restarted; nothing else is, then or later.
     site.play("site.yml", *part, slurm_conf={"SchedulerType": "sched/builtin"})
@@ -100,6 +108,10 @@ def test_configuration_changes_restart_only_what_slurm_must_restart(quiet_site: 
     assert restarted == ({"ctl1:slurmctld", *slurmds} if site.os == "debian12" else set())
     # The controllers have the only copy.
     site.play("site.yml", "--tags", "slurmctld,slurmd")
+    assert is_closed()
+    assert "No reservations in the system" in site.run("ctl1", "scontrol show reservation")
+    site.run("ctl1", "scontrol update partitionname=stable state=up")
+    site.wait_job(waits, ["COMPLETED"])
     info = site.job(job)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)
 

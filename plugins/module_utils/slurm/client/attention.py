@@ -59,8 +59,9 @@ def partition_lines(partitions: t.Iterable[Partition], limit: int = 10) -> list[
     lines = []
     for one in partitions:
         if one.state not in ("UP", ""):
+            effect = "it takes no new jobs" if one.state == "DRAIN" else "its jobs wait"
             lines.append(
-                f"Partition {one.name} is {one.state}: its jobs wait -> scontrol update PartitionName={one.name}"
+                f"Partition {one.name} is {one.state}: {effect} -> scontrol update PartitionName={one.name}"
                 " State=UP, or correct its State in slurm_partitions"
             )
         elif not one.node_count:

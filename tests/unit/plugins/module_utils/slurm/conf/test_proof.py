@@ -287,13 +287,16 @@ def test_a_partition_that_starts_no_job_is_named() -> None:
         "".join(
             f"PartitionName={name}\n   AllowGroups=ALL\n   AllocNodes=ALL Default=NO\n"
             f"   State={state} TotalCPUs=2 TotalNodes={nodes}\n\n"
-            for name, state, nodes in (("up", "UP", 2), ("off", "DOWN", 2), ("none", "UP", 0))
+            for name, state, nodes in (
+                *(("up", "UP", 2), ("off", "DOWN", 2), ("old", "DRAIN", 2), ("none", "UP", 0)),
+            )
         )
     )
-    down, empty = attention.partition_lines(shown)
+    down, drained, empty = attention.partition_lines(shown)
     assert down.startswith(
         "Partition off is DOWN: its jobs wait -> scontrol update PartitionName=off State=UP"
     )
+    assert drained.startswith("Partition old is DRAIN: it takes no new jobs -> ")
     assert empty.startswith("Partition none is empty: its jobs wait -> ")
     many = [dataclasses.replace(shown[1], name=f"p{number}") for number in range(12)]
     assert attention.partition_lines(many)[-1] == "and 2 more partitions -> sinfo"
