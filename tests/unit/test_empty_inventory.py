@@ -137,3 +137,15 @@ def test_a_limit_without_the_host_that_does_the_work_is_an_error(
     status, output = play(tmp_path, playbook, "--limit", "c1")
     assert status and "--limit c1 leaves out ctl1, which " in output
     assert play(tmp_path, playbook, "--limit", "ctl1", "--list-hosts")[0] == 0
+
+
+@pytest.mark.parametrize("playbook", ["drain.yml", "remove_nodes.yml"])
+def test_a_time_to_wait_that_is_no_number_is_refused(playbook: str, tmp_path: Path) -> None:
+    """It would count as 0 seconds, and the nodes go while their jobs run."""
+    local = {"ansible_connection": "local", "ansible_become": False}
+    hosts = {"slurm_controller": {"hosts": {"ctl1": local}}}
+    tree = {"all": {"children": {"slurm_cluster": {"children": hosts}}}}
+    (tmp_path / "inventory").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    given = ["nodes=c1", "reason=test", "confirm=yes", "drain_timeout=abc"]
+    status, output = play(tmp_path, playbook, *(word for one in given for word in ("-e", one)))
+    assert status == 2 and "drain_timeout" in output and "int" in output
