@@ -54,7 +54,9 @@ options:
         type: bool
         default: false
       watch:
-        description: Paths whose change after the unit's start makes a restart necessary.
+        description: >-
+          Paths, and patterns of them, whose change after the unit's start makes a restart necessary. With
+          O(units[].stamp) the files with its environment are among them.
         type: list
         elements: path
         default: []

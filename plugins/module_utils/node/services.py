@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import subprocess
@@ -16,10 +15,16 @@ from dataclasses import dataclass, field
 from . import answering, keyed, sysctl, whole_file
 from .proved import Proved, ProvedError
 from .terminal import PrintableError
-from .unit_properties import command_of, drop_ins_of, unit_file_of
+from .unit_properties import (
+    command_of,
+    drop_ins_of,
+    environment_files_of,
+    newer_paths,
+    unit_file_of,
+    unread_files,
+)
 
 STAMPS = "/var/lib/trainwright/stamps"
-UNIT_FILES = "/etc/systemd/system"
 PROPERTIES = (
     "LoadState",
     "ActiveState",
@@ -32,6 +37,7 @@ PROPERTIES = (
     "LoadError",
     "FragmentPath",
     "DropInPaths",
+    "EnvironmentFiles",
     "MainPID",
 )
 RUNNING = ("active", "reloading")
@@ -121,38 +127,6 @@ def state_of(properties: dict[str, str], now: float, monotonic: float) -> State:
     )
 
 
-def unread_files(unit: str, properties: dict[str, str], directory: str = UNIT_FILES) -> bool:
-    """Whether the administrator's files of a unit are not those that systemd has read.
-
-    systemd itself looks for changed files (NeedDaemonReload), but for a new one only in directories that it knows from
-    its last reload. To reload each time would be simpler, and costs more than the rest of a call that changes nothing.
-    """
-    if properties.get("NeedDaemonReload") == "yes":
-        return True
-    read = properties.get("DropInPaths", "").split()
-    extra = glob.glob(os.path.join(glob.escape(os.path.join(directory, unit + ".d")), "*.conf"))
-    own = os.path.join(directory, unit)
-    fragment = properties.get("FragmentPath") or own
-    return (
-        any(path not in read for path in extra)
-        or not all(map(os.path.exists, read))
-        # A link to another place, or to /dev/null where the unit is masked, is the file itself.
-        or (os.path.lexists(own) and os.path.realpath(own) != os.path.realpath(fragment))
-    )
-
-
-def newer_paths(paths: list[str], started: float) -> list[str]:
-    """Those of the paths that changed after the service started; missing ones did not."""
-    newer = []
-    for path in paths:
-        try:
-            if started and os.stat(path).st_mtime > started:
-                newer.append(path)
-        except FileNotFoundError:
-            continue
-    return newer
-
-
 def decide(spec: dict, state: State) -> list[Action]:
     """Actions that bring a unit from its state to the wanted one; empty if nothing is to do."""
     unit = full_name(spec["name"])
@@ -208,7 +182,8 @@ def refuse(spec: dict, state: State, check: bool) -> None:
     if state.load == "masked":
         raise ServicesError(
             "%s: is masked, so it cannot be started or enabled. Remedy: find out who masked it, "
-            "then `systemctl unmask %s`" % (unit, unit)
+            "then `systemctl unmask %s%s`"
+            % (unit, "--runtime " if state.file == "masked-runtime" else "", unit)
         )
     if state.load == "not-found" and not check:
         raise ServicesError(
@@ -333,7 +308,8 @@ class Services:
             state = state_of(properties, now, monotonic)
             state.halted = answering.halted(properties.get("MainPID", "0"))
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
-            state.newer = newer_paths(spec["watch"], state.started)
+            read = environment_files_of(properties) if spec["stamp"] else []
+            state.newer = newer_paths([*spec["watch"], *read], state.started)
             if spec["stamp"] and self.stamps.is_older(unit, state.started):
                 # Somebody has started it since, perhaps with files of a run that was interrupted.
                 own = [*state.drop_ins, state.unit_file, *(spec.get("proved") or ())]
@@ -483,6 +459,10 @@ class Services:
         if verb in ("start", "restart"):
             run(["systemctl", "reset-failed", unit])
         done = run(["systemctl", verb, unit])
+        began = unit in self.states and self.states[unit].active == "activating"
+        if done.returncode != 0 and verb == "start" and began:
+            # That was a start from before, without what this run has repaired (a slurmd that waits for munge).
+            done = run(["systemctl", "restart", unit])
         if done.returncode != 0:
             raise self._failure(unit, "could not %s: %s" % (verb, done.stderr.strip()))
 

@@ -1,10 +1,15 @@
 # Copyright: the trainwright team
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The output of systemctl show, and the process that it names."""
+"""The output of systemctl show, the files that a unit reads when it starts, and its process."""
 
 from __future__ import annotations
 
+import glob
+import os
+import re
+
+UNIT_FILES = "/etc/systemd/system"
 #: Where a person or a program puts drop-ins, besides packages and systemd's own generators.
 _PLACES = (
     *("/etc/systemd/", "/run/systemd/system", "/run/systemd/transient/"),
@@ -16,11 +21,11 @@ def parse_show(text: str) -> list[dict[str, str]]:
     """Properties of each unit, in the order in which systemctl show was asked for them."""
     units = []
     for block in text.strip("\n").split("\n\n") if text.strip() else ():
-        properties = {}
+        properties: dict[str, str] = {}
         for line in block.splitlines():
             key, equals, value = line.partition("=")
-            if equals:
-                properties[key] = value
+            if equals:  # one line for each EnvironmentFile
+                properties[key] = f"{properties[key]} {value}" if key in properties else value
         units.append(properties)
     return units
 
@@ -35,6 +40,43 @@ def unit_file_of(properties: dict[str, str]) -> str:
     """Return the file of a unit that systemd has read, "" where a package or a generator brings it."""
     path = properties.get("FragmentPath", "")
     return path if path.startswith(_PLACES) else ""
+
+
+def environment_files_of(properties: dict[str, str]) -> list[str]:
+    """Return the files that a unit takes its environment from, such as /etc/default/slurmctld; they need not exist."""
+    return re.findall(r"(/\S*) \(ignore_errors=", properties.get("EnvironmentFiles", ""))
+
+
+def unread_files(unit: str, properties: dict[str, str], directory: str = UNIT_FILES) -> bool:
+    """Whether the administrator's files of a unit are not those that systemd has read.
+
+    systemd itself looks for changed files (NeedDaemonReload), but for a new one only in directories that it knows from
+    its last reload. To reload each time would be simpler, and costs more than the rest of a call that changes nothing.
+    """
+    if properties.get("NeedDaemonReload") == "yes":
+        return True
+    read = properties.get("DropInPaths", "").split()
+    extra = glob.glob(os.path.join(glob.escape(os.path.join(directory, unit + ".d")), "*.conf"))
+    own = os.path.join(directory, unit)
+    fragment = properties.get("FragmentPath") or own
+    return (
+        any(path not in read for path in extra)
+        or not all(map(os.path.exists, read))
+        # A link to another place, or to /dev/null where the unit is masked, is the file itself.
+        or (os.path.lexists(own) and os.path.realpath(own) != os.path.realpath(fragment))
+    )
+
+
+def newer_paths(paths: list[str], started: float) -> list[str]:
+    """Those of the paths that changed after the service started, patterns of them among these; missing ones did not."""
+    newer = []
+    for path in (one for given in paths for one in sorted(glob.glob(given)) or [given]):
+        try:
+            if started and os.stat(path).st_mtime > started:
+                newer.append(path)
+        except FileNotFoundError:
+            continue
+    return newer
 
 
 def command_of(pid: str) -> str:

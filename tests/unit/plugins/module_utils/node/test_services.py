@@ -100,6 +100,13 @@ def test_every_action_says_why():
     ("spec", "state", "check", "message"),
     [
         ({"state": "started"}, MASKED, True, "is masked"),
+        ({"state": "started"}, MASKED, True, "`systemctl unmask slurmd.service`"),
+        (
+            {"state": "started"},
+            State(load="masked", file="masked-runtime"),
+            True,
+            "`systemctl unmask --runtime slurmd.service`",
+        ),
         ({"enabled": True}, MASKED, False, "systemctl unmask slurmd.service"),
         ({"state": "started"}, ABSENT, False, "Remedy: install the package"),
         ({"state": "started"}, State(load="bad-setting", error="line 3"), True, "line 3"),
@@ -165,6 +172,7 @@ def test_watched_paths(tmp_path):
     os.utime(tmp_path / "new", (300, 300))
     paths = [str(tmp_path / name) for name in ("old", "new", "missing")]
     assert services.newer_paths(paths, 200.0) == [str(tmp_path / "new")]
+    assert services.newer_paths([str(tmp_path / "*")], 200.0) == [str(tmp_path / "new")]
     assert services.newer_paths(paths, 0.0) == []
 
 
@@ -222,6 +230,8 @@ if verb == "show":
 for name in names:
     unit = units.get(name, {{}})
     if verb in ("start", "restart"):
+        if verb == "start" and unit.get("Hangs"):
+            sys.exit("Job for %s failed because a timeout was exceeded" % name)
         if unit.get("Broken"):
             unit["ActiveState"] = "failed"
             json.dump(units, open(path, "w"))
@@ -279,6 +289,40 @@ def systemd(tmp_path, monkeypatch):
             return [f"{action.action} {action.unit}" for action in actions]
 
     return Systemd()
+
+
+def test_a_start_that_had_begun_without_what_is_repaired_now_is_begun_again(systemd):
+    systemd.have(slurmd={"ActiveState": "activating", "Hangs": True})
+    assert systemd.run(unit(state="started", stamp="s1")) == ["start slurmd.service"]
+    assert [one for one in systemd.calls() if "start " in one] == [
+        "start slurmd.service",
+        "restart slurmd.service",
+    ]
+    systemd.have(slurmd={"ActiveState": "failed", "Hangs": True})
+    with pytest.raises(services.ServicesError, match="could not start"):
+        systemd.run(unit(state="started", stamp="s1"))
+    assert "restart slurmd.service" not in systemd.calls()
+
+
+def test_a_daemon_whose_environment_somebody_has_changed_is_restarted(systemd, tmp_path):
+    """With a wrong word there, it would not start at the next boot."""
+    file = tmp_path / "default"
+    file.write_text("")
+    os.utime(file, (100, 100))
+    shown = {
+        "ActiveState": "active",
+        "ActiveEnterTimestampMonotonic": str(int((time.monotonic() - 60) * 1e6)),
+        "EnvironmentFiles": f"{tmp_path / 'none'} (ignore_errors=yes)\nEnvironmentFiles={file} (ignore_errors=no)",
+    }
+    systemd.have(munge=shown, cron=shown)
+    specs = unit("munge", state="started", stamp="s1"), unit("cron", state="started")
+    assert systemd.run(*specs) == ["restart munge.service"], "nothing records its start"
+    assert systemd.run(*specs) == []
+    file.write_text("OPTIONS=--nonsense")
+    assert systemd.run(*specs, check=True) == ["restart munge.service"]
+    shown["ActiveEnterTimestampMonotonic"] = str(int((time.monotonic() + 60) * 1e6))
+    systemd.have(munge=shown, cron=shown)
+    assert systemd.run(*specs) == []
 
 
 def test_check_mode_says_what_the_real_run_does_and_a_second_run_is_quiet(systemd):
