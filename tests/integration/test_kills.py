@@ -39,7 +39,12 @@ CHANGED: dict[str, Any] = {
     "slurm_conf": {"KillWait": 41, "PriorityType": "priority/basic"},
     "slurm_partitions": [
         {"name": "stable", "groups": ["slurm_compute"], "default": True},
-        {"name": "late", "groups": ["slurm_compute"], "options": {"MaxTime": "8:00:00"}},
+        # Its QoS is one of the change: slurmctld ends at one that it does not find in the database.
+        {
+            "name": "late",
+            "groups": ["slurm_compute"],
+            "options": {"MaxTime": "8:00:00", "QOS": "urgent"},
+        },
     ],
     "slurm_qos": [
         {"name": "stable", "priority": 101},
