@@ -19,14 +19,21 @@ if t.TYPE_CHECKING:
     from .schema import Model
 
 
+#: The option of slurm.conf that names what Slurm counts besides its own resources.
+TRACKED = "AccountingStorageTRES"
+
+
+def tracked_gpus(nodes: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the resources by which the GPUs of these nodes are counted."""
+    gpus = [item for node in nodes for item in node["gres"] if item["name"] == "gpu"]
+    types = sorted({item["type"] for item in gpus} - {""})
+    return ["gres/gpu", *(f"gres/gpu:{kind}" for kind in types)] if gpus else []
+
+
 def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
     """Return the computed settings of slurm.conf, with a site's own settings merged in."""
     settings, cgroup = inputs["settings"], model["cgroup"]
     gres = sorted({item["name"] for node in model["nodes"] for item in node["gres"]})
-    types = sorted(
-        {item["type"] for node in model["nodes"] for item in node["gres"] if item["name"] == "gpu"}
-        - {""}
-    )
     per_cpu, per_gpu = default_memory(model["nodes"])
     ports = model["ports"]
     pairs: Pairs = [["ClusterName", model["cluster"]]]
@@ -85,12 +92,7 @@ def slurm_conf(model: Model, inputs: Inputs, pmix: bool) -> Pairs:
             ["AccountingStorageEnforce", "associations,limits,qos"],
         ]
         if "gpu" in gres:
-            pairs.append(
-                [
-                    "AccountingStorageTRES",
-                    ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in types)]),
-                ]
-            )
+            pairs.append([TRACKED, ",".join(tracked_gpus(model["nodes"]))])
     pairs += model["job_hooks"]["settings"]
     return override(pairs, settings.get("slurm_conf") or {})
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...hardware.machine_types import MachineTypeError
 from ...slurm.accounting.state import (
     AccountingError,
     Wanted,
@@ -19,8 +20,14 @@ from ...slurm.accounting.state import (
     wanted_from,
 )
 from ...slurm.client.accounting_options import OPTIONS, QOS_FLAGS
+from ...slurm.conf.pairs import override, unquoted
 from ...slurm.conf.valid import resource_fault
+from ...slurm.conf.value_tables import TRES
+from ..conf import TRACKED, tracked_gpus
 from ..inputs import CLUSTER, Problem, label_of, nearest, seen
+from ..machines import findings
+from ..nodes import merge_nodes
+from ..stack import has
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +36,7 @@ if t.TYPE_CHECKING:
 
 VARIABLES = {"qos": "slurm_qos", "accounts": "slurm_accounts", "users": "slurm_account_users"}
 #: The words of PreemptMode that a QoS takes.
+_ALL = {"*"}
 _PREEMPT_MODES = ("off", "cluster", "cancel", "requeue", "suspend", "gang", "within", "priority")
 
 
@@ -65,7 +73,7 @@ def accounting(inputs: Inputs) -> Iterator[Problem]:
     if lists["accounts"]:
         yield from _unknown_accounts(inputs, wanted)
     yield from _default_qos(wanted)
-    yield from _resources(wanted)
+    yield from _resources(inputs, wanted)
     yield from _forms(wanted)
     yield from _unknown_users(inputs, wanted)
     yield from _absent_users(inputs, wanted)
@@ -187,31 +195,82 @@ def _unknown_accounts(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
     yield from _unknown("account", "slurm_accounts", named, {*wanted.accounts, "root", "all"})
 
 
-def _resources(wanted: Wanted) -> Iterator[Problem]:
-    """Limits are on resources that Slurm counts."""
+def _limits(wanted: Wanted) -> Iterator[tuple[str, str]]:
+    """Yield (label, part of its value) of each limit on resources."""
     entries = [(f"slurm_qos[{name}]", entry["settings"]) for name, entry in wanted.qos.items()]
     entries += [
         (f"slurm_accounts[{name}]", entry["settings"]) for name, entry in wanted.accounts.items()
     ]
     for user, entry in wanted.users.items():
-        all_settings = (entry["settings"], *entry["places"].values())
-        entries += [(f"slurm_account_users[{user}]", settings) for settings in all_settings]
+        entries.append((f"slurm_account_users[{user}]", entry["settings"]))
+        for (account, _partition), settings in entry["places"].items():
+            entries.append((f"slurm_accounts[{account}].users[{user}]", settings))
     for label, settings in entries:
         for key, value in settings.items():
-            if "tres" not in key.lower():
-                continue
-            for part in filter(None, text_of(value).split(",")):
-                name = part.partition("=")[0].strip()
-                if name in ("-1", ""):
-                    continue
-                wrong = resource_fault(name)
-                if not wrong and "=" not in part:
-                    wrong = (
-                        f"{part!r} does not have a count",
-                        f"write {name}=10, or {name}=-1 for no limit",
-                    )
-                if wrong:
-                    yield Problem(CLUSTER, f"{label}.options.{key}", *wrong)
+            if "tres" in key.lower():
+                for part in filter(None, text_of(value).split(",")):
+                    yield f"{label}.options.{key}", part
+
+
+def _resources(inputs: Inputs, wanted: Wanted) -> Iterator[Problem]:
+    """Limits are on resources that Slurm counts."""
+    counted = None
+    for label, part in _limits(wanted):
+        name = part.partition("=")[0].strip()
+        if name in ("-1", ""):
+            continue
+        wrong = resource_fault(name)
+        if not wrong and "=" not in part:
+            wrong = (
+                f"{part!r} does not have a count",
+                f"write {name}=10, or {name}=-1 for no limit",
+            )
+        if not wrong and name.lower() not in TRES:
+            # The nodes are put together only where a limit asks for it.
+            counted = _counted(inputs) if counted is None else counted
+            wrong = _counted_fault(name, counted)
+        if wrong:
+            yield Problem(CLUSTER, label, *wrong)
+
+
+def _counted(inputs: Inputs) -> set[str]:
+    """Return what slurmctld counts besides Slurm's own resources: any of a kind that ends in "*"."""
+    groups, own = inputs["groups"], inputs["settings"].get("slurm_conf") or {}
+    try:
+        found = findings(inputs)
+    except MachineTypeError:
+        return _ALL  # machines.py reports it
+    if not groups.get("slurm_database"):
+        return _ALL
+    nodes, _new = merge_nodes(inputs, [], [], found)
+    gpus = tracked_gpus(nodes)
+    pairs = override([[TRACKED, ",".join(gpus)]] if gpus else [], own)
+    given = (value for key, value in pairs if key.lower() == TRACKED.lower())
+    counted = {name.strip().lower() for value in given for name in unquoted(value).split(",")}
+    if any(name.startswith("gres/gpu") for name in counted):
+        # slurmctld adds these itself.
+        counted |= {"gres/gpu", "gres/gpumem", "gres/gpuutil"}
+    if any(has(facts, "gpus") for _host, facts in seen(inputs, "slurm_compute")):
+        # Their types are known once this run has installed the driver.
+        counted |= set() if gpus else {"gres/gpu*"}
+    return counted
+
+
+def _counted_fault(name: str, counted: set[str]) -> tuple[str, str] | None:
+    low = name.lower()
+    if low in counted or any(low.startswith(one[:-1]) for one in counted if one.endswith("*")):
+        return None
+    add = f"add it to slurm_conf.{TRACKED}"
+    if low == "gres/gpu":
+        add = "declare nodes with GPUs (slurm_node.gres or machine_type)"
+    elif low.startswith("gres/gpu:"):
+        kinds = sorted(one for one in counted if one.startswith("gres/gpu:"))
+        add = f"write {', '.join(['gres/gpu', *kinds])}" if "gres/gpu" in counted else ""
+        add = add or "declare nodes with such GPUs (slurm_node.gres or machine_type)"
+    return (
+        f"limits {name}, which this cluster does not count",
+        f"{add}, or take the limit out",
+    )
 
 
 def _forms(wanted: Wanted) -> Iterator[Problem]:

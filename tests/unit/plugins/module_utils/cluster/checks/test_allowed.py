@@ -46,7 +46,8 @@ def test_the_configurations_of_the_tests(cluster: str) -> None:
                              "accounts": [{"name": "team", "users": ["dora"]}]}],
          "slurm_partitions": [{"name": "batch", "groups": ["slurm_compute"], "options": {
              "AllowQos": "high", "AllowAccounts": ["lab"], "MaxTime": "7-0", "OverSubscribe": "FORCE:2",
-             "PreemptMode": "off", "State": "UP"}}]},
+             "PreemptMode": "off", "State": "UP"}}],
+         "slurm_conf": {"AccountingStorageTRES": "gres/gpu,license/matlab"}},
         # kept by hand, or by another tool
         {"slurm_partitions": [{"name": "batch", "groups": ["slurm_compute"], "options": {"AllowQos": "high"}}]},
         {"slurm_account_users": [{"name": "dora", "default_account": "elsewhere"}]},
@@ -101,7 +102,8 @@ def options(**given: t.Any) -> dict[str, t.Any]:
         ({"slurm_qos": [{"name": "a", "options": {"Flags": "DenyOnLimit,NoDecay", "PreemptMode": "requeue",
                                                    "MaxJobsPerUser": 4, "GrpJobs": -1, "UsageFactor": 0.5}},
                         {"name": "b", "options": {"MaxJobsPU": "", "GrpTRES": "cpu=10,gres/gpu=-1",
-                                                   "Priority": "100", "MaxWall": "7-0"}}]}, {}),
+                                                   "Priority": "100", "MaxWall": "7-0"}}],
+          "slurm_conf": {"AccountingStorageTRES": "gres/gpu"}}, {}),
         ({"slurm_accounts": [{"name": "lab", "fairshare": 0}, {"name": "a", "fairshare": "parent"},
                              {"name": "b", "options": {"Description": "the 2nd", "MaxSubmitJobs": "100"}}]}, {}),
         ({"cluster_users": [{**DORA, "home": "/home/dora"}, {"name": "ezra", "uid": 2051, "home": "/home/ezra"}],
