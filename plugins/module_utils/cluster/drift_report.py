@@ -13,6 +13,13 @@ CHECK, HOOKS = "as_left", "job_hooks"
 _UNIT = "differences"
 _LOGIN = "see whether it runs and answers SSH"
 _LONGEST = 300
+#: Where a person puts files of units; those of packages are elsewhere.
+_BY_HAND = ("/etc/", "/run/", "/usr/local/")
+#: Roles with a variable <role>_unit for the settings of their units.
+WITH_UNIT = frozenset(
+    "aws_ofi_nccl gpu_stack mariadb node_health nvidia_container nvidia_dcgm nvidia_driver slurm_auth slurm_login"
+    " slurmctld slurmd slurmdbd slurmrestd".split()
+)
 #: The name of a check result is without blanks.
 _KINDS = {"no user": "user"}
 
@@ -48,12 +55,18 @@ def _difference(host: str, one: t.Mapping[str, t.Any]) -> Result:
         threshold=words["left"],
         provenance=f"{'' if is_playbook else 'role '}{role}: {_line(one.get('part', ''))}",
         detail=f"{words['name']}: {words['what']}",
-        remedy=_remedy(words, host, role if is_playbook else "site.yml"),
+        remedy=_remedy(words, host, role, role if is_playbook else "site.yml"),
     )
 
 
-def _remedy(words: t.Mapping[str, str], host: str, playbook: str) -> str:
+def _remedy(words: t.Mapping[str, str], host: str, role: str, playbook: str) -> str:
     run = _run(playbook, host)
+    if words["what"] in ("drop-ins", "unit file") and words["found"].startswith(_BY_HAND):
+        # No run removes a file that no role has written.
+        keep = f"{role}_unit" if role in WITH_UNIT else "the inventory"
+        return (
+            f"remove it and run systemctl daemon-reload there, or first move its settings to {keep}"
+        )
     if words["kind"] == "package" and words["what"] == "version":
         return f"install {words['left']} again, or, to keep a newer one, {run}"
     return f"{run}, or keep the change in the inventory"

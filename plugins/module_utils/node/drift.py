@@ -99,14 +99,14 @@ def _units(items: t.Sequence[Item]) -> Found:
         known = {*(spec.get("drop_ins") or ()), *spec.get("known", ())}
         more = [path for path in state.drop_ins if "drop_ins" in spec and path not in known]
         if more:
-            found.append((number, ("drop-ins", ", ".join(more), "none that no role wrote")))
+            found.append((number, ("drop-ins", ", ".join(more), "written by a role")))
         # Also of a whole unit; a manifest of an earlier release does not have it.
         if "unit_file" in spec and state.unit_file not in ("", spec["unit_file"], *known):
             found.append(
                 (number, ("unit file", state.unit_file, spec["unit_file"] or "the package's"))
             )
         if spec["name"] in services.unread:
-            found.append((number, ("files", "not those that systemd has read", "read by systemd")))
+            found.append((number, ("files", "changed on the disk", "as systemd has read them")))
     return found
 
 

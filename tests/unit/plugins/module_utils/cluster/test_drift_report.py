@@ -9,8 +9,14 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.filter.drift_report import drift_report
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import from_json
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.drift_report import (
+    WITH_UNIT,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import RENDERERS
 
+from tests.unit.cluster import ROOT, specs
+
+ROLES = [path.parents[1].name for path in ROOT.glob("roles/*/meta/argument_specs.yml")]
 LEFT = {"state": "as left", "differences": [], "unknown": [], "left_out": 0, "items": 7}
 MODE = {"kind": "file", "name": "/etc/a", "what": "mode", "found": "0600", "left": "0644"}
 MODE |= {"role": "slurmd", "part": "Write it"}
@@ -35,6 +41,32 @@ def test_a_line_for_each_difference_with_its_role() -> None:
         " c1,slurm_controller, or keep the change in the inventory"
     ]
     assert found["drifted"]
+
+
+DROP_IN = "/etc/systemd/system/slurmd.service.d/mine.conf"
+REMOVE = "remove it and run systemctl daemon-reload there, or first move its settings to "
+
+
+@pytest.mark.parametrize(
+    ("role", "what", "found", "remedy"),
+    [
+        ("slurmd", "drop-ins", DROP_IN, REMOVE + "slurmd_unit"),
+        ("nfs_server", "drop-ins", DROP_IN, REMOVE + "the inventory"),
+        ("slurmd", "unit file", "/run/systemd/system/slurmd.service", REMOVE + "slurmd_unit"),
+        # That of the package, where a person has removed the role's.
+        ("slurmd", "unit file", "/usr/lib/systemd/system/slurmd.service", "run site.yml with --limit c1"),
+    ],
+)  # fmt: skip
+def test_a_file_that_no_run_removes_is_to_be_removed(
+    role: str, what: str, found: str, remedy: str
+) -> None:
+    one = {**MODE, "kind": "unit", "role": role, "what": what, "found": found}
+    (line,) = drift_report({"c1": answer(state="drifted", differences=[one])})["lines"]
+    assert line.partition(" -> ")[2].startswith(remedy)
+
+
+def test_the_roles_with_settings_of_units_are_those_that_have_the_variable() -> None:
+    assert {role for role in ROLES if f"{role}_unit" in specs(role)} == WITH_UNIT
 
 
 def test_a_difference_of_a_playbook_of_the_site_names_that_playbook() -> None:
