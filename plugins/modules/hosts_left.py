@@ -76,7 +76,8 @@ services_as_left:
   elements: str
   sample: [ctl1]
 states:
-  description: By host V(as left), V(drifted) or V(not known), for hosts that were set up for what is wanted now.
+  description: By host V(as left), V(drifted) or V(not known), for hosts that were set up for what is wanted now,
+    and V(drifted) for all others where something differs.
   returned: success
   type: dict
   sample: {c1: as left, c2: as left}

@@ -61,6 +61,7 @@ HOSTS = {
     "unset": ("/etc/nobody-makes-this", "", "d1"),
     "silent": ("/etc/nobody-makes-this", "d1", ""),
     "drifted": ("/etc", "d1", "d1"),
+    "both": ("/etc", "d1", "d2"),
 }
 
 
@@ -116,25 +117,25 @@ def played(directory: Path, playbook: str, seal: str = SEAL) -> str:
 
 def test_only_a_host_as_it_was_left_for_the_same_is_left_out(output: str) -> None:
     for host in [*HOSTS, "broken"]:
-        assert (f"walked over {host}, 5 in all" in output) is (host != "left"), output
+        assert (f"walked over {host}, 6 in all" in output) is (host != "left"), output
 
 
 def test_a_difference_is_named(output: str) -> None:
     told = " ".join(output.split())
-    assert (
-        "[WARNING]: drifted: absent /etc: extra: a directory, not nothing (role slurmd: files)"
-        in told
-    )
-    assert output.count("[WARNING]: drifted") == 1
+    for host in ("drifted", "both"):
+        line = (
+            f"[WARNING]: {host}: absent /etc: extra: a directory, not nothing (role slurmd: files)"
+        )
+        assert told.count(line) == told.count(f"[WARNING]: {host}") == 1
 
 
 def test_the_last_line_counts_the_hosts(output: str) -> None:
-    assert "6 hosts: 1 as left, 1 drifted, 4 walked over; 0 changed, 0 failed" in output
+    assert "7 hosts: 1 as left, 2 drifted, 4 walked over; 0 changed, 0 failed" in output
 
 
 def test_without_the_secrets_all_hosts_are_walked_over(tmp_path: Path) -> None:
     found = played(tmp_path, PLAYBOOK, seal="")
-    assert "6 in all" in found and "walked over left" in found, found
+    assert "7 in all" in found and "walked over left" in found, found
 
 
 def test_the_second_part_of_a_run_looks_again(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_the_second_part_of_a_run_looks_again(tmp_path: Path) -> None:
     plays = yaml.safe_load(PLAYBOOK)
     second = yaml.safe_load(PLAYBOOK.replace("seal }}", "'other' }}"))
     found = played(tmp_path, yaml.safe_dump([*plays, *second]))
-    assert found.count("walked over left, ") == 1 and "walked over left, 6 in all" in found, found
+    assert found.count("walked over left, ") == 1 and "walked over left, 7 in all" in found, found
     assert found.count("walked over other, ") == 2, found
 
 

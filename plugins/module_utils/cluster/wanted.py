@@ -13,7 +13,7 @@ import hashlib
 import re
 import typing as t
 
-from ..node.drift import AS_LEFT
+from ..node.drift import AS_LEFT, DRIFTED
 from .digests import digest
 
 if t.TYPE_CHECKING:
@@ -197,11 +197,14 @@ def asked_of(wanted_there: t.Mapping[str, str], secrets: str) -> dict[str, str]:
 def states(
     looks: t.Mapping[str, t.Mapping[str, t.Any]], asked: t.Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the state of each host that was set up for what is wanted there now."""
+    """Return the state of each host that differs or was set up for what is wanted there now.
+
+    What differs counts also where something else is wanted: the run may put it back, and nobody else tells.
+    """
     found = {}
-    for host, digest_asked in asked.items():
-        one = looks.get(host) or {}
-        if one.get("digest") == digest_asked:
+    for host, one in looks.items():
+        as_asked = host in asked and one.get("digest") == asked[host]
+        if as_asked or one.get("state") == DRIFTED:
             found[host] = str(one.get("state"))
     return found
 
