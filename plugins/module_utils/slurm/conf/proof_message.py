@@ -25,7 +25,42 @@ _VARIABLES = {
     "topology.conf": "slurm_topology",
     "topology.yaml": "slurm_topology",
     "job_container.conf": "slurm_job_tmp",
+    "JobContainerType": "slurm_job_tmp",
+    "TopologyPlugin": "slurm_topology",
+    "GresTypes": "slurm_node",
+    "AuthType": "slurm_auth_type",
+    "CredType": "slurm_auth_type",
+    "SlurmctldPort": "slurm_ports",
+    "SlurmdPort": "slurm_ports",
+    "AccountingStoragePort": "slurm_ports",
+    "SrunPortRange": "slurm_srun_port_range",
+    "StateSaveLocation": "slurm_state_save_location",
+    "SlurmdSpoolDir": "slurm_spool_dir",
+    **dict.fromkeys(
+        ("HealthCheckProgram", "HealthCheckInterval", "HealthCheckNodeState"),
+        "node_health_interval",
+    ),
+    **dict.fromkeys(("PrologTimeout", "EpilogTimeout", "PrologEpilogTimeout"), "job_hooks_parts"),
 }
+#: Programs that slurm.conf names for the role job_hooks and for a site alike.
+_HOOKS = ("Prolog", "Epilog", "TaskProlog", "PrologSlurmctld", "EpilogSlurmctld")
+_HOOK_FAILED = re.compile(
+    r"tw:hook:([^:;\s]+)|\b(?:prolog|epilog)\w*[^;]{0,80}?\b(?:failed|error|status|timed out)",
+    re.IGNORECASE,
+)
+
+
+def hook_remedy(words: t.Iterable[str]) -> str:
+    """Return what to do about a Prolog or Epilog of a job that failed, "" where none did."""
+    found = [match for text in words if (match := _HOOK_FAILED.search(text))]
+    if not found:
+        return ""
+    part = next((match[1] for match in found if match[1]), "")
+    which = f"the hook {part}" if part else "the Prolog or Epilog that failed"
+    return (
+        f"repair {which}, or what it complains of (job_hooks_parts, and slurm_conf.Prolog and Epilog of your own;"
+        " with job_hooks_mode: observe no hook of job_hooks fails)"
+    )
 
 
 def variables(reasons: t.Iterable[str]) -> list[str]:
@@ -33,7 +68,9 @@ def variables(reasons: t.Iterable[str]) -> list[str]:
     names = []
     for reason in reasons:
         name = re.split(r"[:=]", reason, maxsplit=1)[0].strip()
-        if re.fullmatch(r"[A-Za-z]+", name):
+        if name in _HOOKS:
+            names += ["job_hooks_parts", f"slurm_conf.{name}"]
+        elif re.fullmatch(r"[A-Za-z]+", name):
             names.append(_VARIABLES.get(name, f"slurm_conf.{name}"))
         elif name in _VARIABLES:
             names.append(_VARIABLES[name])
@@ -100,16 +137,20 @@ def message(
         "drain a node that is broken itself (scontrol update nodename=<node> state=drain reason=<why>; remove_nodes"
         " takes out one that is new)"
     )
+    hook = hook_remedy([*failed.values(), *words.values()])
     if back is None or after is None:
+        named = hook or "correct what slurmd or srun names"
         return (
             f"no step runs on {some(sorted(failed), 5)}, and no other configuration was proved that could come back: "
-            f"{said} -> correct what slurmd or srun names, or {drain}, and run again"
+            f"{said} -> {named}, or {drain}, and run again"
         )
     given = " or ".join(variables(back.get("reasons", []))) or "what slurmd or srun names"
+    # What changed in slurm.conf besides is innocent then.
+    repair = hook or f"correct {given}"
     if back.get("failed"):
         return (
             f"the new configuration does not run a step, and slurmctld did not go back to the last proved one "
-            f"({back.get('msg', '')}): {said} -> correct {given} and run again"
+            f"({back.get('msg', '')}): {said} -> {repair} and run again"
         )
     if after.proved:
         now = f"runs a step again on {some(sorted(after.proved), 5)}"
@@ -122,5 +163,5 @@ def message(
         )
     return (
         f"the new configuration does not run a step on {some(sorted(failed), 5)}; the one of the last proof is back "
-        f"and {now}. {said} -> correct {given}, or {drain}, and run again"
+        f"and {now}. {said} -> {repair}, or {drain}, and run again"
     )

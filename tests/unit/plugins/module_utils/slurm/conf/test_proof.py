@@ -226,6 +226,38 @@ def test_message_names_nodes_words_variable_and_remedy() -> None:
     assert len(proof_message.message(many, words, back, proof.Result())) < 1500
 
 
+@pytest.mark.parametrize(
+    ("why", "words", "remedy"),
+    [
+        ("its node is drained: tw:hook:gpu: no GPU -> reboot", "", "repair the hook gpu, or"),
+        ("srun ended with 1", "error: [job 7] prolog failed status=1:0", "repair the Prolog or Epilog"),
+        ("its node is drained: Prolog error", "", "repair the Prolog or Epilog"),
+        ("srun ended with 1", "error: Parameter Prolog is fine", "correct slurm_conf.KillWait"),
+    ],
+)  # fmt: skip
+def test_a_hook_that_failed_is_what_to_repair(why: str, words: str, remedy: str) -> None:
+    back = {"reasons": ["KillWait: 30 -> 40 (reconfigure)"]}
+    for again in (back, {**back, "failed": True}, None):
+        said = proof_message.message({"c1": why}, {"c1": words}, again, proof.Result(proved=["c1"]))
+        if again or "hook" in remedy:
+            assert f" -> {remedy}" in said
+
+
+@pytest.mark.parametrize(
+    ("reason", "names"),
+    [
+        ("HealthCheckInterval: 60 -> 300 (reconfigure)", ["node_health_interval"]),
+        ("Prolog: none -> x", ["job_hooks_parts", "slurm_conf.Prolog"]),
+        ("PrologTimeout: 60 -> 90", ["job_hooks_parts"]),
+        ("SlurmdPort: 6818 -> 7818", ["slurm_ports"]),
+        ("KillWait: 30 -> 40", ["slurm_conf.KillWait"]),
+        ("plugstack.conf: changed", ["slurm_plugstack"]),
+    ],
+)
+def test_the_variable_is_the_one_that_the_site_sets(reason: str, names: list[str]) -> None:
+    assert proof_message.variables([reason]) == names
+
+
 def test_message_about_login_hosts_names_the_words_and_whether_they_work_again() -> None:
     failed = {"login1": "error: spank: /x.so"}
     back = {"reasons": ["plugstack.conf: changed -> reconfigure"]}
