@@ -294,7 +294,11 @@ def test_plays_are_taken_by_ansible(page: Path, tmp_path: Path) -> None:
     for paths, more in ((parsed, ["--syntax-check"]), (run, [])):
         done = subprocess.run(
             [str(ANSIBLE), "-i", "localhost,", "-c", "local", *more, *paths],
-            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")},
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
+                "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -63,6 +63,7 @@ def test_a_later_answer_replaces_no_judged_fact(tmp_path: Path, inject: str) -> 
         cwd=tmp_path,
         env={
             **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
             "ANSIBLE_INJECT_FACT_VARS": inject,
         },

@@ -98,6 +98,7 @@ def played(directory: Path, playbook: str, seal: str = SEAL) -> str:
     (directory / "play.yml").write_text(playbook)
     environment = {
         **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
         "ANSIBLE_COLLECTIONS_PATH": str(directory / "c"),
         "ANSIBLE_CALLBACKS_ENABLED": "trainwright.slurm.run_summary",
         "ANSIBLE_NOCOLOR": "1",

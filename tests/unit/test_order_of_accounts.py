@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import typing as t
@@ -174,7 +175,12 @@ def test_it_is_noted_by_removing_what_the_module_wrote(
     (tmp_path / "given.json").write_text(json.dumps(given))
     command = [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts", "-e", "@given.json"]
     done = subprocess.run(
-        [*command, "play.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "play.yml"],
+        cwd=tmp_path,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     text = done.stdout + done.stderr
     assert done.returncode == 2 and text.count("failed=1") == (1 if noted else 2), text

@@ -248,7 +248,11 @@ def test_role_slurm_build_plans_a_build_in_check_mode(tmp_path: Path) -> None:
             ),
         ],
         cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")},
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -185,6 +185,7 @@ def test_a_role_without_the_model_says_what_it_needs(
         cwd=tmp_path,
         env={
             **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
             "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
         },

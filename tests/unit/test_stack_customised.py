@@ -123,6 +123,7 @@ def run(path: Path, **variables: t.Any) -> Plan:
         cwd=path,
         env={
             **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
             "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
         },

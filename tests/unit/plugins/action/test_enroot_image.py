@@ -96,6 +96,7 @@ def test_a_real_run_shows_its_progress(tmp_path: Path) -> None:
         env={
             **os.environ,
             **world.environment,
+            "ANSIBLE_CONFIG": str(ROOT / "tests/unit/ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
         },
         capture_output=True,

@@ -293,6 +293,7 @@ def test_one_job_for_a_task_that_looks_until_it_has_ended(tmp_path: Path) -> Non
         env={
             **os.environ,
             "STATE": str(tmp_path),
+            "ANSIBLE_CONFIG": str(root / "tests/unit/ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(root / ".collections"),
         },
         capture_output=True,
