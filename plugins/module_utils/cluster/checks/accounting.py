@@ -28,6 +28,7 @@ from ..inputs import CLUSTER, Problem, label_of, nearest, seen
 from ..machines import findings
 from ..nodes import merge_nodes
 from ..stack import has
+from .shape import faults
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +55,8 @@ def accounting(inputs: Inputs) -> Iterator[Problem]:
             wanted_from({key: given})
         except AccountingError as error:
             what, _arrow, remedy = str(error).partition(" -> ")
-            yield Problem(CLUSTER, VARIABLES[key], what, remedy)
+            if not _is_told(inputs, VARIABLES[key], what):
+                yield Problem(CLUSTER, VARIABLES[key], what, remedy)
             wrong = True
     if wrong:
         return
@@ -77,6 +79,14 @@ def accounting(inputs: Inputs) -> Iterator[Problem]:
     yield from _forms(wanted)
     yield from _unknown_users(inputs, wanted)
     yield from _absent_users(inputs, wanted)
+
+
+def _is_told(inputs: Inputs, variable: str, what: str) -> bool:
+    """Tell whether shape.py reports the same unknown key, with its place."""
+    key = re.search(r"'([^']+)' is not one of its keys", what)
+    option = inputs["arguments"].get(variable) or {}
+    told = faults(CLUSTER, variable, inputs["settings"][variable], option)
+    return bool(key) and any(f"unknown key {key[1]}" in one.what for one in told if key)
 
 
 def _names(value: object) -> list[str]:

@@ -116,3 +116,16 @@ LAB = {"name": "lab", "users": ["ada"]}
 )  # fmt: skip
 def test_what_sacctmgr_takes_is_accepted(settings: dict[str, t.Any]) -> None:
     assert problems(inputs(**settings)) == []
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        [{"name": "lab", "optoins": {}}],
+        [{"name": "lab", "users": [{"name": "ada", "optoins": {}}]}],
+        [{"name": "lab", "accounts": [{"name": "team", "optoins": {}}]}],
+    ],
+)
+def test_a_misspelt_key_is_reported_once(accounts: list[dict[str, t.Any]]) -> None:
+    (found,) = problems(inputs(slurm_accounts=accounts))
+    assert "optoins" in found.what
