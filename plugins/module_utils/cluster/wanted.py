@@ -199,7 +199,7 @@ def states(
 ) -> dict[str, str]:
     """Return the state of each host that differs or was set up for what is wanted there now.
 
-    What differs counts also where something else is wanted: the run may put it back, and nobody else tells.
+    Drift counts also where something else is wanted: the run may put it back, and nobody else tells.
     """
     found = {}
     for host, one in looks.items():

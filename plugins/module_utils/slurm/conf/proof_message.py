@@ -145,7 +145,7 @@ def message(
             f"{said} -> {named}, or {drain}, and run again"
         )
     given = " or ".join(variables(back.get("reasons", []))) or "what slurmd or srun names"
-    # What changed in slurm.conf besides is innocent then.
+    # A changed setting of slurm.conf is innocent where a hook failed.
     repair = hook or f"correct {given}"
     if back.get("failed"):
         return (
