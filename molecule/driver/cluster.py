@@ -227,8 +227,8 @@ class Cluster:
             raise LocalError(
                 f"cluster {self.name} stands already with OS={now.os} COMPUTE={now.compute} "
                 f"GPUS={now.gpus} CONTROLLERS={now.controllers} PYXIS={int(now.pyxis)} and the database on "
-                f"{'db1' if now.database else 'ctl1'}; remove it "
-                f"first: make destroy NAME={self.name}, or choose another NAME"
+                f"{'db1' if now.database else 'ctl1'}; give these values (COMPUTE may be larger), or choose another "
+                f"NAME, or remove it with all its data first: make destroy NAME={self.name}"
             )
 
     def _prepare(self, spec: Spec) -> None:
