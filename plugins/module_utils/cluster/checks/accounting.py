@@ -36,8 +36,11 @@ if t.TYPE_CHECKING:
     from ..inputs import Check, Inputs
 
 VARIABLES = {"qos": "slurm_qos", "accounts": "slurm_accounts", "users": "slurm_account_users"}
-#: The words of PreemptMode that a QoS takes.
+#: Counted resources where nobody can tell: any of them.
 _ALL = {"*"}
+#: Stands for GPUs that the site's slurm_conf keeps from being counted.
+_REMOVED = "removed"
+#: The words of PreemptMode that a QoS takes.
 _PREEMPT_MODES = ("off", "cluster", "cancel", "requeue", "suspend", "gang", "within", "priority")
 
 
@@ -257,6 +260,8 @@ def _counted(inputs: Inputs) -> set[str]:
     pairs = override([[TRACKED, ",".join(gpus)]] if gpus else [], own)
     given = (value for key, value in pairs if key.lower() == TRACKED.lower())
     counted = {name.strip().lower() for value in given for name in unquoted(value).split(",")}
+    if gpus and not any(name.startswith("gres/gpu") for name in counted):
+        counted.add(_REMOVED)
     if any(name.startswith("gres/gpu") for name in counted):
         # slurmctld adds these itself.
         counted |= {"gres/gpu", "gres/gpumem", "gres/gpuutil"}
@@ -268,6 +273,9 @@ def _counted(inputs: Inputs) -> set[str]:
 
 def _counted_fault(name: str, counted: set[str]) -> tuple[str, str] | None:
     low = name.lower()
+    if _REMOVED in counted and low.startswith("gres/gpu"):
+        what = f"limits {name}, and slurm_conf.{TRACKED} is null, so GPUs are not counted"
+        return what, f"leave {TRACKED} out of slurm_conf, or take the limit out"
     if low in counted or any(low.startswith(one[:-1]) for one in counted if one.endswith("*")):
         return None
     add = f"add it to slurm_conf.{TRACKED}"
