@@ -23,7 +23,6 @@ from collections.abc import Callable
 
 LIBRARY = "libmpi.so.40"
 LARGEST, SMALL, BATCHES = 1 << 23, 8, 5
-IN_PLACE = ctypes.c_void_p(1)
 #: Bus bandwidth by algorithm bandwidth, of n ranks (nccl-tests, doc/PERFORMANCE.md).
 FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
