@@ -29,7 +29,6 @@ from .topology_tree import ROOT, UNPLACED, from_paths, paths_from, tree_faults
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-PLUGINS = ("none", "tree", "block")
 #: First release with topology.yaml, which it prefers to topology.conf and TopologyPlugin.
 YAML_FROM = (25, 5)
 #: First release whose topology/block knows BlockSizes.

@@ -40,10 +40,10 @@ def enroot_settings() -> dict[str, str]:
     return {**settings, "version": version[1] if version else ""}
 
 
-def network_environment(path: str = CONFIGURATION) -> dict[str, str]:
+def network_environment() -> dict[str, str]:
     """Return this process' environment with the proxies and certificates that enroot.conf adds for Enroot's curl."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(CONFIGURATION, encoding="utf-8") as file:
             text = file.read()
     except OSError:
         text = ""

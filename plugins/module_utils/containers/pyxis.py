@@ -90,8 +90,3 @@ def arguments(version: str, options: dict[str, t.Any]) -> str:
             continue
         words.append(f"{name}={int(value) if isinstance(value, bool) else value}")
     return " ".join(words)
-
-
-def slurm_number(version: str) -> tuple[int, int]:
-    """Return major and minor of Slurm's version: "24.11.5-4" -> (24, 11)."""
-    return number(version)

@@ -21,12 +21,12 @@ _PROPERTIES = "LoadState,ActiveState,SubState,NRestarts"
 _UNIT = "nvidia-fabricmanager.service"
 
 
-def properties(host: Host, unit: str, names: str = _PROPERTIES) -> tuple[dict[str, str], str]:
-    """Return properties of a unit, and why there are none."""
-    output = host.run("systemctl", "show", unit, f"--property={names}", timeout=5)
+def _properties(host: Host) -> tuple[dict[str, str], str]:
+    """Return properties of the fabric manager's unit, and why there are none."""
+    output = host.run("systemctl", "show", _UNIT, f"--property={_PROPERTIES}", timeout=5)
     found = dict(text.split("=", 1) for text in output.text.splitlines() if "=" in text)
     if output.problem or output.code or not found:
-        return {}, output.problem or f"systemctl show {unit} exits with {output.code}"
+        return {}, output.problem or f"systemctl show {_UNIT} exits with {output.code}"
     return found, ""
 
 
@@ -48,7 +48,7 @@ def _service(host: Host) -> Finding:
     name = "fabric_manager"
     found: dict[str, str] = {}
     for probe in range(_PROBES):
-        found, why = properties(host, _UNIT)
+        found, why = _properties(host)
         if why:
             return incomplete(name, why, "see systemctl status nvidia-fabricmanager")
         if found.get("LoadState") == "not-found":

@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import typing as t
 
-RESULTS = "/var/lib/trainwright/results"
 JOURNAL = "/run/systemd/journal/socket"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Bytes of a part's output that are kept.
@@ -333,7 +332,7 @@ def merged(
 def save(
     results: list[dict[str, t.Any]],
     drain: dict[str, t.Any],
-    directory: str = RESULTS,
+    directory: str,
     parts: tuple[str, ...] = (),
 ) -> None:
     """Merge results into the node's last ones and replace the file in one step. Raises OSError."""

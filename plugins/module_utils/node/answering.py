@@ -19,6 +19,8 @@ TRACED = "a debugger holds its main process"
 _HALTED = {"T": STOPPED, "t": TRACED}
 # Some programs stop a process for a moment, such as gcore.
 _AGAIN_S = 0.2
+# Between two questions to a unit that has just started.
+_PAUSE_S = 1.0
 
 
 def halted(pid: str, again_s: float = _AGAIN_S) -> str:
@@ -72,9 +74,7 @@ def not_ready(ready: dict, run: Run) -> str:
     return ""
 
 
-def unanswered(
-    unit: str, asked: Mapping[str, t.Any], run: Run, wait: bool, pause_s: float = 1.0
-) -> str:
+def unanswered(unit: str, asked: Mapping[str, t.Any], run: Run, wait: bool) -> str:
     """Return a line where a command about a unit does not end with 0, such as a clock that no server sets, else "".
 
     asked: command, timeout (seconds), remedy. wait: whether to ask until the time is over, as of a unit that has just
@@ -91,7 +91,7 @@ def unanswered(
                 " ".join(missing.split()).rstrip(":"),
                 asked["remedy"],
             )
-        time.sleep(pause_s)
+        time.sleep(_PAUSE_S)
 
 
 def listening_ports() -> set[int]:

@@ -81,9 +81,7 @@ def build() -> str:
     return done.stdout + done.stderr
 
 
-def still_missing(
-    missing: t.Mapping[str, str], wanted: t.Mapping[str, str], output: str, family: str = "debian"
-) -> str:
+def still_missing(missing: t.Mapping[str, str], wanted: t.Mapping[str, str], output: str) -> str:
     """Return what is wrong after a build, with its remedy. output: of dkms."""
     told = failure(output)
     if told:
@@ -94,5 +92,6 @@ def still_missing(
         for name, have in missing.items()
     )
     if not kernel_modules.has_headers(release):
-        return f"{faults}: its headers are missing -> install {kernel_modules.headers_package(family, release)}"
+        package = kernel_modules.headers_package("debian", release)
+        return f"{faults}: its headers are missing -> install {package}"
     return f"{faults} -> look at dkms status, and at other modules of that name below /lib/modules/{release}"

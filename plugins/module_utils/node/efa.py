@@ -48,7 +48,6 @@ FORBIDDEN = {
     "--enable-ngc": "it is for container images alone and leaves a host without its kernel module",
 }
 _SECONDS = 60.0
-_VERSION = re.compile(r"\d+(\.\d+)+")
 
 
 class EfaError(Exception):

@@ -366,16 +366,19 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
-def stages(given: str | t.Sequence[str] | None, where: str = "validate_stages") -> list[str]:
+def stages(given: str | t.Sequence[str] | None) -> list[str]:
     """Return the stages in their order; None: all. Raises CheckError, also where none is left."""
     if given is None:
         return list(STAGES)
     names = given.replace(",", " ").split() if isinstance(given, str) else list(given)
     wrong = [name for name in names if name not in STAGES]
     if wrong:
-        raise CheckError(f"{where}: {', '.join(wrong)}: no such stage -> of {', '.join(STAGES)}")
+        raise CheckError(
+            f"validate_stages: {', '.join(wrong)}: no such stage -> of {', '.join(STAGES)}"
+        )
     if not names:
         raise CheckError(
-            f"{where}: no stage is left -> one or more of {', '.join(STAGES)}, which --skip-tags does not leave out"
+            f"validate_stages: no stage is left -> one or more of {', '.join(STAGES)}, which --skip-tags does not"
+            " leave out"
         )
     return [name for name in STAGES if name in names]

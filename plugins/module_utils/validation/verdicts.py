@@ -88,12 +88,12 @@ def read(check: Check, output: Output | None, why: str = "") -> Reading:
     return Reading(parsed=parsed, text=text)
 
 
-def unread(check: Check, place: Place, reading: Reading, name: str = "") -> Result:
+def unread(check: Check, place: Place, reading: Reading) -> Result:
     """Return the result of an output that says nothing."""
     what, _arrow, remedy = reading.why.partition(" -> ")
     return Result(
         place.name,
-        name or place.check(check),
+        place.check(check),
         Verdict(check.verdict) if reading.failed else Verdict.INCOMPLETE,
         detail=what,
         remedy=remedy or check.remedy or f"see {place.log}",
@@ -144,11 +144,6 @@ def _network(check: Check, place: Place, reading: Reading) -> list[Result]:
         networks = ()
     found = judge.transport(place.name, networks, declared)
     return [dataclasses.replace(found, check=f"{place.check(check)}.network")]
-
-
-def rounded(number: float) -> float:
-    """Return a number with four digits."""
-    return float(f"{number:.4g}")
 
 
 def measurement(

@@ -12,8 +12,11 @@ import typing as t
 from ...node.terminal import printable
 from ..records import Node, Partition
 
+#: Names of one line, and lines of one kind, that are told; the others are counted.
+_MOST = 10
 
-def held_lines(shown: str, limit: int = 10) -> list[str]:
+
+def held_lines(shown: str) -> list[str]:
     """Return one line for each reason for which jobs are held. shown: squeue's job|user|reason of those that wait."""
     by_reason: dict[str, list[str]] = {}
     users: dict[str, int] = {}
@@ -25,18 +28,18 @@ def held_lines(shown: str, limit: int = 10) -> list[str]:
         elif "held" in reason.lower():
             by_reason.setdefault(reason.strip(), []).append(f"{job} ({user})")
     lines = [
-        f"Held jobs, {reason}: {some(jobs, limit)} -> scontrol release <job>, when the cause is gone"
+        f"Held jobs, {reason}: {some(jobs, _MOST)} -> scontrol release <job>, when the cause is gone"
         for reason, jobs in sorted(by_reason.items())
     ]
     if users:
         count = sum(users.values())
         lines.append(
-            f"{count} job{'s are' if count > 1 else ' is'} held by {some(sorted(users), limit)}"
+            f"{count} job{'s are' if count > 1 else ' is'} held by {some(sorted(users), _MOST)}"
         )
     return [printable(line).replace("\n", " ") for line in lines]
 
 
-def drained_lines(nodes: t.Iterable[Node], limit: int = 10) -> list[str]:
+def drained_lines(nodes: t.Iterable[Node]) -> list[str]:
     """Return one line for each reason for which nodes are drained or down."""
     by_reason: dict[str, list[str]] = {}
     for node in nodes:
@@ -48,13 +51,13 @@ def drained_lines(nodes: t.Iterable[Node], limit: int = 10) -> list[str]:
     lines = []
     for reason, names in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
         kind, _colon, why = reason.partition(": ")
-        lines.append(f"{kind} nodes, {why[:200]}: {some(names, limit)}")
-    more = len(lines) - limit
-    lines = lines[:limit] + ([f"and {more} more reasons -> sinfo -R"] if more > 0 else [])
+        lines.append(f"{kind} nodes, {why[:200]}: {some(names, _MOST)}")
+    more = len(lines) - _MOST
+    lines = lines[:_MOST] + ([f"and {more} more reasons -> sinfo -R"] if more > 0 else [])
     return [printable(line).replace("\n", " ") for line in lines]
 
 
-def partition_lines(partitions: t.Iterable[Partition], limit: int = 10) -> list[str]:
+def partition_lines(partitions: t.Iterable[Partition]) -> list[str]:
     """Return a line for each partition in which no job can start: its state keeps them out, or it is empty."""
     lines = []
     for one in partitions:
@@ -68,8 +71,8 @@ def partition_lines(partitions: t.Iterable[Partition], limit: int = 10) -> list[
             lines.append(
                 f"Partition {one.name} is empty: its jobs wait -> correct its nodes in slurm_partitions"
             )
-    more = len(lines) - limit
-    lines = lines[:limit] + ([f"and {more} more partitions -> sinfo"] if more > 0 else [])
+    more = len(lines) - _MOST
+    lines = lines[:_MOST] + ([f"and {more} more partitions -> sinfo"] if more > 0 else [])
     return [printable(line).replace("\n", " ") for line in lines]
 
 
@@ -79,7 +82,7 @@ def some(names: list[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
-def skipped_lines(skipped: t.Mapping[str, str], limit: int = 10) -> list[str]:
+def skipped_lines(skipped: t.Mapping[str, str]) -> list[str]:
     """Return a line about the nodes on which no step was run, and why; none for those that others name."""
     by_reason: dict[str, list[str]] = {}
     for name, why in skipped.items():
@@ -87,7 +90,7 @@ def skipped_lines(skipped: t.Mapping[str, str], limit: int = 10) -> list[str]:
             by_reason.setdefault(why, []).append(name)
     return [
         printable(
-            f"No step was run to prove {some(names, limit)}: {why}; the next run does it"
+            f"No step was run to prove {some(names, _MOST)}: {why}; the next run does it"
         ).replace("\n", " ")
-        for why, names in sorted(by_reason.items())[:limit]
+        for why, names in sorted(by_reason.items())[:_MOST]
     ]

@@ -15,8 +15,6 @@ from ..job import sweep
 from ..job.schema import Job
 from . import document, submission
 
-View = dict[str, t.Any]
-
 
 def faults(job: Job) -> list[str]:
     """Return a line for a sweep whose tasks would continue the checkpoints of tasks that had other values.

@@ -79,15 +79,6 @@ class NcclTests(Parsed):
         )
 
     @property
-    def in_place_points(self) -> tuple[Point, ...]:
-        """Return the bus bandwidth in place, GB/s."""
-        return lowest(
-            Point(row.size_bytes, row.in_place.busbw)
-            for row in self.rows
-            if row.in_place and row.size_bytes
-        )
-
-    @property
     def figures(self) -> dict[str, float]:
         """Return busbw and algbw at the largest size, busbw_average, and latency_us at the smallest."""
         last = max(self.rows, key=lambda row: row.size_bytes).size_bytes
