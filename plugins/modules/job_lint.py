@@ -154,7 +154,11 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     safe_path,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, schema
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import (
+    render,
+    schema,
+    yaml_text,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
     context,
     linter,
@@ -189,7 +193,7 @@ def translation(text: str, name: str, cluster: Cluster) -> dict[str, t.Any]:
         return {**empty, "untranslated": str(error)}
     return {
         "job": made.job,
-        "job_yaml": translate.to_yaml(made.job),
+        "job_yaml": yaml_text.to_yaml(made.job),
         "corrections": [one._asdict() for one in made.corrections],
         "rendered": rendered,
         "untranslated": "",

@@ -173,11 +173,11 @@ def stamp(moment: int | None) -> str:
 
 
 # --- sizes and counts -----------------------------------------------------------------------------
-def mebibytes(text: str, unit: str = "M") -> int | None:
+def mebibytes(text: str) -> int | None:
     """Return the MiB of a size such as 4000, 10G or 1.5T, rounded up as Slurm does.
 
-    None for one that is not set or not limited (N/A, UNLIMITED ...). unit: of a plain number, one of
-    K, M, G, T. Raises ValueError for anything else.
+    None for one that is not set or not limited (N/A, UNLIMITED ...). A plain number is MiB.
+    Raises ValueError for anything else.
     """
     text = text.strip()
     if text.lower() in _NO_VALUE:
@@ -185,7 +185,7 @@ def mebibytes(text: str, unit: str = "M") -> int | None:
     match = _SIZE.match(text)
     if not match:
         raise ValueError(f"{text!r} is not a size such as 4000, 10G or 1.5T")
-    return math.ceil(Fraction(match[1]) * _UNIT[match[2].upper() or unit] / _UNIT["M"])
+    return math.ceil(Fraction(match[1]) * _UNIT[match[2].upper() or "M"] / _UNIT["M"])
 
 
 def memory(size: int | None) -> str:

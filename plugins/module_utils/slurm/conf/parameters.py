@@ -209,25 +209,6 @@ SOME: dict[str, dict[str, tuple[str | None, str | None]]] = {
     },
 }
 
-#: Options that the parser still reads and ignores (with a line in the log) from a release on.
-IGNORED_FROM: dict[str, dict[str, str]] = {
-    "slurm.conf": {
-        "AccountingStorageUser": "25.11",
-        "CoreSpecPlugin": "24.05",
-        "ExtSensorsFreq": "23.11",
-        "ExtSensorsType": "23.11",
-        "GetEnvTimeout": "25.05",
-        "JobCredentialPrivateKey": "23.11",
-        "JobCredentialPublicCertificate": "23.11",
-        "PowerParameters": "24.05",
-        "PowerPlugin": "24.05",
-        "SchedulerAuth": "22.05",
-    },
-    "cgroup.conf": {
-        "CgroupAutomount": "23.11",
-    },
-}
-
 _MAN = "slurm.conf(5) of 22.05 and 23.02: a restart is required for a change to take effect"
 _RPC = (
     "scontrol(1) from 23.11: reconfigure makes new processes, and changes neither listening "

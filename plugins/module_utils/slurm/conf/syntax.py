@@ -160,18 +160,6 @@ def _with_lifetime(name: str, file: str) -> str:
     return f"{name} (until {last})" if last else name
 
 
-def ignored_options(
-    names: Iterable[str], version: str, file: str = "slurm.conf"
-) -> list[tuple[str, str]]:
-    """Return (name, reason) of each name that this Slurm reads and ignores."""
-    since = {name.lower(): first for name, first in data.IGNORED_FROM.get(file, {}).items()}
-    return [
-        (name, f"ignored by Slurm from {since[name.lower()]} on")
-        for name in names
-        if name.lower() in since and version_key(version) >= version_key(since[name.lower()])
-    ]
-
-
 def unknown_in(conf: Conf, version: str, file: str = "slurm.conf") -> list[tuple[str, str]]:
     """Return the unknown options of a whole file, those of its node and partition lines too."""
     out = unknown_options(conf.scalars, version, file)
@@ -351,11 +339,6 @@ def render_value(value: object) -> str:
 def render_line(pairs: Iterable[tuple[str, object]]) -> str:
     """Return ``NodeName=c1 CPUs=4 ...`` without a line end."""
     return " ".join(f"{key}={render_value(value)}" for key, value in pairs)
-
-
-def render(pairs: Iterable[tuple[str, object]]) -> str:
-    """Return one ``Key=Value`` line for each pair. parse(render(pairs)) gives the pairs back."""
-    return "".join(f"{key}={render_value(value)}\n" for key, value in pairs)
 
 
 # -- restart or reconfigure -------------------------------------------------------------------

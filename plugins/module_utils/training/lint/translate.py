@@ -23,16 +23,13 @@ from ...slurm.batch.request import (
     processes_of,
 )
 from ...slurm.batch.script import Launch, Script, Variable, parse
-from ..job import environment, render, schema, yaml_text
+from ..job import environment, render, schema
 from ..job.schema import PER_NODE, JobError
 from . import around, comparison, expressible
 from .environment_rules import is_secret
 from .excerpt import Cut, excerpt, monitors, without
 from .fields import Correction, Fields
 from .rule import OWN_RANK, SHELL
-
-differences = comparison.differences
-to_yaml = yaml_text.to_yaml
 
 Json = dict[str, t.Any]
 

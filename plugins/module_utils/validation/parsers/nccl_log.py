@@ -53,10 +53,6 @@ class NcclLog(Parsed):
         """Return processes: how many said which network they use."""
         return {"processes": float(self.processes)}
 
-    def other_than(self, network: str) -> tuple[str, ...]:
-        """Return the networks in use that are not the wanted one: any of them is a fall-back."""
-        return tuple(name for name in self.networks if name != network)
-
 
 def parse(text: str) -> NcclLog:
     """Read the output of a job. Raises ParseError where nothing says which network it uses."""

@@ -16,8 +16,10 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.training.job imp
     environment,
     render,
     schema,
+    yaml_text,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.lint import (
+    comparison,
     context,
     linter,
     translate,
@@ -37,7 +39,7 @@ def rendered(text: str) -> str:
 @pytest.mark.parametrize("path", [p for p in ALL if p.stem not in UNCLEAR], ids=name_of)
 def test_a_translation_asks_and_runs_the_same(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert not translate.differences(text, rendered(text))
+    assert not comparison.differences(text, rendered(text))
 
 
 @pytest.mark.parametrize("path", [p for p in ALL if p.stem not in UNCLEAR], ids=name_of)
@@ -63,7 +65,7 @@ def test_a_translation_of_a_clean_script_is_clean(path: Path) -> None:
 @pytest.mark.parametrize("path", CLEAN, ids=name_of)
 def test_a_second_translation_changes_nothing(path: Path) -> None:
     once = rendered(path.read_text(encoding="utf-8"))
-    assert not translate.differences(once, rendered(once))
+    assert not comparison.differences(once, rendered(once))
 
 
 @pytest.mark.parametrize("path", [p for p in ALL if p.stem not in UNCLEAR], ids=name_of)
@@ -91,7 +93,7 @@ def test_differences_are_seen() -> None:
         ("--container-writable", "--container-readonly"),
         ("pytorch-training.sqsh", "other.sqsh"),
     ):
-        assert translate.differences(text, text.replace(old, new)), old
+        assert comparison.differences(text, text.replace(old, new)), old
 
 
 def test_corrections_are_listed_with_their_lines() -> None:
@@ -131,7 +133,7 @@ def test_a_script_that_the_shell_reads_otherwise_is_refused() -> None:
 def test_once_it_is_mended_it_is_translated(name: str) -> None:
     text = (JOBS / "mistakes" / f"{name}.sh").read_text(encoding="utf-8")
     mended = re.sub(r"(\\)[ ]+#.*$|^[ ]+# .*\n", r"\1", text, flags=re.M)
-    assert not translate.differences(mended, rendered(mended))
+    assert not comparison.differences(mended, rendered(mended))
 
 
 def test_what_a_task_works_out_stays_in_the_task() -> None:
@@ -307,14 +309,14 @@ def test_options_that_sbatch_does_not_read_are_reported() -> None:
 def test_the_yaml_is_the_description() -> None:
     for path in (p for p in ALL if p.stem not in UNCLEAR):
         made = translate.translate(path.read_text(encoding="utf-8"), "x", CLUSTER.interfaces).job
-        assert yaml.safe_load(translate.to_yaml(made)) == made, path.name
+        assert yaml.safe_load(yaml_text.to_yaml(made)) == made, path.name
     odd = {
         "name": "yes",
         "time": "1:30:00",
         "command": "  a\nb: #c\n\nd",
         "environment": {"A": "", "B": "é\"'"},
     }
-    assert yaml.safe_load(translate.to_yaml(odd)) == odd
+    assert yaml.safe_load(yaml_text.to_yaml(odd)) == odd
 
 
 # -- a translation is compared with its source -----------------------------------------------------
@@ -323,7 +325,7 @@ HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n"
 
 def job_of(text: str, **options: t.Any) -> dict[str, t.Any]:
     made = translate.translate(HEAD + text, "x", syntax=context.syntax, **options)
-    assert not translate.differences(HEAD + text, render.render(schema.check(made.job)))
+    assert not comparison.differences(HEAD + text, render.render(schema.check(made.job)))
     return made.job
 
 
@@ -370,7 +372,9 @@ def test_the_training_is_there_once(text: str) -> None:
     one = HEAD.replace("nodes=2", "nodes=1") + text
     made = translate.translate(one, "x").job
     script = render.render(schema.check(made))
-    assert script.count("torchrun --nproc_per_node") == 1 and not translate.differences(one, script)
+    assert script.count("torchrun --nproc_per_node") == 1 and not comparison.differences(
+        one, script
+    )
 
 
 @pytest.mark.parametrize(
