@@ -155,20 +155,6 @@ rest:
   elements: dict
   sample: []
   returned: success
-compute_hosts:
-  description: Inventory names of compute hosts that answered.
-  type: list
-  elements: str
-  sample:
-    - c1
-    - c2
-  returned: success
-client_hosts:
-  description: Inventory names of login hosts with slurmd that answered.
-  type: list
-  elements: str
-  sample: []
-  returned: success
 hosts:
   description: All hosts of the cluster, for /etc/hosts.
   type: list
@@ -331,12 +317,6 @@ unlisted:
   type: list
   elements: str
   sample: []
-  returned: success
-new_nodes:
-  description: Names of nodes that the record did not have.
-  type: list
-  elements: str
-  sample: [c2]
   returned: success
 removed_nodes:
   description: Names of nodes removed from the record.

@@ -57,7 +57,7 @@ def build_model(inputs: Inputs) -> Model:
     )
     machines = findings(inputs)
     messages += machine_messages(machines)
-    nodes, new_nodes = merge_nodes(inputs, client_hosts, messages, machines)
+    nodes = merge_nodes(inputs, client_hosts, messages, machines)
     lead = next(
         (facts[host] for host in controller_hosts if host in facts), next(iter(facts.values()), {})
     )
@@ -125,8 +125,6 @@ def build_model(inputs: Inputs) -> Model:
             for host in groups.get("slurm_login", [])
         ],
         "rest": [host_entry(inputs, host) for host in groups.get("slurm_rest", [])],
-        "compute_hosts": [host for host in compute if host in facts],
-        "client_hosts": [host for host in client_hosts if host in facts],
         "hosts": [],
         "host_keys": [],
         "ssh_patterns": [],
@@ -168,7 +166,6 @@ def build_model(inputs: Inputs) -> Model:
         ],
         "results": [result.to_json() for result in machines.results],
         "unlisted": unlisted,
-        "new_nodes": new_nodes,
         "removed_nodes": [
             name for name in inputs["remove"] if name in (inputs["record"].get("nodes") or {})
         ],

@@ -177,13 +177,12 @@ def _less(host: str, facts: Mapping[str, t.Any], found: Findings) -> Collection[
 
 def merge_nodes(
     inputs: Inputs, clients: Sequence[str], messages: list[str], found: Findings
-) -> tuple[list[dict[str, t.Any]], list[str]]:
-    """Merge the record with the nodes that this run saw. Returns (nodes in order, names that are new)."""
+) -> list[dict[str, t.Any]]:
+    """Merge the record with the nodes that this run saw, and return them in natural order of their names."""
     recorded = inputs["record"].get("nodes") or {}
     nodes: dict[str, dict[str, t.Any]] = {
         name: dict(node) for name, node in recorded.items() if name not in inputs["remove"]
     }
-    known = set(nodes)
     compute = inputs["groups"].get("slurm_compute", [])
     client_set = set(clients)
     # After an upgrade that brings sackd, a login host no longer runs slurmd and is not a node.
@@ -240,8 +239,7 @@ def merge_nodes(
             node["declared"] = kind.to_json() if kind and not node["client"] else {}
         if node["listed"]:  # the inventory may have moved a host that this run did not visit
             node["groups"] = sorted(member_of.get(node["host"], node.get("groups") or []))
-    ordered = [nodes[name] for name in sorted(nodes, key=natural_key)]
-    return ordered, [node["name"] for node in ordered if node["name"] not in known]
+    return [nodes[name] for name in sorted(nodes, key=natural_key)]
 
 
 def places(nodes: Sequence[Mapping[str, t.Any]]) -> dict[str, topology_parts.Place]:

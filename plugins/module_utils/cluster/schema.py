@@ -21,8 +21,6 @@ class Model(t.TypedDict):
     database: dict[str, t.Any] | None
     login: list[dict[str, t.Any]]
     rest: list[dict[str, str]]
-    compute_hosts: list[str]
-    client_hosts: list[str]
     hosts: list[dict[str, t.Any]]
     host_keys: list[dict[str, t.Any]]
     ssh_patterns: list[str]
@@ -51,7 +49,6 @@ class Model(t.TypedDict):
     gpus_came: list[str]
     results: list[dict[str, t.Any]]
     unlisted: list[str]
-    new_nodes: list[str]
     removed_nodes: list[str]
     removed_hosts: list[str]
     partitions: list[dict[str, t.Any]]

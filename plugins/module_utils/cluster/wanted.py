@@ -47,20 +47,18 @@ FACTS_APART = frozenset(
 #: Parts of the cluster model from which nothing is written on hosts of LEFT_OUT; of nodes, each host has its own.
 MODEL_APART = frozenset(
     {
-        *("messages", "news", "results", "as_declared", "as_expected", "changed", "failed"),
-        *("drains", "kept_out", "untested", "unlisted", "new_nodes", "removed_nodes"),
+        *("messages", "results", "as_declared"),
+        *("drains", "kept_out", "untested", "unlisted", "removed_nodes"),
         *("removed_hosts", "gpus_came", "gpus_to_come", "record", "record_digest"),
         *("node_lines", "node_set_lines", "partition_lines", "gres_lines", "topology"),
-        *("nodes", "slurmd_digests", "conf_behind", "compute_hosts", "scratches"),
+        *("nodes", "slurmd_digests", "conf_behind", "scratches"),
         *("tuning", "health_agents_left", "slurmdbd_conf"),
     }
 )
 
 #: Parts of the cluster model that say what a run found, and not what is written. A run that writes another record than
 #: it has read leaves no host with services out (left_out).
-OF_ONE_RUN = frozenset(
-    {"messages", "results", "untested", "unlisted", "new_nodes", "record_digest"}
-)
+OF_ONE_RUN = frozenset({"messages", "results", "untested", "unlisted", "record_digest"})
 
 
 def candidates(inputs: Inputs, model: Model) -> list[str]:

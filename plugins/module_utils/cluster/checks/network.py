@@ -64,7 +64,7 @@ def network(inputs: Inputs) -> Iterator[Problem]:
         found = findings(inputs)
     except MachineTypeError:
         return  # reported by machines.py
-    nodes, _new = merge_nodes(inputs, [], [], found)
+    nodes = merge_nodes(inputs, [], [], found)
     try:
         topology.design(spec, places(nodes), version)
     except topology.TopologyError as error:

@@ -54,7 +54,6 @@ def test_nodes_that_look_the_same_share_a_line() -> None:
         "PartitionName=batch Nodes=c[1-2] Default=YES MaxTime=INFINITE State=UP"
     ]
     assert [node["name"] for node in model["nodes"]] == ["c1", "c2"]
-    assert model["new_nodes"] == ["c1", "c2"]
     assert model["messages"] == []
 
 
@@ -221,7 +220,6 @@ def test_login_host_is_a_client_node_without_sackd() -> None:
     ]
     assert model["partitions"][0]["nodes"] == "c1"
     assert model["login"][0]["client"]
-    assert model["client_hosts"] == ["login1"]
     upgraded = inputs(1)
     upgraded["record"] = model["record"]
     assert [node["name"] for node in build_model(upgraded)["nodes"]] == ["c1"]
@@ -235,7 +233,7 @@ def test_login_host_that_is_a_compute_node_is_one_node() -> None:
     given["groups"]["slurm_login"] = ["c1"]
     model = build_model(given)
     assert [(node["name"], node["client"]) for node in model["nodes"]] == [("c1", False)]
-    assert model["client_hosts"] == []
+    assert [entry["client"] for entry in model["login"]] == [False]
 
 
 def test_thousand_nodes_are_one_line() -> None:
