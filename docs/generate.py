@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".collections"))
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import capabilities
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.releases import KNOWN
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.record import (
     document as run_record,
 )
@@ -169,7 +170,7 @@ def role_page(role: str, specs: Json) -> str:
 
 def capabilities_page() -> str:
     """docs/capabilities.md: what each module can do through which transport since when."""
-    releases = ", ".join(capabilities.RELEASES)
+    releases = ", ".join(KNOWN)
     lines = [
         "# What Slurm can do through which transport",
         "",

@@ -17,6 +17,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..node.network import LOCAL_NAMES
 from ..node.terminal import printable
 from ..slurm.hostlist import fold, natural_key
+from ..slurm.releases import major_minor
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -220,12 +221,6 @@ def short_name(name: str) -> str:
     return name if is_address(name) else name.split(".", 1)[0]
 
 
-def parse_version(text: str) -> tuple[int, int]:
-    """Return (24, 11) for "24.11.5-4" and (0, 0) for what holds no Slurm version."""
-    match = re.match(r"(?:\d+:)?(\d+)\.(\d+)", text or "")
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ', did you mean X?' for the known name that is most like it, or ''."""
     close = difflib.get_close_matches(str(name).lower(), list(known), 1, 0.6)
@@ -365,7 +360,7 @@ def choose_version(inputs: Inputs, controllers: Sequence[str]) -> tuple[str, str
     if distribution:
         for node in primary + others:
             candidate = str((node.get("slurm") or {}).get("candidate") or "")
-            if parse_version(candidate) != (0, 0):
+            if major_minor(candidate) != (0, 0):
                 return candidate, ""
             row = os_row(inputs["supported_os"], node.get("os") or {})
             if row and row.get("slurm"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..containers import oci
 from ..slurm.hostlist import fold
+from ..slurm.releases import major_minor
 from . import ignored_words, reboot
 from .choices import choose_cgroup, choose_topology, has_pmix
 from .conf import cgroup_conf, job_container_conf, slurm_conf, slurmdbd_conf
@@ -17,7 +18,7 @@ from .digests import add_digests
 from .health import agents_left
 from .hooks import job_hooks
 from .hosts import add_hosts, conf_behind, daemon_hosts, host_entry, revoke
-from .inputs import Inputs, choose_version, fold_hosts, is_true, parse_version
+from .inputs import Inputs, choose_version, fold_hosts, is_true
 from .machines import drains, findings, kept_out, machine_messages, untested
 from .mounts import normalise_mounts
 from .nfs import add_exports, add_homes
@@ -42,7 +43,7 @@ def build_model(inputs: Inputs) -> Model:
     controllers = daemon_hosts(inputs, "slurm_controller")
     controller_hosts = [entry["host"] for entry in controllers]
     version_string, installed = choose_version(inputs, controller_hosts)
-    version = parse_version(version_string)
+    version = major_minor(version_string)
     sackd = version >= (23, 11)
     compute = groups.get("slurm_compute", [])
     # A controller has slurm.conf itself and a compute node has slurmd: neither needs a client.
@@ -77,11 +78,11 @@ def build_model(inputs: Inputs) -> Model:
             " not bound to cores anywhere (TaskPlugin=task/none, config_overrides); for tests only"
         )
     wanted = str(settings.get("slurm_version") or "")
-    if installed and wanted and parse_version(wanted) != parse_version(installed):
+    if installed and wanted and major_minor(wanted) != major_minor(installed):
         messages.append(
             f"Slurm {installed} is installed and stays; slurm_version {wanted} takes an upgrade"
         )
-    elif wanted and version != (0, 0) and parse_version(wanted) != version:
+    elif wanted and version != (0, 0) and major_minor(wanted) != version:
         messages.append(
             f"the distribution does not have slurm_version {wanted}; Slurm {version_string} is"
             " installed (slurm_install_method repository or source gives another)"

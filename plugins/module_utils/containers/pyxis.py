@@ -37,7 +37,7 @@ DEFAULTS: dict[str, t.Any] = {
 
 
 def number(version: str) -> tuple[int, int]:
-    """Return the first two numbers of a version: "0.24.0" -> (0, 24); (0, 0) where there are none."""
+    """Return the first two numbers of Pyxis' version: "0.24.0" -> (0, 24); (0, 0) where there are none."""
     match = re.match(r"v?(\d+)\.(\d+)", str(version))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

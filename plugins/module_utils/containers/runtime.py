@@ -11,7 +11,7 @@ import typing as t
 
 from ..node import facts, machine, slurm_places, spank
 from ..node.spank import PLUGIN
-from . import pyxis
+from ..slurm.releases import major_minor
 
 
 def read(prefix: str = "", plugin: str = PLUGIN) -> dict[str, t.Any]:
@@ -72,7 +72,7 @@ def _problems(slurm: str, plugin: str, found: dict[str, t.Any]) -> list[str]:
         out.append(
             f"Pyxis: {plugin} does not exist, so srun does not have --container-image -> {remedy}"
         )
-    elif pyxis.number(found["pyxis_built_for"]) != pyxis.number(slurm):
+    elif major_minor(found["pyxis_built_for"]) != major_minor(slurm):
         out.append(
             f"Pyxis: {os.path.realpath(plugin)} was built for Slurm {found['pyxis_built_for']}, and"
             f" Slurm {slurm} runs here, which does not load it -> {remedy}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ...containers import oci, pyxis
-from ..inputs import CLUSTER, Problem, cluster_version, members, parse_version
+from ...slurm.releases import major_minor
+from ..inputs import CLUSTER, Problem, cluster_version, members
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def container_jobs(inputs: Inputs) -> Iterator[Problem]:
 def slurm_containers(inputs: Inputs) -> Iterator[Problem]:
     """This Slurm knows every option in oci.conf."""
     if members(inputs, "slurm_oci"):
-        version = parse_version(cluster_version(inputs))
+        version = major_minor(cluster_version(inputs))
         for what, why, remedy in oci.problems(version, inputs["settings"].get("oci_conf") or {}):
             yield Problem(CLUSTER, what, why, remedy)
 

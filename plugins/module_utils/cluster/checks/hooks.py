@@ -8,8 +8,9 @@ import typing as t
 
 from ...hooks import plan
 from ...slurm.conf import pairs
+from ...slurm.releases import major_minor
 from ..hooks import own_programs
-from ..inputs import CLUSTER, Problem, cluster_version, members, parse_version, seen
+from ..inputs import CLUSTER, Problem, cluster_version, members, seen
 from .programs import is_missing
 
 if t.TYPE_CHECKING:
@@ -36,7 +37,7 @@ def job_hooks(inputs: Inputs) -> Iterator[Problem]:
     if found:
         return
     parts = plan.parts_of(settings)
-    version = parse_version(cluster_version(inputs))
+    version = major_minor(cluster_version(inputs))
     kinds = {part.kind for part in parts}
     theirs = own_programs(settings)
     for kind in sorted(kinds):

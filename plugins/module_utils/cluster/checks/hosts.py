@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..inputs import Problem, cluster_version, members, parse_version, seen
+from ...slurm.releases import major_minor
+from ..inputs import Problem, cluster_version, members, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,7 @@ def other_daemon(inputs: Inputs) -> Iterator[Problem]:
     recorded = inputs["record"].get("nodes") or {}
     nodes = {node["host"]: name for name, node in recorded.items() if not node.get("client")}
     # Before, a login host runs slurmd.
-    has_sackd = parse_version(cluster_version(inputs)) >= (23, 11)
+    has_sackd = major_minor(cluster_version(inputs)) >= (23, 11)
     for host, facts in seen(inputs, "slurm_compute", "slurm_login"):
         services = facts.get("services") or {}
         if host in compute and services.get("sackd") == "active":

@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..inputs import CLUSTER, Problem, cluster_version, members, os_row, parse_version, seen
+from ...slurm.releases import ORDER, major_minor
+from ..inputs import CLUSTER, Problem, cluster_version, members, os_row, seen
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,9 +16,6 @@ if t.TYPE_CHECKING:
     from ..inputs import Check, Inputs
 
 
-# Releases in order: two majors are compatible when they are at most so many places apart
-# (https://slurm.schedmd.com/upgrades.html).
-RELEASES = ("20.11 21.08 22.05 23.02 23.11 24.05 24.11 25.05 25.11 26.05 26.11 27.05").split()
 # Operating systems that people still bring, by the name they know them by.
 OLD_SYSTEMS = {
     ("amzn", "2"): "Amazon Linux 2",
@@ -36,7 +34,7 @@ OLD_SYSTEMS = {
 
 
 def _release_of(version: str) -> str:
-    major, minor = parse_version(version)
+    major, minor = major_minor(version)
     return f"{major}.{minor:02d}"
 
 
@@ -81,7 +79,7 @@ def installation(inputs: Inputs) -> Iterator[Problem]:
     # Ignored with distribution: DeepOps inventories name the version that they used to build.
     if version and (
         not re.fullmatch(r"\d\d\.\d\d(\.\d+)?(-\S+)?", version)
-        or (method != "distribution" and parse_version(version) < (21, 8))
+        or (method != "distribution" and major_minor(version) < (21, 8))
     ):
         yield Problem(
             CLUSTER,
@@ -89,7 +87,7 @@ def installation(inputs: Inputs) -> Iterator[Problem]:
             f"{version!r} is not a version of Slurm",
             'write "24.11" or "24.11.5"',
         )
-    found = parse_version(cluster_version(inputs))
+    found = major_minor(cluster_version(inputs))
     if settings["slurm_auth_type"] == "slurm" and (0, 0) < found < (23, 11):
         yield Problem(
             CLUSTER,
@@ -141,16 +139,16 @@ def operating_systems(inputs: Inputs) -> Iterator[Problem]:
 def mixed_versions(inputs: Inputs) -> Iterator[Problem]:
     """slurmdbd >= slurmctld >= slurmd, and not further apart than Slurm supports."""
     version = cluster_version(inputs)
-    if _release_of(version) not in RELEASES:
+    if _release_of(version) not in ORDER:
         return
-    place = RELEASES.index(_release_of(version))
-    window = 3 if parse_version(version) >= (24, 11) else 2
+    place = ORDER.index(_release_of(version))
+    window = 3 if major_minor(version) >= (24, 11) else 2
     databases = members(inputs, "slurm_database")
     for host, facts in seen(inputs):
         own = _version_of(inputs, facts)
-        if _release_of(own) not in RELEASES:
+        if _release_of(own) not in ORDER:
             continue
-        apart = RELEASES.index(_release_of(own)) - place
+        apart = ORDER.index(_release_of(own)) - place
         if host in databases and apart < 0:
             yield Problem(
                 host,
@@ -170,7 +168,7 @@ def mixed_versions(inputs: Inputs) -> Iterator[Problem]:
                 host,
                 "Slurm version",
                 f"{own} is {-apart} releases behind slurmctld {version}, which supports {window}",
-                f"upgrade this host to {RELEASES[max(0, place - window)]} or newer",
+                f"upgrade this host to {ORDER[max(0, place - window)]} or newer",
             )
 
 

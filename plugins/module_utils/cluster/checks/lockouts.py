@@ -11,6 +11,7 @@ import typing as t
 from ...slurm.batch import options
 from ...slurm.conf import pairs, words
 from ...slurm.hostlist import HostlistError, expand
+from ...slurm.releases import major_minor
 from ..inputs import (
     CLUSTER,
     Problem,
@@ -18,7 +19,6 @@ from ..inputs import (
     label_of,
     members,
     name_of,
-    parse_version,
     partition_specs,
 )
 
@@ -71,7 +71,7 @@ def misspelt(inputs: Inputs) -> Iterator[Problem]:
 def rate_limit(inputs: Inputs) -> Iterator[Problem]:
     """The limit of requests leaves users some: slurmctld does not start with 0, and few lock them out."""
     name, text = _given(inputs).get("slurmctldparameters", ("", ""))
-    if parse_version(cluster_version(inputs)) < _RATES_FROM:
+    if major_minor(cluster_version(inputs)) < _RATES_FROM:
         return  # it ignores these words, which is reported
     given = words.parts_of(text)
     where, rates = f"slurm_conf.{name}", {"rl_refill_rate": 2, "rl_refill_period": 1}

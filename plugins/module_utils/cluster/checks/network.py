@@ -8,8 +8,9 @@ import typing as t
 
 from ...hardware.machine_types import MachineTypeError
 from ...slurm.hostlist import HostlistError, fold, read
+from ...slurm.releases import major_minor
 from .. import topology
-from ..inputs import CLUSTER, Problem, cluster_version, compute_names, label_of, parse_version
+from ..inputs import CLUSTER, Problem, cluster_version, compute_names, label_of
 from ..machines import findings
 from ..nodes import merge_nodes, places
 
@@ -26,7 +27,7 @@ def network(inputs: Inputs) -> Iterator[Problem]:
     plugin = spec.get("plugin") or "none"
     if plugin == "none":
         return
-    version = parse_version(cluster_version(inputs))
+    version = major_minor(cluster_version(inputs))
     if any(str(name).lower() == "topologyplugin" for name in settings.get("slurm_conf") or {}):
         yield Problem(
             CLUSTER,

@@ -9,8 +9,9 @@ import re
 import typing as t
 
 from ...slurm.hostlist import HostlistError, expand, fold
+from ...slurm.releases import major_minor
 from ..choices import cgroup_fault
-from ..inputs import Problem, cluster_version, declared_nodes, is_true, members, parse_version, seen
+from ..inputs import Problem, cluster_version, declared_nodes, is_true, members, seen
 from ..machines import short_hosts
 
 if t.TYPE_CHECKING:
@@ -212,7 +213,7 @@ def confinement(inputs: Inputs) -> Iterator[Problem]:
 
     Containers are for tests, and their host decides about cgroups.
     """
-    version = parse_version(cluster_version(inputs))
+    version = major_minor(cluster_version(inputs))
     given = {str(name).lower() for name in inputs["settings"].get("slurm_conf") or {}}
     real = any(
         facts.get("virtualization") != "container" for _host, facts in seen(inputs, "slurm_compute")

@@ -9,6 +9,7 @@ import typing as t
 
 from ...node.mount_points import Wrong, problem_of
 from ...slurm.conf.syntax import unknown_options
+from ...slurm.releases import major_minor
 from ..inputs import (
     CLUSTER,
     Problem,
@@ -19,7 +20,6 @@ from ..inputs import (
     is_under,
     label_of,
     members,
-    parse_version,
 )
 
 if t.TYPE_CHECKING:
@@ -119,7 +119,7 @@ def options(inputs: Inputs) -> Iterator[Problem]:
                     CLUSTER, where, "is set by this collection", f"use {owned[str(name).lower()]}"
                 )
         for name, reason in unknown_options(map(str, given), version, file):
-            if parse_version(version) != (0, 0):
+            if major_minor(version) != (0, 0):
                 yield Problem(
                     CLUSTER,
                     f"{variable}.{name}",
@@ -150,7 +150,7 @@ def line_options(inputs: Inputs) -> Iterator[Problem]:
         for name in names:
             if name.lower() in owned:
                 yield Problem(host, label, f"{name} has its own key", f"use {owned[name.lower()]}")
-        if parse_version(version) != (0, 0):
+        if major_minor(version) != (0, 0):
             for name, reason in unknown_options(names, version, kind):
                 yield Problem(
                     host, label, f"{name} is not an option: {reason}", "correct or remove it"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-#: The releases that the table speaks of, the oldest first.
-RELEASES = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
-OLDEST = RELEASES[0]
+from ..releases import KNOWN, major_minor
+
+OLDEST = KNOWN[0]
 NEVER = ""
 TRANSPORTS = ("cli", "rest")
 
@@ -149,16 +149,10 @@ TABLE: dict[str, dict[str, Capability]] = {
 }
 
 
-def release(version: str) -> tuple[int, int]:
-    """Return (24, 11) of 24.11.5."""
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
-
-
 def can(module: str, operation: str, version: str, transport: str) -> bool:
     """Whether a transport can do the operation of a module. Raises KeyError for an unknown one."""
     since = TABLE[module][operation].since(transport)
-    return since != NEVER and release(version) >= release(since)
+    return since != NEVER and major_minor(version) >= major_minor(since)
 
 
 def why_not(module: str, operations: t.Sequence[str], version: str, transport: str) -> str:
@@ -177,7 +171,7 @@ def why_not(module: str, operations: t.Sequence[str], version: str, transport: s
     if NEVER in firsts:
         when = "no version can so far"
     else:
-        when = f"{max(firsts, key=release)} can"
+        when = f"{max(firsts, key=major_minor)} can"
     if transport == "rest" and all(can(module, name, version, "cli") for name in refused):
         remedy = "use transport: cli (or auto) on a host that has Slurm's commands"
     elif NEVER in firsts:

@@ -19,7 +19,8 @@ from ...node.slurm_places import command_directories
 from .. import records, values
 from ..batch import submission
 from ..errors import SlurmError
-from . import alone, capabilities, cli_accounting, data, messages, text
+from ..releases import major_minor
+from . import alone, cli_accounting, data, messages, text
 from .transport import Operation
 
 #: Directories that are searched after PATH; root's PATH over SSH has not all of them.
@@ -195,7 +196,7 @@ class Cli:
 
     def _read_json(self, subject: str, from_data: _Parser, which: t.Sequence[str]) -> t.Any:
         """Return records from JSON; None, and then always, where it does not work."""
-        release = capabilities.release(self.version)
+        release = major_minor(self.version)
         if release < JSON_SINCE or subject in self._no_json:
             return None
         parser = DATA_PARSERS.get(release)

@@ -25,7 +25,8 @@ import urllib.request
 from .. import records
 from ..batch import submission
 from ..errors import SlurmError
-from . import capabilities, data, messages, rest_accounting, rest_bodies
+from ..releases import major_minor
+from . import data, messages, rest_accounting, rest_bodies
 from .transport import Operation
 
 #: API versions that are known, the newest first: 26.05 ... 22.05. Each release has three or four.
@@ -372,7 +373,7 @@ class Rest:
     def update_nodes(self, names: t.Sequence[str], settings: t.Mapping[str, str]) -> None:
         """Change nodes: all in one call from 24.11, one by one before."""
         body = rest_bodies.node(settings)
-        if capabilities.release(self.version) >= MANY_NODES:
+        if major_minor(self.version) >= MANY_NODES:
             self.post("nodes/", {"name": list(names), **body})
             return
         for name in names:

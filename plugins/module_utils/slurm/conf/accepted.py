@@ -20,6 +20,7 @@ import typing as t
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import keyed
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.slurm_places import conf_words
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import syntax
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.releases import major_minor
 
 ACCEPTED = "accepted.json"
 BEFORE = "before.json"
@@ -227,7 +228,7 @@ def note_nodes(
     if rc:
         return
     directory, found = settings.applied_dir, starts(shown)
-    told = told and syntax.version_key(settings.version) >= NEW_PROCESS
+    told = told and major_minor(settings.version) >= NEW_PROCESS
     earlier = before(directory)
     now = {
         "of": of,

@@ -31,6 +31,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snaps
     Interrupted,
     Snapshot,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.releases import major_minor
 
 
 class ApplyError(PrintableError):
@@ -509,7 +510,7 @@ def _back_after_reconfigure(
     news = controller.news(since, offset)
     answer = "; ".join(messages.plain(answer.splitlines())) or "nothing"
     snapshot.restore()
-    unsure = syntax.version_key(settings.version) < (23, 11) or messages.lost(answer)
+    unsure = major_minor(settings.version) < (23, 11) or messages.lost(answer)
     if controller.active() and unsure:
         controller.reconfigure()
     if controller.stays():

@@ -14,10 +14,7 @@ held against the strings of their libslurmfull.so.
 
 from __future__ import annotations
 
-#: The releases that the tables were taken from, oldest first.
-VERSIONS = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
-
-#: Options that every release of VERSIONS knows, by file; the lines of slurm.conf that describe
+#: Options that every release of releases.KNOWN knows, by file; the lines of slurm.conf that describe
 #: nodes, partitions, node sets and down nodes are files of their own here.
 ALWAYS: dict[str, tuple[str, ...]] = {
     "slurm.conf": tuple(
@@ -130,7 +127,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
 }
 
 #: option -> (first release that has it or None, last release that has it or None), where None
-#: means the release lies outside VERSIONS.
+#: means the release lies outside releases.KNOWN.
 SOME: dict[str, dict[str, tuple[str | None, str | None]]] = {
     "slurm.conf": {
         "AccountingStorageLoc": (None, "25.05"),

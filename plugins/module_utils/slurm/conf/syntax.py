@@ -16,6 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import parameters as data
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.releases import (
+    KNOWN,
+    major_minor,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.values import expand
 
 _PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*([-*+/]?)=\s*(?:"([^"]*)"|(\S+))(?=\s|$)')
@@ -98,12 +102,6 @@ def canonical(key: str) -> str:
     return _NAMES.get(key.lower(), key)
 
 
-def version_key(version: str) -> tuple[int, int]:
-    """Return (24, 11) for "24.11.5"; (0, 0) for anything else."""
-    match = re.match(r"(\d+)\.(\d+)", version or "")
-    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
-
-
 def _lifetime(name: str, file: str) -> tuple[str | None, str | None] | None:
     """Return (first, last) release of an option, or None for one that no release has."""
     if name in data.ALWAYS[file]:
@@ -120,8 +118,8 @@ def unknown_options(
     slurm.conf: NodeName, PartitionName, NodeSet, DownNodes. A release newer than the table may
     have options that the table lacks: nothing but what was removed is reported for it.
     """
-    wanted = version_key(version)
-    newer = wanted > version_key(data.VERSIONS[-1])
+    wanted = major_minor(version)
+    newer = wanted > major_minor(KNOWN[-1])
     spelling = {name.lower(): name for name in (*data.ALWAYS[file], *data.SOME.get(file, {}))}
     out = []
     for given in names:
@@ -138,7 +136,7 @@ def unknown_options(
                 and given.lower()
                 in {item.lower() for item in (*data.ALWAYS[other], *data.SOME.get(other, {}))}
             ]
-            reason = f"no release of Slurm from {data.VERSIONS[0]} on has it in {file}"
+            reason = f"no release of Slurm from {KNOWN[0]} on has it in {file}"
             if elsewhere:
                 reason += f"; it belongs to {' or '.join(elsewhere)}"
             elif hints:
@@ -146,9 +144,9 @@ def unknown_options(
             out.append((given, reason))
             continue
         first, last = _lifetime(name, file) or (None, None)
-        if first and wanted < version_key(first):
+        if first and wanted < major_minor(first):
             out.append((given, f"Slurm has it from {first} on; this cluster runs {version}"))
-        elif last and wanted > version_key(last):
+        elif last and wanted > major_minor(last):
             out.append((given, f"the last Slurm to have it is {last}; this cluster runs {version}"))
     return out
 
@@ -345,14 +343,14 @@ def render_line(pairs: Iterable[tuple[str, object]]) -> str:
 
 
 def _holds(first: str | None, before: str | None, version: tuple[int, int]) -> bool:
-    return not (first and version < version_key(first)) and not (
-        before and version >= version_key(before)
+    return not (first and version < major_minor(first)) and not (
+        before and version >= major_minor(before)
     )
 
 
 def parameter_actions(version: str, file: str = "slurm.conf") -> dict[str, tuple[str, str]]:
     """Return {parameter: (action, source)} of parameters that need more than a reconfigure."""
-    wanted = version_key(version)
+    wanted = major_minor(version)
     return {
         name: (action, source)
         for name, first, before, action, source in data.RESTART_OTHER.get(file, data.RESTART)
@@ -397,7 +395,7 @@ def _scalar_differences(
         action = actions.get(name, (otherwise, ""))[0]
         for parameter, setting, first, until, wanted, _source in data.RESTART_SETTINGS:
             if (file, parameter) == ("slurm.conf", name) and _holds(
-                first, until, version_key(version)
+                first, until, major_minor(version)
             ):
                 was, now = (setting in ",".join(v).split(",") for v in (before, after))
                 action = wanted if was != now else action
@@ -406,7 +404,7 @@ def _scalar_differences(
 
 
 def _node_differences(old: Conf, new: Conf, version: str) -> list[tuple[str, str, str, str]]:
-    wanted = version_key(version)
+    wanted = major_minor(version)
     out = []
     for name in sorted({*old.nodes, *new.nodes}):
         before, after = old.nodes.get(name), new.nodes.get(name)
@@ -470,7 +468,7 @@ def why(parameter: str, action: str, version: str, file: str = "slurm.conf") -> 
     elif file == "slurm.conf":
         rows += tuple((row[0], *row[2:]) for row in data.RESTART_SETTINGS)
     for found, first, before, wanted, source in rows:
-        if (found, wanted) == (option, action) and _holds(first, before, version_key(version)):
+        if (found, wanted) == (option, action) and _holds(first, before, major_minor(version)):
             return source
     return {
         "restart_slurmdbd": "slurmdbd reads its file when it starts; slurmctld keeps for it what "

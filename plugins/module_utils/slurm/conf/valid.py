@@ -11,9 +11,8 @@ import difflib
 import re
 import typing as t
 
-from . import parameters
+from ..releases import KNOWN, major_minor
 from . import value_tables as data
-from .syntax import version_key
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,15 +39,15 @@ _TIME = re.compile(r"-1|\d+|\d+:\d+(:\d+)?|\d+-\d+(:\d+){0,2}")
 
 def in_release(table: str, version: str) -> list[str]:
     """Return the words of a table that a Slurm has; all of them for a version that is not known."""
-    wanted = version_key(version)
+    wanted = major_minor(version)
     words = []
     for entry in table.split():
         word, _colon, lifetime = entry.partition(":")
         first, _dash, last = lifetime.partition("-")
         known = wanted != (0, 0)
-        if known and first and wanted < version_key(first):
+        if known and first and wanted < major_minor(first):
             continue
-        if known and last and wanted > version_key(last):
+        if known and last and wanted > major_minor(last):
             continue
         words.append(word)
     return words
@@ -56,7 +55,7 @@ def in_release(table: str, version: str) -> list[str]:
 
 def is_newer(version: str) -> bool:
     """Tell whether a Slurm is newer than the tables, and may have words and plugins that they lack."""
-    return version_key(version) > version_key(parameters.VERSIONS[-1])
+    return major_minor(version) > major_minor(KNOWN[-1])
 
 
 def _number(kind: str, text: str) -> Fault | None:

@@ -14,8 +14,9 @@ from ...containers import image_fit, image_stack
 from ...containers.image_errors import ImageError
 from ...node.terminal import printable
 from ...slurm import values
-from ...slurm.client import capabilities, cli
+from ...slurm.client import cli
 from ...slurm.errors import SlurmError
+from ...slurm.releases import major_minor
 from .rule import Cluster
 
 #: Written on login nodes by the role slurm_login.
@@ -82,7 +83,7 @@ _SHORT = 5.0
 def _release() -> tuple[int, int] | None:
     """Return the release of this host's Slurm; None where it does not have one."""
     try:
-        return capabilities.release(cli.Cli(timeout=_SHORT).version)
+        return major_minor(cli.Cli(timeout=_SHORT).version)
     except SlurmError:
         return None
 

@@ -10,27 +10,11 @@ import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.inputs import (
     FROM_OTHER_ROLES,
     is_true,
-    parse_version,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.model import build_model
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
 
 from tests.unit.cluster import ARGUMENTS, CHECKED_ROLES, ROOT, inputs, specs
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("24.11.5-4", (24, 11)),
-        ("22.05.8-4+deb12u3", (22, 5)),
-        ("0:23.11", (23, 11)),
-        ("", (0, 0)),
-        ("x", (0, 0)),
-    ],
-)
-def test_parse_version(text: str, version: tuple[int, int]) -> None:
-    """Package versions and Slurm's own are read."""
-    assert parse_version(text) == version
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import releases
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import parameters, syntax
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -136,7 +137,7 @@ def test_unknown_options_say_which_release_has_them(name, version, file, word):
     assert word in reason
 
 
-@pytest.mark.parametrize("version", parameters.VERSIONS)
+@pytest.mark.parametrize("version", releases.KNOWN)
 @pytest.mark.parametrize("file", list(parameters.ALWAYS))
 def test_known_options_pass_in_any_case(version, file):
     names = [name.upper() for name in parameters.ALWAYS[file]]
@@ -158,7 +159,7 @@ def test_the_table_is_consistent():
         assert not set(some) & set(parameters.ALWAYS[file])
         for first, last in some.values():
             assert first or last
-            assert {first, last} - {None} <= set(parameters.VERSIONS)
+            assert {first, last} - {None} <= set(releases.KNOWN)
     known = {*parameters.ALWAYS["slurm.conf"], *parameters.SOME["slurm.conf"]}
     assert {row[0] for row in parameters.RESTART} <= known
     actions = {row[3] for row in parameters.RESTART}

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import releases
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     parameters,
     valid,
     value_tables,
 )
 
-NEWEST = parameters.VERSIONS[-1]
+NEWEST = releases.KNOWN[-1]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ NEWEST = parameters.VERSIONS[-1]
     ],
 )
 def test_what_every_slurm_reads(name: str, text: str) -> None:
-    for version in parameters.VERSIONS:
+    for version in releases.KNOWN:
         assert valid.fault("slurm.conf", name, text, version) is None
 
 
@@ -85,7 +86,7 @@ def test_a_newer_slurm_may_have_more() -> None:
     ],
 )
 def test_plugins_of_every_slurm(name: str, text: str) -> None:
-    for version in parameters.VERSIONS:
+    for version in releases.KNOWN:
         assert list(valid.unknown_plugins(name, text, version)) == []
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import releases
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     parameters,
     word_tables,
@@ -53,7 +54,7 @@ def test_tables_are_of_options_and_releases_that_exist() -> None:
     for table in word_tables.WORDS.values():
         for entry in table.split():
             span = entry.partition(":")[2]
-            assert {one for one in span.split("-") if one} <= set(parameters.VERSIONS), entry
+            assert {one for one in span.split("-") if one} <= set(releases.KNOWN), entry
     # What the collection itself writes is never called unknown.
     ours = {"SlurmctldParameters": {"enable_configless", "rl_enable"}, "SlurmdParameters": {"config_overrides"},
             "AuthAltParameters": {"jwt_key", "max_token_lifespan", "disable_token_creation"}}  # fmt: skip
