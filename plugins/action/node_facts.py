@@ -11,7 +11,10 @@ import typing as t
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import (
+    escaped_line,
+    printable,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.recorded import this_run
 
 FACTS = "trainwright_node"
@@ -81,11 +84,11 @@ class ActionModule(ActionBase):
         if fault:
             host = (task_vars or {}).get("inventory_hostname", "this host")
             result["failed"] = True
-            result["msg"] = printable(
+            result["msg"] = escaped_line(
                 f"{host}: node_facts: {fault}, so its answer is not believed"
                 " -> find out who is root there and what its Python is (docs/security.md); if all is in order, report"
                 " this message as a bug"
-            ).replace("\n", "\\n")
+            )
             return result
         facts = {
             name: value

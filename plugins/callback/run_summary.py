@@ -40,7 +40,10 @@ import typing as t
 
 from ansible import context
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import (
+    one_line,
+    printable,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.explain import explain
 
 #: The module whose lines end the run: it runs on a controller.
@@ -139,7 +142,7 @@ class CallbackModule(CallbackBase):
             if stats.failures.get(host) or stats.dark.get(host):
                 self._display.display(printable(self._trouble[host]), color="red")
         for line in self._attention[:_ATTENTION_LINES]:
-            self._display.display(printable(line).replace("\n", " "), color="yellow")
+            self._display.display(one_line(line), color="yellow")
         if self._looks is not None:
             self._display.display(printable(self._hosts_line(stats)))
         path = self.get_option("json_path")

@@ -161,7 +161,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data import jour
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.sync import Outcome, Sync
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable_name
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import escaped_line
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -180,7 +180,7 @@ def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
     """Return the module's result, with names that are safe to print: users chose them, and --diff prints them."""
 
     def names(paths: list[str], most: int | None = None) -> list[str]:
-        return [printable_name(path) for path in paths[:most]]
+        return [escaped_line(path) for path in paths[:most]]
 
     removed, extra = names(made.removed, _NAMED), names(made.extra, _NAMED)
     return {
@@ -195,7 +195,7 @@ def result_of(made: Outcome, path: str) -> dict[str, t.Any]:
         "checksums": made.checksums,
         "changed_files": names(made.changed),
         "gone": names(made.gone),
-        "skipped": {printable_name(path): why for path, why in made.skipped.items()},
+        "skipped": {escaped_line(path): why for path, why in made.skipped.items()},
         "removed": removed,
         "removed_count": len(made.removed),
         "extra": extra,

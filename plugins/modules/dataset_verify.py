@@ -108,7 +108,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data.verify impo
     compare,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable_name
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import escaped_line
 
 SPEC: dict[str, t.Any] = {
     "source": {"type": "path", "required": True},
@@ -126,7 +126,7 @@ def result_of(found: Comparison) -> dict[str, t.Any]:
     """Return the module's result, with names that are safe to print: users chose them, and plays print them."""
 
     def names(paths: list[str]) -> list[str]:
-        return [printable_name(path) for path in paths[:_NAMED]]
+        return [escaped_line(path) for path in paths[:_NAMED]]
 
     other = list(found.other.items())[:_NAMED]
     return {
@@ -138,7 +138,7 @@ def result_of(found: Comparison) -> dict[str, t.Any]:
         "read_back": found.read_back,
         "missing": names(found.missing),
         "missing_count": len(found.missing),
-        "other": {printable_name(path): printable_name(how) for path, how in other},
+        "other": {escaped_line(path): escaped_line(how) for path, how in other},
         "other_count": len(found.other),
         "extra": names(found.extra),
         "extra_count": len(found.extra),

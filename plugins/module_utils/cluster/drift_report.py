@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..checks.result import Result, Verdict
-from ..node.terminal import printable
+from ..node.terminal import one_line
 
 CHECK, HOOKS = "as_left", "job_hooks"
 _UNIT = "differences"
@@ -25,7 +25,7 @@ _KINDS = {"no user": "user"}
 
 
 def _line(text: object) -> str:
-    return printable(text).replace("\n", " ").replace("\r", " ").replace("\t", " ")[:_LONGEST]
+    return one_line(text, _LONGEST)
 
 
 def _number(answer: t.Mapping[str, t.Any], name: str) -> int:

@@ -15,7 +15,7 @@ import typing as t
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..node.network import LOCAL_NAMES
-from ..node.terminal import printable
+from ..node.terminal import escaped_line
 from ..slurm.hostlist import fold, natural_key
 from ..slurm.releases import major_minor
 
@@ -186,10 +186,8 @@ class Problem(t.NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        text = f"{self.host}: {self.variable}: {self.what} -> {self.remedy}"
-        return printable(text).replace(
-            "\n", "\\n"
-        )  # a name with a line break is not a problem of its own
+        # A name with a line break is not a problem of its own.
+        return escaped_line(f"{self.host}: {self.variable}: {self.what} -> {self.remedy}")
 
 
 def is_address(text: str) -> bool:

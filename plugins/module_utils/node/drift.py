@@ -38,7 +38,7 @@ from .manifest import Entry, Item
 from .mounting import FSTAB, MOUNTINFO
 from .packages import FORM, Installed
 from .services import Services, ServicesError, decide, run
-from .terminal import printable
+from .terminal import one_line
 from .unit_properties import parse_show
 from .users import Accounts
 
@@ -395,7 +395,7 @@ def _looked(items: t.Sequence[Item], group: str, key: str, seconds: float) -> Fo
 
 
 def _shown(text: str) -> str:
-    return printable(text).replace("\n", " ").replace("\t", " ")[:_LONGEST]
+    return one_line(text, _LONGEST)
 
 
 def _difference(entry: Entry, item: Item, one: Difference) -> dict[str, str]:

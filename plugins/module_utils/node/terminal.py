@@ -31,9 +31,14 @@ def printable(text: object) -> str:
     return _UNPRINTABLE.sub(lambda match: _written(ord(match[0])), str(text))
 
 
-def printable_name(name: object) -> str:
-    """Return the name of a file as part of a line: as :func:`printable`, and without line breaks and tabs."""
-    return printable(name).replace("\n", "\\n").replace("\t", "\\t")
+def one_line(text: object, most: int | None = None) -> str:
+    """Return text as :func:`printable` does, with blanks for line breaks and tabs, cut to so many characters."""
+    return printable(text).replace("\n", " ").replace("\t", " ")[:most]
+
+
+def escaped_line(text: object) -> str:
+    """Return text as :func:`printable` does, with line breaks and tabs written out: names of files stay different."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 class PrintableError(Exception):

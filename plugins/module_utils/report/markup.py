@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..checks.result import Verdict
-from ..node.terminal import printable
+from ..node.terminal import one_line, printable
 
 #: A cell with one of these words is shown as a verdict; the number is its place in a sorted column.
 VERDICTS = {verdict.value: number for number, verdict in enumerate(Verdict)}
@@ -38,7 +38,7 @@ def text(value: object) -> str:
 
 def drawn(value: object, most: int = MOST_DRAWN) -> str:
     """Return value as text of a drawing, cut to a length in characters."""
-    said = printable(value).replace("\n", " ").replace("\t", " ")
+    said = one_line(value)
     return html.escape(said if len(said) <= most else said[: most - 1] + "…")
 
 

@@ -16,7 +16,7 @@ import typing as t
 from xml.sax.saxutils import escape, quoteattr
 
 from ..checks.result import FORMAT, Result, Verdict, counts, document, worst
-from ..node.terminal import printable
+from ..node.terminal import escaped_line
 from . import page
 from .folding import folded
 from .markup import number
@@ -46,7 +46,7 @@ def table(suite: str, results: Results) -> str:
     for result in _ordered(results):
         found = result.what + (f" -> {result.remedy}" if result.remedy else "")
         rows.append((result.host, result.check, str(result.verdict), found))
-    shown = [tuple(_line(cell) for cell in row) for row in rows]
+    shown = [tuple(escaped_line(cell) for cell in row) for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(3)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip()
@@ -75,7 +75,7 @@ def junit(suite: str, results: Results) -> str:
         Verdict.NOT_APPLICABLE: "skipped",
     }
     for result in results:
-        said = _line(result.what + (f" -> {result.remedy}" if result.remedy else ""))
+        said = escaped_line(result.what + (f" -> {result.remedy}" if result.remedy else ""))
         begin = f"  <testcase classname={_attribute(result.host)} name={_attribute(result.check)}"
         if result.verdict in elements:
             lines.append(
@@ -206,17 +206,13 @@ def _ordered(results: Results) -> list[Result]:
     return sorted(results, key=lambda one: -NUMBERS[one.verdict])
 
 
-def _line(text: object) -> str:
-    return printable(text).replace("\n", "\\n").replace("\t", " ")
-
-
 def _attribute(text: str) -> str:
-    return quoteattr(_line(text))
+    return quoteattr(escaped_line(text))
 
 
 def _cell(value: object) -> object:
     if isinstance(value, str):
-        value = _line(value)
+        value = escaped_line(value)
         return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
     return "" if value is None else value
 
@@ -224,7 +220,7 @@ def _cell(value: object) -> object:
 def _labels(suite: str, result: Result, **more: str) -> str:
     named = {"suite": suite, "host": result.host, "check": result.check, **more}
     pairs = (
-        '{}="{}"'.format(name, _line(value).replace("\\", "\\\\").replace('"', '\\"'))
+        '{}="{}"'.format(name, escaped_line(value).replace("\\", "\\\\").replace('"', '\\"'))
         for name, value in named.items()
         if value
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..node.terminal import printable
+from ..node.terminal import escaped_line
 from . import records, values
 
 COLUMNS = (
@@ -86,19 +86,23 @@ def table(rows: t.Sequence[t.Mapping[str, t.Any]], width: int = 0) -> str:
 
 
 def _cells(one: t.Mapping[str, t.Any]) -> tuple[str, ...]:
-    name = _text(one["job"])
+    name = escaped_line(one["job"])
     if len(name) > _LONGEST_NAME:
         name = name[: _LONGEST_NAME - 1] + "+"
     left = "-" if one["left"] is None else values.duration(one["left"])
-    where = one["nodelist"] or (f"({_text(one['reason'])})" if one["reason"] else "")
+    where = one["nodelist"] or (f"({one['reason']})" if one["reason"] else "")
+    keys = ("id", "user", "partition", "state")
+    number, user, partition, state = (escaped_line(one[key]) for key in keys)
     return (
-        *(_text(one["id"]), _text(one["user"]), name, _text(one["partition"]), _text(one["state"])),
-        *(str(one["gpus"]), str(one["nodes"]), values.duration(one["elapsed"]), left, _text(where)),
+        *(number, user, name, partition, state),
+        *(
+            str(one["gpus"]),
+            str(one["nodes"]),
+            values.duration(one["elapsed"]),
+            left,
+            escaped_line(where),
+        ),
     )
-
-
-def _text(word: object) -> str:
-    return printable(word).replace("\n", "\\n").replace("\t", " ")
 
 
 def _gpus(tres: records.Tres) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...node.terminal import printable
+from ...node.terminal import one_line
 from ..records import Node, Partition
 
 #: Names of one line, and lines of one kind, that are told; the others are counted.
@@ -36,7 +36,7 @@ def held_lines(shown: str) -> list[str]:
         lines.append(
             f"{count} job{'s are' if count > 1 else ' is'} held by {some(sorted(users), _MOST)}"
         )
-    return [printable(line).replace("\n", " ") for line in lines]
+    return [one_line(line) for line in lines]
 
 
 def drained_lines(nodes: t.Iterable[Node]) -> list[str]:
@@ -54,7 +54,7 @@ def drained_lines(nodes: t.Iterable[Node]) -> list[str]:
         lines.append(f"{kind} nodes, {why[:200]}: {some(names, _MOST)}")
     more = len(lines) - _MOST
     lines = lines[:_MOST] + ([f"and {more} more reasons -> sinfo -R"] if more > 0 else [])
-    return [printable(line).replace("\n", " ") for line in lines]
+    return [one_line(line) for line in lines]
 
 
 def partition_lines(partitions: t.Iterable[Partition]) -> list[str]:
@@ -73,7 +73,7 @@ def partition_lines(partitions: t.Iterable[Partition]) -> list[str]:
             )
     more = len(lines) - _MOST
     lines = lines[:_MOST] + ([f"and {more} more partitions -> sinfo"] if more > 0 else [])
-    return [printable(line).replace("\n", " ") for line in lines]
+    return [one_line(line) for line in lines]
 
 
 def some(names: list[str], limit: int) -> str:
@@ -89,8 +89,6 @@ def skipped_lines(skipped: t.Mapping[str, str]) -> list[str]:
         if not why.startswith("drained"):
             by_reason.setdefault(why, []).append(name)
     return [
-        printable(
-            f"No step was run to prove {some(names, _MOST)}: {why}; the next run does it"
-        ).replace("\n", " ")
+        one_line(f"No step was run to prove {some(names, _MOST)}: {why}; the next run does it")
         for why, names in sorted(by_reason.items())[:_MOST]
     ]

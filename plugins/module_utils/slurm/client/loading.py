@@ -13,7 +13,7 @@ import subprocess
 import time
 from typing import NamedTuple
 
-from ...node.terminal import printable
+from ...node.terminal import one_line
 
 LONGEST = 400
 _NOBODY = 65534
@@ -63,7 +63,7 @@ def fault(rc: int, said: str) -> Fault:
 def _line(said: str) -> str:
     lines = [line.removeprefix("sbatch: ").strip() for line in said.splitlines()]
     words = "; ".join(dict.fromkeys(line for line in lines if line))
-    return printable(words).replace("\n", " ")[:LONGEST]
+    return one_line(words, LONGEST)
 
 
 def fault_here(bin_dir: str, patience: float = 15.0) -> Fault:

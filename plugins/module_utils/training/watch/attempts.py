@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ...node.terminal import printable
+from ...node.terminal import one_line
 from ..retry import classes, judgement
 
 View = dict[str, t.Any]
@@ -67,8 +67,7 @@ def _number(value: t.Any) -> int | None:
 
 
 def _text(value: t.Any) -> str:
-    text = value[:_LONGEST] if isinstance(value, str) else ""
-    return printable(text).replace("\n", " ")
+    return one_line(value[:_LONGEST] if isinstance(value, str) else "")
 
 
 def _texts(value: t.Any) -> list[str]:

@@ -18,8 +18,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest im
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import (
+    escaped_line,
+    one_line,
     printable,
-    printable_name,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.users import UsersError
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import jobs
@@ -52,7 +53,12 @@ def test_what_is_shown(text: object, shown: str) -> None:
 
 
 def test_a_name_stays_in_its_line() -> None:
-    assert printable_name(f"a\nb\tc{TITLE}") == f"a\\nb\\tc{SHOWN}"
+    assert escaped_line(f"a\nb\tc{TITLE}") == f"a\\nb\\tc{SHOWN}"
+
+
+def test_a_text_of_several_lines_becomes_one_of_limited_length() -> None:
+    assert one_line(f"a\nb\tc{TITLE}") == f"a b c{SHOWN}"
+    assert one_line("a\nbcd", 3) == "a b"
 
 
 def test_every_character_that_is_not_shown_is_replaced() -> None:
@@ -95,7 +101,7 @@ def test_the_end_of_a_job() -> None:
 
 
 def test_nothing_is_displayed_as_it_is() -> None:
-    """Each text that a plugin prints goes through printable(), unless it is the plugin's own."""
+    """Each text that a plugin prints goes through terminal.py, unless it is the plugin's own."""
     own = {'f"run_summary could not write {path}'}
     found = []
     for path in PLUGINS.rglob("*.py"):
@@ -103,7 +109,7 @@ def test_nothing_is_displayed_as_it_is() -> None:
         for match in re.finditer(
             r"display\.(?:display|warning|v+|banner|error)\(\s*(\S.{0,60})", text
         ):
-            if not match[1].startswith("printable(") and not any(
+            if not match[1].startswith(("printable(", "one_line(")) and not any(
                 match[1].startswith(one) for one in own
             ):
                 found.append(f"{path.name}: {match[0]}")

@@ -89,4 +89,4 @@ def test_what_a_user_names_cannot_reach_the_terminal() -> None:
     )
     text = job_list.table([job_list.row(nasty)])
     assert len(text.splitlines()) == 3
-    assert "\x1b" not in text and "\\x1b]0;x\\x07\\nb c" in text
+    assert "\x1b" not in text and "\\x1b]0;x\\x07\\nb\\tc" in text
