@@ -45,8 +45,8 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.record i
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.schema import Model
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.names import some
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.attention import some
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.hostlist import HostlistError
 from ansible_collections.trainwright.slurm.plugins.plugin_utils import (
     customise,

@@ -12,7 +12,8 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from .names import capped, names_of, natural, some
+from ..node.names import natural_key
+from .names import capped, names_of, some
 
 if t.TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -195,7 +196,7 @@ def nodes_of(
             "several joined by +"
         )
     warnings += _without_role(nodes, tags)
-    nodes.sort(key=lambda node: natural(node.name))
+    nodes.sort(key=lambda node: natural_key(node.name))
     return nodes, warnings
 
 
@@ -208,7 +209,7 @@ def _without_role(nodes: Sequence[Node], tags: Tags) -> list[str]:
         f"{node.instance_id} ({node.name}): its tag {tags.role} "
         f"{'does not name a role' if tags.role in node.tags else 'is missing'}, so it is a host, and nothing is "
         f"set up on it -> tag it with {', '.join(ROLES)}, or remove its tag {tags.cluster}"
-        for node in sorted(forgotten, key=lambda node: natural(node.name))
+        for node in sorted(forgotten, key=lambda node: natural_key(node.name))
     ]
     return capped(lines, "instances")
 

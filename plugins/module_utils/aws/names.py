@@ -11,6 +11,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ..node import names as node_names
 from ..node.network import LOCAL_NAMES
 
 if t.TYPE_CHECKING:
@@ -40,23 +41,15 @@ _LOOPBACK = frozenset((
     "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts",
 ))  # fmt: skip
 _ALWAYS_GROUPS = ("all", "ungrouped")
-_NUMBERS = re.compile(r"(\d+)")
 _SHOWN = 3
 #: Warnings of one kind that are printed one by one; a mistake in a launch template concerns thousands.
 _LINES = 10
 _RUNNING = ("running", "pending")
 
 
-def natural(name: str) -> list[t.Any]:
-    """A key that sorts node2 before node10."""
-    return [int(part) if part.isdigit() else part for part in _NUMBERS.split(name)]
-
-
 def some(names: Iterable[str]) -> str:
     """The first few of many names, for a message."""
-    listed = sorted(names, key=natural)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return node_names.some(sorted(names, key=node_names.natural_key), _SHOWN)
 
 
 def capped(lines: Sequence[str], kind: str) -> list[str]:
@@ -178,8 +171,8 @@ def _settle(claims: Sequence[_Claim]) -> list[tuple[_Claim, list[_Claim]]]:
             held.level += 1
             waiting.append(held)
     return [
-        (holders[name], sorted(losers, key=lambda one: natural(one.raw["id"])))
-        for name, losers in sorted(shared.items(), key=lambda item: natural(item[0]))
+        (holders[name], sorted(losers, key=lambda one: node_names.natural_key(one.raw["id"])))
+        for name, losers in sorted(shared.items(), key=lambda item: node_names.natural_key(item[0]))
     ]
 
 

@@ -11,7 +11,8 @@ import re
 import typing as t
 from collections import Counter
 
-from ..slurm.hostlist import fold, natural_key
+from ..node.names import natural_key
+from ..slurm.hostlist import fold
 
 if t.TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

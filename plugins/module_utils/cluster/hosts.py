@@ -11,7 +11,8 @@ import ipaddress
 import re
 import typing as t
 
-from ..slurm.hostlist import fold, natural_key
+from ..node.names import natural_key
+from ..slurm.hostlist import fold
 from .inputs import (
     SERVICE_GROUPS,
     Inputs,

@@ -14,9 +14,10 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..node.names import natural_key
 from ..node.network import LOCAL_NAMES
 from ..node.terminal import escaped_line
-from ..slurm.hostlist import fold, natural_key
+from ..slurm.hostlist import fold
 from ..slurm.releases import major_minor
 
 if t.TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..node.names import natural_key
 from ..slurm.conf.pairs import text_of, written
-from ..slurm.hostlist import expand, fold, fold_in_order, natural_key
+from ..slurm.hostlist import expand, fold, fold_in_order
 from . import topology_parts
 from .declared import (
     as_declared,

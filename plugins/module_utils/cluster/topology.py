@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ..slurm.hostlist import natural_key
+from ..node.names import natural_key
 from .topology_blocks import blocks_from, blocks_in, size_faults
 from .topology_parts import (
     Block,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..slurm.hostlist import natural_key
+from ..node.names import natural_key
 from .topology_parts import Block, Fault, TopologyError, hosts_in, slurm_name
 
 if t.TYPE_CHECKING:

@@ -13,6 +13,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ..node import names
 from ..slurm.hostlist import HostlistError, read
 
 if t.TYPE_CHECKING:
@@ -113,8 +114,8 @@ def slurm_name(name: str) -> str:
 
 
 def some(parts: Sequence[str]) -> str:
-    more = f" and {len(parts) - _SAID} more" if len(parts) > _SAID else ""
-    return ", ".join(parts[:_SAID]) + more
+    """Return the first parts for a message, and how many there are more."""
+    return names.some(parts, _SAID)
 
 
 def hosts_in(given: object, variable: str, faults: list[Fault]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ..slurm.hostlist import natural_key
+from ..node.names import natural_key
 from .topology_parts import Fault, Switch, TopologyError, Tree, hosts_in, path_of, slurm_name, some
 
 if t.TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from ..node.names import some
 from ..node.terminal import printable
 
 #: Kinds of failure. down: slurmctld does not answer; database: slurmdbd does not answer;
@@ -60,8 +61,7 @@ def unknown_names(what: str, names: t.Sequence[str], known: t.Iterable[str]) -> 
     for name in names:
         close = nearest(name, known)
         said.append(f"{name} (did you mean {' or '.join(close)}?)" if close else name)
-    have = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     return SlurmError(
         "unknown",
-        f"Slurm does not know the {what} {', '.join(said)} -> write one of: {have or 'none there yet'}",
+        f"Slurm does not know the {what} {', '.join(said)} -> write one of: {some(known, 10) or 'none there yet'}",
     )

@@ -12,6 +12,8 @@ try:
 except ImportError:  # pragma: no cover - require_clustershell() reports it, with the remedy
     NodeSet = None
 
+from ..node.names import natural_key
+
 _TRAILING_NUMBER = re.compile(r"^(.*?)(\d+)$")
 _PARTS = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -31,14 +33,6 @@ def require_clustershell() -> None:
             "the control node's Python lacks ClusterShell, which folds node names"
             " -> pip install ClusterShell (into the environment that runs ansible-playbook)"
         )
-
-
-def natural_key(name: str) -> tuple[list[tuple[int, int | str]], str]:
-    """Sort key under which c2 comes before c10."""
-    parts = [
-        (0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part
-    ]
-    return parts, name
 
 
 def expand(hostlist: str) -> list[str]:

@@ -15,8 +15,8 @@ import re
 import typing as t
 from fractions import Fraction
 
+from ..node.names import natural_key
 from . import records
-from .hostlist import natural_key
 
 _UNIT = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 #: Slurm's words for a duration or a size that is not limited, not set or not known.

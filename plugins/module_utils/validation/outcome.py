@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..node.names import some
 from .diagnosis import Diagnosis
 from .measurement import (
     ACROSS,
@@ -106,7 +107,7 @@ def _node(
         kind="node",
         name=node,
         nodes=(node,),
-        why=f"{what} with {_some(partners)}, each of which is {others} with others",
+        why=f"{what} with {some(partners, 5)}, each of which is {others} with others",
         evidence=evidence,
     )
 
@@ -200,8 +201,3 @@ def _notes(
 
 def _on(scope: str) -> str:
     return "on one switch" if scope == INNER else "across switches"
-
-
-def _some(names: t.Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

@@ -14,7 +14,7 @@ import typing as t
 from collections import defaultdict
 from itertools import combinations, groupby
 
-from ..slurm.hostlist import natural_key
+from ..node.names import natural_key
 from .measurement import Pair
 
 Round = list[Pair]

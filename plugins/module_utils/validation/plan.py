@@ -14,8 +14,8 @@ import typing as t
 
 from ..hardware.machine_types import MachineType, find
 from ..node.file_systems import TABLE
+from ..node.names import natural_key
 from ..slurm import values
-from ..slurm.hostlist import natural_key
 from ..slurm.records import Node, Partition, Reservation
 from .catalogue import NEEDS, NODE_NEEDS, Check
 

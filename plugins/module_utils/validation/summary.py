@@ -10,6 +10,7 @@ import typing as t
 from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
 from ..health.agent import decide
+from ..node.names import some
 from ..report.folding import folded
 from ..slurm.hostlist import fold
 from ..slurm.records import Node
@@ -112,9 +113,8 @@ def shared(results: t.Sequence[Result]) -> list[Result]:
     made = []
     for group in groups.values():
         checks = list(dict.fromkeys(one.check for one in group))
-        more = f" and {len(checks) - 3} more" if len(checks) > 3 else ""
         hosts = folded(one.host for one in group)
-        made.append(dataclasses.replace(group[0], host=hosts, check=", ".join(checks[:3]) + more))
+        made.append(dataclasses.replace(group[0], host=hosts, check=some(checks, 3)))
     return made
 
 

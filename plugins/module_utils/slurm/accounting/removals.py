@@ -13,6 +13,7 @@ import fnmatch
 import typing as t
 from dataclasses import dataclass, field
 
+from ...node.names import some
 from ..client.transport import Operation
 from ..errors import unknown_names
 from ..records import Job, Partition
@@ -22,9 +23,7 @@ _FEW = 10  # names in a message
 
 
 def _few(names: t.Iterable[object]) -> str:
-    shown = [str(name) for name in names]
-    more = f" and {len(shown) - _FEW} more" if len(shown) > _FEW else ""
-    return ", ".join(shown[:_FEW]) + more
+    return some([str(name) for name in names], _FEW)
 
 
 @dataclass

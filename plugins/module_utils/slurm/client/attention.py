@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...node.names import some
 from ...node.terminal import one_line
 from ..records import Node, Partition
 
@@ -74,12 +75,6 @@ def partition_lines(partitions: t.Iterable[Partition]) -> list[str]:
     more = len(lines) - _MOST
     lines = lines[:_MOST] + ([f"and {more} more partitions -> sinfo"] if more > 0 else [])
     return [one_line(line) for line in lines]
-
-
-def some(names: list[str], limit: int) -> str:
-    """Return the first names, and how many there are more."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def skipped_lines(skipped: t.Mapping[str, str]) -> list[str]:

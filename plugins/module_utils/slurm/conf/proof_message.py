@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.attention import some
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.names import some
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import messages
 
 if t.TYPE_CHECKING:

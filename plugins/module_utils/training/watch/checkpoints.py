@@ -18,6 +18,7 @@ import typing as t
 import zipfile
 
 from ...node.acting import regular
+from ...node.names import some
 
 _TEMPORARY = re.compile(
     r"\A(?:tmp[-_].*|.*\.(?:tmp|temp|partial|part|incomplete)(?:[.-].*)?|\..*\.tmp)\Z", re.I
@@ -397,8 +398,7 @@ def _first_line(path: str) -> str:
 
 
 def _some(names: t.Sequence[str]) -> str:
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{rest} {'is' if len(names) == 1 else 'are'}"
+    return f"{some(names, 3)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _unreadable(error: OSError) -> str:

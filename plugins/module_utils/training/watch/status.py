@@ -17,12 +17,12 @@ import time
 import typing as t
 
 from ...node import acting, safe_path
+from ...node.names import natural_key
 from ...node.terminal import printable
 from ...slurm import values
 from ...slurm.client import job_messages, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
-from ...slurm.hostlist import natural_key
 from ..record import outputs
 from . import (
     attempts,

@@ -8,6 +8,7 @@ import datetime
 import typing as t
 
 import pytest
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.names import natural_key
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records, values
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -345,7 +346,7 @@ def test_the_task_of_an_array_that_waits_is_not_known_yet() -> None:
 @example(["c1", "c01", "c001", "c2", "c02"])
 def test_host_lists_read_back(hosts: list[str]) -> None:
     text = values.compress(hosts)
-    assert values.expand(text) == sorted(set(hosts), key=values.natural_key)
+    assert values.expand(text) == sorted(set(hosts), key=natural_key)
     assert values.compress(reversed(hosts)) == text
 
 
