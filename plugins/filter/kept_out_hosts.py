@@ -43,7 +43,7 @@ _value:
 
 import typing as t
 
-NONE = "slurm_cluster:!slurm_cluster"
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import NOBODY
 
 
 def kept_out_hosts(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Any]) -> str:
@@ -56,10 +56,10 @@ def kept_out_hosts(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[
         kept = variables["slurm_model"].get("kept_out") or []
         hosts = [str(item["host"]) for item in kept if not item["service"]]
         if not hosts:
-            return NONE
+            return NOBODY
         primary = [host] if host in controllers else []
         return ",".join([*primary, *hosts])
-    return NONE
+    return NOBODY
 
 
 class FilterModule:

@@ -69,6 +69,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.needed_f
     needed_files,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks.plan import group_of
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.facts import KNOWN_USERS
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.sysctl import (
     KEY,
     proc_path,
@@ -80,7 +81,6 @@ _DAEMONS = {
     "slurm_database": "slurmdbd",
     "slurm_compute": "slurmd",
 }
-_USERS = ("slurm", "munge", "slurmrestd")
 
 
 def _number(value: t.Any) -> int:
@@ -195,7 +195,7 @@ def node_probes(
         and not {"slurm_controller", "slurm_login"}.isdisjoint(group_names),
         "ports": [port for port in map(_number, listens) if port],
         "reach": reach,
-        "users": list(dict.fromkeys([*_USERS, *names])),
+        "users": list(dict.fromkeys([*KNOWN_USERS, *names])),
         "uids": [uid for uid in uids if uid],
         "gids": list(dict.fromkeys(gid for gid in gids if gid)),
         "paths": _paths(settings),

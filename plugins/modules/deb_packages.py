@@ -103,14 +103,17 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     left,
     manifest,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import FORM, Installed
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import (
+    FORM,
+    PINS,
+    Installed,
+)
 
 # invoke-rc.d asks this program whether it may start a service; 101 forbids it. Images of containers bring their own.
 POLICY = "/usr/sbin/policy-rc.d"
 OWN_POLICY = "#!/bin/sh\n# Of trainwright.slurm, while it installs packages.\nexit 101\n"
 SAVED = ".before-trainwright"
 # Pins of apt, which decide in the order of their names.
-PINS = "/etc/apt/preferences.d"
 # Their times tell when the lists were fetched: Ubuntu writes the first file, apt itself changes the directory.
 STAMPS = ("/var/lib/apt/periodic/update-success-stamp", "/var/lib/apt/lists")
 # Seconds before each attempt after the first.

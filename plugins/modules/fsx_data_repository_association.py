@@ -156,7 +156,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.aws.errors impor
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.aws.waiting import Wait
 
-EVENTS = {"type": "list", "elements": "str", "choices": ["NEW", "CHANGED", "DELETED"]}
+EVENTS = {"type": "list", "elements": "str", "choices": list(fsx_associations.EVENTS)}
 SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "file_system_id": {"type": "str", "required": True},

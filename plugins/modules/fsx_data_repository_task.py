@@ -156,11 +156,7 @@ SPEC: dict[str, t.Any] = {
     "file_system_id": {"type": "str"},
     "type": {
         "type": "str",
-        "choices": [
-            "EXPORT_TO_REPOSITORY",
-            "IMPORT_METADATA_FROM_REPOSITORY",
-            "RELEASE_DATA_FROM_FILESYSTEM",
-        ],
+        "choices": list(fsx_tasks.TYPES),
     },
     "paths": {"type": "list", "elements": "str", "default": []},
     "release_after_days": {"type": "int", "default": 0},

@@ -146,12 +146,12 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     packages,
     safe_path,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.packages import PINS
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 FINGERPRINT = re.compile(r" *(?:[0-9A-Fa-f]{4} *){10}")
 KEYS = "/etc/apt/keyrings"
 SOURCES = "/etc/apt/sources.list.d"
-PINS = "/etc/apt/preferences.d"
 HEAD = "# Written by trainwright.slurm (module package_repository).\n"
 # A version that no package has.
 NOT_NOW = "waits-for-the-next-boot"

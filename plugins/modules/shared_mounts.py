@@ -182,7 +182,7 @@ def main() -> None:
         new = [path for path in mounting.may_hang(mounts) if path not in answered]
         mounting.ask(new, params["deadline"])
         there = [mount for mount in mounts if mounting.is_mounted(mount["path"])]
-        paths = [mount["path"] for mount in there if mount["fstype"] in read_ahead.TYPES]
+        paths = [mount["path"] for mount in there if mount["fstype"] in fstab.NFS]
         with open(mounting.MOUNTINFO, encoding="utf-8", errors="surrogateescape") as handle:
             tuned, words = read_ahead.tune(
                 paths, params["nfs_read_ahead"], module.check_mode, handle.read()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import RESULTS
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan, program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ def measure(runs: int = RUNS) -> Timing:
         for kind in plan.ON_NODES:
             path = Path(directory) / kind
             text = program.program(kind, "enforce", parts, str)
-            path.write_text(text.replace(plan.RESULTS, directory), encoding="utf-8")
+            path.write_text(text.replace(RESULTS, directory), encoding="utf-8")
             path.chmod(0o755)
         nothing = Path(directory) / "python"
         nothing.write_text("#!/usr/bin/python3 -IS\n", encoding="utf-8")

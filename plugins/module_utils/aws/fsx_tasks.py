@@ -19,11 +19,8 @@ from .errors import AwsProblem
 from .fsx_records import Task
 from .waiting import Wait
 
-EXPORT, IMPORT, RELEASE = TYPES = (
-    "EXPORT_TO_REPOSITORY",
-    "IMPORT_METADATA_FROM_REPOSITORY",
-    "RELEASE_DATA_FROM_FILESYSTEM",
-)
+IMPORT, RELEASE = "IMPORT_METADATA_FROM_REPOSITORY", "RELEASE_DATA_FROM_FILESYSTEM"
+TYPES = ("EXPORT_TO_REPOSITORY", IMPORT, RELEASE)
 ACTIVE = ("PENDING", "EXECUTING")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
 # The most paths of one task (service model).

@@ -13,6 +13,8 @@ import typing as t
 
 #: The format of a document of results; a change that a reader must know of makes it another.
 FORMAT = 1
+#: The directory of a node's last results, a file for each kind of checks.
+RESULTS = "/var/lib/trainwright/results"
 Value = t.Union[str, int, float, bool, None]
 
 

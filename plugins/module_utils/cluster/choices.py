@@ -8,14 +8,12 @@ import typing as t
 
 from ..slurm.hostlist import fold
 from . import topology, topology_files
+from .declared import CGROUP_CONTROLLERS
 from .inputs import Inputs, Settings, os_row, seen
 from .nodes import folded, places
 
 if t.TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-# Controllers that cgroup/v2 needs; devices are limited by eBPF there, without a controller.
-CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory")
 
 
 def cgroup_fault(cgroup: Mapping[str, t.Any]) -> str:

@@ -24,6 +24,8 @@ ROWS = "slurm_machine_types"
 EC2_ROWS = "ec2_machine_types"
 #: MiB that the kernel and the firmware of a small machine keep, besides the tolerance.
 KEPT_MIB = 1024
+#: Controllers that cgroup/v2 needs; devices are limited by eBPF there, without a controller.
+CGROUP_CONTROLLERS = ("cpu", "cpuset", "memory")
 #: A place for devices as a host list; Slurm takes it as it is.
 _GPU_FILES = "/dev/nvidia"
 
@@ -213,7 +215,7 @@ def as_declared(
         made["memory_mb"] = least_memory(kind.memory_mib, tolerance)
     if not facts:
         # As every node of a cluster that confines jobs: the run that sees it reads what it has.
-        made["cgroup"] = {"mode": "v2", "controllers": ["cpu", "cpuset", "memory"]}
+        made["cgroup"] = {"mode": "v2", "controllers": list(CGROUP_CONTROLLERS)}
     return made
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..checks.result import Result, Verdict
+from ..node.drift import AS_LEFT, DRIFTED, NOT_KNOWN
 from ..node.terminal import one_line
 
 CHECK, HOOKS = "as_left", "job_hooks"
@@ -84,9 +85,9 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result
         lost = Result(host, CHECK, Verdict.INCOMPLETE, detail="unreachable", remedy=_LOGIN)
         return "unreachable", [lost]
     state = answer.get("state")
-    if answer.get("failed") or state not in ("as left", "drifted", "not known"):
+    if answer.get("failed") or state not in (AS_LEFT, DRIFTED, NOT_KNOWN):
         said, _arrow, remedy = _line(answer.get("msg") or "no answer").partition(" -> ")
-        return "not known", [
+        return NOT_KNOWN, [
             Result(host, CHECK, Verdict.INCOMPLETE, detail=said, remedy=remedy or "see the host")
         ]
     found = [_difference(host, one) for one in _mappings(answer, "differences")]
@@ -97,7 +98,7 @@ def _of_host(host: str, answer: t.Mapping[str, t.Any]) -> tuple[str, list[Result
     if _number(answer, "left_out"):
         more = f"{_number(answer, 'left_out')} further differences"
         found.append(Result(host, CHECK, Verdict.FAIL, detail=more, remedy="repair these first"))
-    if not found and state != "as left":
+    if not found and state != AS_LEFT:
         nothing = "no run has recorded what it left"
         found.append(Result(host, CHECK, Verdict.INCOMPLETE, detail=nothing, remedy=remedy))
     return str(state), [_whole(host, answer, found), *found]

@@ -23,7 +23,7 @@ if t.TYPE_CHECKING:
 #: The variable of the first controller that has the hosts which are left out (hosts_left).
 LEFT = "__site_left"
 #: A pattern that matches no host.
-_NOBODY = "slurm_cluster:!slurm_cluster"
+NOBODY = "slurm_cluster:!slurm_cluster"
 
 #: Groups of hosts with services of the cluster: roles also write into databases and on other hosts there, and not all
 #: of it is recorded.
@@ -240,7 +240,7 @@ def to_walk(
             without.update(named)
         else:
             hosts.update(dict.fromkeys(named))
-    return ",".join(host for host in hosts if host not in without) or _NOBODY
+    return ",".join(host for host in hosts if host not in without) or NOBODY
 
 
 def _left(

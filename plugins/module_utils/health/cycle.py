@@ -21,14 +21,13 @@ import typing as t
 from collections.abc import Callable
 
 from ..checks import result as results
-from ..checks.result import Verdict
+from ..checks.result import RESULTS, Verdict
 from ..node import safe_path
 from . import machine, manifest, metrics, publication, runner
 from .finding import Finding
 from .host import Host, roots_json, this_host
 from .manifest import Check
 
-RESULTS = "/var/lib/trainwright/results"
 STATE = "/var/lib/trainwright/health"
 #: Root's own, in place of STATE while its disk is full or read-only.
 VOLATILE = "/run/trainwright-health"

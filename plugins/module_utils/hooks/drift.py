@@ -18,7 +18,7 @@ from ..node import slurm_places
 from ..slurm.hostlist import fold
 
 #: The directory of role job_hooks, which no site's script belongs into.
-OURS = "/usr/lib/trainwright/hooks"
+DIRECTORY = "/usr/lib/trainwright/hooks"
 #: Options of slurm.conf whose programs run on nodes, and their kinds.
 OPTIONS = ("Prolog", "Epilog", "TaskProlog", "TaskEpilog")
 _DRAINS = ("Prolog", "Epilog")
@@ -73,12 +73,12 @@ def scan(
             base = os.path.join(root, pattern.lstrip("/"))
             for real in sorted(glob.glob(base)):
                 path = "/" + os.path.relpath(real, root)
-                if os.path.dirname(path) != OURS:
+                if os.path.dirname(path) != DIRECTORY:
                     found.append(_entry(option, path, path, root))
-    directory = os.path.join(root, OURS.lstrip("/"))
+    directory = os.path.join(root, DIRECTORY.lstrip("/"))
     if os.path.isdir(directory):
         for name in sorted(os.listdir(directory)):
-            found.append(_entry("ours", f"{OURS}/{name}", f"{OURS}/{name}", root))
+            found.append(_entry("ours", f"{DIRECTORY}/{name}", f"{DIRECTORY}/{name}", root))
     found += [_entry("declared", path, path, root) for path in declared]
     return found
 

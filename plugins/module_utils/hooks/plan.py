@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .drift import DIRECTORY
+
 GROUP = "slurm_job_hooks"
-RESULTS = "/var/lib/trainwright/results"
-#: Where the programs are that Slurm does not hand out.
-DIRECTORY = "/usr/lib/trainwright/hooks"
 
 #: Kind -> its option in slurm.conf.
 OPTIONS = {

@@ -9,6 +9,7 @@ import re
 import typing as t
 from pathlib import Path
 
+from ..checks.result import RESULTS
 from . import plan
 
 _HERE = Path(__file__).resolve().parent
@@ -31,7 +32,7 @@ def program(
     manifest = {
         "kind": kind,
         "mode": mode,
-        "results": plan.RESULTS if kind in plan.ON_NODES else "",
+        "results": RESULTS if kind in plan.ON_NODES else "",
         "parts": [_entry(part, read) for part in parts if part.kind == kind],
     }
     data = pprint.pformat(manifest, width=110, sort_dicts=True)

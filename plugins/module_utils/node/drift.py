@@ -33,9 +33,9 @@ from . import (
 )
 from .drift_paths import Difference
 from .left import accounts_of
-from .machine import read
+from .machine import MOUNTINFO, read
 from .manifest import Entry, Item
-from .mounting import FSTAB, MOUNTINFO
+from .mounting import FSTAB
 from .packages import FORM, Installed
 from .services import Services, ServicesError, decide, run
 from .terminal import one_line

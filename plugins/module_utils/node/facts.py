@@ -33,6 +33,7 @@ from . import (
     stack,
 )
 from .machine import (
+    MOUNTINFO,
     cgroup,
     cpu_layout,
     disk,
@@ -382,7 +383,7 @@ def gather(
     """All facts of this node; see the module node_facts for what each of them means."""
     root = "/"
     places = slurm_places.slurm_places(root, slurm_prefix)
-    mountinfo = read("/proc/self/mountinfo")
+    mountinfo = read(MOUNTINFO)
     # First, since they fork, and the probes are threads.
     space, there = disks(paths, mountinfo), present(files or [], places["plugin_dir"])
     probes = Probes(reach)

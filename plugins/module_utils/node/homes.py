@@ -12,10 +12,10 @@ import re
 import shutil
 
 from . import fstab, safe_path, whole_file
+from .machine import MOUNTINFO
 from .terminal import PrintableError
 
 HOME_MODE = 0o700
-_MOUNTINFO = "/proc/self/mountinfo"
 # Words about a file in ~/.ssh that only its user can have put there.
 _IN_THE_WAY = (
     "is not a regular file",
@@ -75,7 +75,7 @@ def is_missing(home: str) -> bool:
 
 def _refuse_mount(home: str, error: OSError) -> None:
     """Raise OwnFaultError for a home that is a FUSE file system of its user: the kernel keeps root out of it."""
-    with open(_MOUNTINFO, encoding="utf-8", errors="surrogateescape") as stream:
+    with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as stream:
         mounted = fstab.mounted(stream.read())
     above, name = os.path.split(home.rstrip("/"))
     there = mounted.get(os.path.join(os.path.realpath(above), name))

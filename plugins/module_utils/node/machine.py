@@ -10,6 +10,8 @@ import re
 
 from .file_systems import TABLE
 
+MOUNTINFO = "/proc/self/mountinfo"
+
 
 def read(path: str, default: str = "") -> str:
     """Text of a file without surrounding blanks; default where it cannot be read."""

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 
 from . import files, fstab, safe_path, walk
 from .file_systems import TABLE
+from .machine import MOUNTINFO
 from .services import run
 from .terminal import PrintableError
 from .unit_properties import parse_show
 
 FSTAB = "/etc/fstab"
-MOUNTINFO = "/proc/self/mountinfo"
 _PROPERTIES = "--property=ActiveState,LoadState,NeedDaemonReload"
 _POLL_S, _RETRY_S = 0.2, 3.0
 #: An answer that takes longer than this is worth a line.

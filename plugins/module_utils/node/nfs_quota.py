@@ -21,12 +21,11 @@ import typing as t
 from dataclasses import dataclass, field
 
 from . import safe_path, walk
-from .machine import mount_of
+from .machine import MOUNTINFO, mount_of
 from .services import run
 from .terminal import PrintableError
 
 STATE = "/etc/trainwright/nfs-quota.json"
-MOUNTINFO = "/proc/self/mountinfo"
 PROJECTS = ("/etc/projid", "/etc/projects")
 #: Our numbers of projects begin here; those of container runtimes and of people begin at 1.
 FIRST = 1_900_000_000

@@ -8,6 +8,8 @@ import re
 import typing as t
 from fnmatch import fnmatchcase
 
+#: The directory of apt's preferences.
+PINS = "/etc/apt/preferences.d"
 #: Format of dpkg-query for Installed.
 FORM = (
     "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\t${db:Status-Want}\n"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-TYPES = ("nfs", "nfs4")
+from .fstab import NFS
 
 
 def _devices(mountinfo: str) -> dict[str, tuple[str, str]]:
@@ -50,7 +50,7 @@ def tune(
         device, fstype = devices.get(path.replace(" ", r"\040"), ("", ""))
         place = f"/sys/class/bdi/{device}/read_ahead_kb"
         now = _read(root + place)
-        if fstype not in TYPES or now == str(kib):
+        if fstype not in NFS or now == str(kib):
             continue
         problem = ""
         if not now:

@@ -31,6 +31,10 @@ ENDED = frozenset(
         "RECONFIG_FAIL",
     }
 )
+#: States of a node in which jobs run or can start.
+USABLE = ("IDLE", "MIXED", "ALLOCATED")
+#: Flags of a node that will reboot, or does.
+REBOOTING = ("REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@", "REBOOT")
 
 
 @dataclass(frozen=True)

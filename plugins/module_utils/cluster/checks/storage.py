@@ -8,7 +8,9 @@ import re
 import typing as t
 
 from ...node import file_systems, fstab
+from ...node.facts import KNOWN_USERS
 from ...node.mount_points import problem_of, shape_problem
+from ...node.stack_values import FINGERPRINT
 from ...slurm.conf.pairs import text_of
 from ..inputs import (
     CLUSTER,
@@ -218,7 +220,6 @@ def clients(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
-_FINGERPRINT = re.compile(r"(?:[0-9A-F]{4} *){10}", re.IGNORECASE)
 _URL = re.compile(r"(https?|file)://\S+")
 
 
@@ -237,7 +238,7 @@ def lustre_repository(inputs: Inputs) -> Iterator[Problem]:
         if given.get(key) is not None and not _URL.fullmatch(str(given[key])):
             yield Problem(CLUSTER, f"{where}.{key}", "is not a URL", "write https://HOST/PATH")
     fingerprint = given.get("key_fingerprint")
-    if fingerprint is not None and not _FINGERPRINT.fullmatch(str(fingerprint).strip()):
+    if fingerprint is not None and not FINGERPRINT.fullmatch(str(fingerprint).strip()):
         yield Problem(
             CLUSTER,
             f"{where}.key_fingerprint",
@@ -267,7 +268,7 @@ def owners(inputs: Inputs) -> Iterator[Problem]:
     )
     local = settings.get("cluster_users_source", "local") == "local"
     # The run makes these.
-    services = {"slurm", "munge", "slurmrestd"}
+    services = set(KNOWN_USERS)
     declared = {
         "owner": services
         | ({user["name"] for user in users if user["state"] == "present"} if local else set()),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 
 from ...slurm.client.first_checks import NAME
 from ...slurm.client.node import owner_of
-from ...slurm.records import Node
+from ...slurm.records import REBOOTING, Node
 from ..manifest import Check
 from ..publication import Failure, Publication, PublicationError, load
 
@@ -25,7 +25,6 @@ _HOOK_REASON = re.compile(
     r"(Prolog|Epilog) (error|failed)|batch job complete failure", re.IGNORECASE
 )
 _POWER = ("POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_UP", "PLANNED_POWER")
-_REBOOTING = ("REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@")
 _HOUR, _DAY = 3600, 86400
 #: Keys of a record that are times, by the agent's clock.
 _TIMES = ("seen", "drained_at", "resumed_at")
@@ -349,7 +348,7 @@ def _climb(
         return
     if bad.action in ("none", "drain") or node.busy or "NOT_RESPONDING" in node.flags:
         return
-    if set(node.flags) & set(_REBOOTING) or node.state == "DOWN":
+    if set(node.flags) & set(REBOOTING) or node.state == "DOWN":
         return
     mine = [step for step in steps if step["check"] == bad.check]
     if any(step["kind"] == "replace" for step in mine):

@@ -9,7 +9,7 @@ import re
 import typing as t
 
 from ..errors import SlurmError
-from ..records import Node
+from ..records import REBOOTING, USABLE, Node
 from . import objects
 
 if t.TYPE_CHECKING:
@@ -19,8 +19,6 @@ Settings = dict[str, str]
 _OWNED = re.compile(r"tw:([a-z_]+):")
 #: Nothing tells a job hook that its node is repaired: it runs with the next job.
 _ENDED_BY_PERSONS = ("hook",)
-_USABLE = ("IDLE", "MIXED", "ALLOCATED")
-_REBOOTING = ("REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@", "REBOOT")
 _LOST = (
     "weight and features of {names}: slurmctld forgets them at its next restart or reconfigure unless "
     "slurm.conf has the same setting -> set them there too"
@@ -149,7 +147,7 @@ def _resumed(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
 
 
 def _rebooted(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
-    if any(flag in _REBOOTING for flag in node.flags):
+    if any(flag in REBOOTING for flag in node.flags):
         return
     asap, following = bool(params.get("reboot_asap")), params.get("reboot_next_state") or ""
     reason = owned(
@@ -272,7 +270,7 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
             f"(squeue -w {','.join(left)}); the nodes stay drained"
         )
 
-    states = ("IDLE",) if params["wait"] == "idle" else _USABLE
+    states = ("IDLE",) if params["wait"] == "idle" else USABLE
 
     def not_usable(known: t.Mapping[str, Node]) -> str:
         left = [
@@ -292,5 +290,5 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
 def _is(node: Node | None, states: t.Collection[str]) -> bool:
     if node is None or node.drained or node.state not in states:
         return False
-    waits = {"NOT_RESPONDING", "COMPLETING", *_REBOOTING} & set(node.flags)
+    waits = {"NOT_RESPONDING", "COMPLETING", *REBOOTING} & set(node.flags)
     return not waits and not any(flag.startswith("POWER") for flag in node.flags)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..records import Node
+from ..records import USABLE, Node
 
-READY = ("IDLE", "MIXED", "ALLOCATED")
 # Reasons under which Slurm itself drains a node whose slurmd reports less than slurm.conf defines.
 _LESS = re.compile(
     r"Low (RealMemory|CPUs|TmpDisk|socket\*core)|gres/\S+ count (reported|too) low|Incorrect CPU",
@@ -72,7 +71,7 @@ def overwritten(node: Node) -> bool:
 def why_not_ready(
     name: str,
     node: Node | None,
-    states: t.Collection[str] = READY,
+    states: t.Collection[str] = USABLE,
     whole: bool = False,
     ours: bool = False,
 ) -> str:

@@ -14,7 +14,8 @@ import re
 from ..record import batch
 from .schema import DIRECTORIES, Job
 
-_LICENSE = re.compile(r"\A(?:#.*\n)+")
+#: The comments at the beginning of a source.
+LICENSE = re.compile(r"\A(?:#.*\n)+")
 _FUTURE = re.compile(r"^from __future__ import .*\n", re.MULTILINE)
 
 
@@ -52,7 +53,7 @@ def program(job: Job) -> str:
     """Return the program, as a here-document that bash never reaches, and sed reads; "" without a record."""
     if not records(job):
         return ""
-    text = _FUTURE.sub("", _LICENSE.sub("", inspect.getsource(batch))).strip("\n")
+    text = _FUTURE.sub("", LICENSE.sub("", inspect.getsource(batch))).strip("\n")
     return "\n".join(
         [
             "# The program that keeps the record of the run. It is data for bash, which has ended before.",

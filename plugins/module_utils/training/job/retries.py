@@ -24,7 +24,6 @@ _FIRST_NODES = (
     '[[ $TRAIN_NODES ]] || TRAIN_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST"'
     " | head -n {} | paste -s -d ,)"
 )
-_LICENSE = re.compile(r"\A(?:#.*\n)+")
 
 
 def policy(job: Job) -> dict[str, t.Any]:
@@ -127,7 +126,7 @@ def finishes(job: Job) -> bool:
 def program(job: Job) -> str:
     """Return the program, as a here-document that bash never reaches, and sed reads."""
     sources = [inspect.getsource(judgement), inspect.getsource(supervisor)]
-    texts = [_LOCAL.sub("", _LICENSE.sub("", text)).strip("\n") for text in sources]
+    texts = [_LOCAL.sub("", recording.LICENSE.sub("", text)).strip("\n") for text in sources]
     own = pprint.pformat(policy(job), width=118, sort_dicts=False)
     return "\n".join(
         [

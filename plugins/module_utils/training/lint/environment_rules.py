@@ -9,9 +9,7 @@ import re
 from ...slurm.batch import shell
 from ...slurm.batch.script import Script, Variable
 from ..job import environment
-from .rule import Cluster, Found, is_mpi, placeholder, rule
-
-_COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
+from .rule import COMMENT, Cluster, Found, is_mpi, placeholder, rule
 
 
 # -- environment -----------------------------------------------------------------------------------
@@ -29,7 +27,7 @@ def _path(script: Script, cluster: Cluster) -> Found:
     mpi = is_mpi(script)
     told = {one.line for one in script.variables if environment.unwanted(one.name, one.value, mpi)}
     for number, line in enumerate(script.lines, 1):
-        found = environment.unwanted_path(_COMMENT.sub("", line))
+        found = environment.unwanted_path(COMMENT.sub("", line))
         if found and number not in told:
             yield number, f"{found[0]}: {found[1].why}", found[1].remedy
 

@@ -19,6 +19,10 @@ from ...slurm.batch.script import Launch, Script, program
 Found = t.Iterator[tuple[int, str, str]]
 
 
+#: A comment in a line of a script, but for a directive of sbatch and the first line.
+COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
+
+
 @dataclasses.dataclass(frozen=True)
 class Cluster:
     """The known facts about the cluster; None is unknown, and is not checked.

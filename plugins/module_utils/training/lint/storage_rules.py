@@ -10,12 +10,11 @@ import typing as t
 
 from ...slurm.batch import shell
 from ...slurm.batch.script import Script
-from .rule import Cluster, Found, placeholder, rule
+from .rule import COMMENT, Cluster, Found, placeholder, rule
 
 # An absolute path: not the end of a relative one, of an address, or of a variable's value, and not a path inside a
 # container (SOURCE:TARGET).
 _PATH = re.compile(r"(?<![\w./:~}*)@-])/[\w.+@-]+(?:/[\w.+@-]+)*")
-_COMMENT = re.compile(r"(?:^|\s)#(?!SBATCH\b|!).*")
 _SOURCES = re.compile(r"--container-mounts[= ]([^\s\"']+)")
 _NUMBERED = re.compile(r"(/.*?[A-Za-z_-])(\d+)")
 #: Directories of every system; a container may bring its own.
@@ -57,7 +56,7 @@ def _missing(script: Script, cluster: Cluster) -> Found:
         if re.match(r"[^:]+:/\w", one)
     }
     for number, line in enumerate(script.lines, 1):
-        text = _COMMENT.sub("", line)
+        text = COMMENT.sub("", line)
         bound = {
             one.partition(":")[0] for given in _SOURCES.findall(text) for one in given.split(",")
         }

@@ -15,12 +15,14 @@ View = dict[str, t.Any]
 NONE = "(none)"
 _LONGEST = 160  # characters of a value in a line
 _MOST = 40  # entries of a section that only one of two records has
+#: Of the last step that a run has reported.
+METRICS = ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate")
 #: Parts that are compared as they are, in the order of the lines, and the keys that are; none: all.
 _PLAIN: dict[str, tuple[str, ...]] = {
     "code": ("repository", "branch", "commit", "script_sha256", "diff_cut"),
     "image": ("image", "reference", "digest", "size"),
     "end": ("state", "exit_code"),
-    "metrics": ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate"),
+    "metrics": METRICS,
 }
 _DIGESTS = ("commit", "script_sha256")
 _OF_STARTS = ("nodes", "gpus", "os", "kernel", "slurm", "driver", "cuda", "efa", "python")

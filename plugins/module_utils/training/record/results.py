@@ -21,11 +21,11 @@ from ...slurm.errors import SlurmError
 from ..job import secrets
 from ..watch import batch_script, links, progress
 from . import batch, document, submission
+from .comparison import METRICS
 
 View = dict[str, t.Any]
 
 _LOG_BYTES = 4 * 2**20  # at the end of each log of a sweep
-_METRICS = ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate")
 
 
 def record_of(job: t.Mapping[str, t.Any], index: str = "") -> str:
@@ -90,7 +90,7 @@ def _complete(
             "state": str(job["state"]),
             "exit_code": job["exit_code"],
         },
-        "metrics": shown and {key: shown[key] for key in _METRICS},
+        "metrics": shown and {key: shown[key] for key in METRICS},
         "attempts": list(attempts),
         "links": list(addresses),
     }
@@ -139,7 +139,7 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
         }
         found.append(row)
         if own and task and job["ended"]:
-            shown = {**dict.fromkeys(_METRICS), **{key: row[key] for key in _METRICS if key in row}}
+            shown = {**dict.fromkeys(METRICS), **{key: row[key] for key in METRICS if key in row}}
             _complete(
                 element["record"],
                 own,

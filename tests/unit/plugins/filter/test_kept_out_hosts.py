@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.filter.kept_out_hosts import NONE, FilterModule
+from ansible_collections.trainwright.slurm.plugins.filter.kept_out_hosts import FilterModule
+from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.wanted import NOBODY
 
 kept_out_hosts = FilterModule().filters()["kept_out_hosts"]
 GROUPS = {"slurm_controller": ["ctl"], "slurm_cluster": ["ctl", "c1", "c2", "c3"]}
@@ -23,10 +24,10 @@ def model(*hosts: str, service: bool = False) -> dict[str, t.Any]:
         ({"ctl": model("c2", "c3")}, "ctl,c2,c3"),
         # With --limit c1,c2 only those have the model.
         ({"ctl": {}, "c1": model("c2")}, "c2"),
-        ({"ctl": model("c2", service=True)}, NONE),
-        ({"ctl": model()}, NONE),
-        ({"ctl": {}, "c1": {}}, NONE),
-        ({}, NONE),
+        ({"ctl": model("c2", service=True)}, NOBODY),
+        ({"ctl": model()}, NOBODY),
+        ({"ctl": {}, "c1": {}}, NOBODY),
+        ({}, NOBODY),
     ],
 )
 def test_the_pattern(hostvars: dict[str, t.Any], pattern: str) -> None:
@@ -34,4 +35,4 @@ def test_the_pattern(hostvars: dict[str, t.Any], pattern: str) -> None:
 
 
 def test_an_inventory_without_our_groups() -> None:
-    assert kept_out_hosts({}, {}) == NONE
+    assert kept_out_hosts({}, {}) == NOBODY

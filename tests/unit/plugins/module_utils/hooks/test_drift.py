@@ -41,12 +41,12 @@ def test_a_script_that_one_node_lacks_and_one_that_differs() -> None:
 
 
 def test_what_somebody_put_into_our_directory() -> None:
-    place = f"{drift.OURS}/95-all-rootless"
+    place = f"{drift.DIRECTORY}/95-all-rootless"
     [line] = drift.drift({"c1": [entry(place, "ours")], "c2": []})
     assert line.startswith(f"c1: {place}: somebody put it there; no hook runs it -> remove it")
-    ours = entry(f"{drift.OURS}/prolog", "ours")
+    ours = entry(f"{drift.DIRECTORY}/prolog", "ours")
     [line] = drift.drift({"c1": [ours], "c2": [{**ours, "digest": "2"}], "c3": [ours]})
-    assert line.startswith(f"c2: {drift.OURS}/prolog: differs from that of c[1,3]")
+    assert line.startswith(f"c2: {drift.DIRECTORY}/prolog: differs from that of c[1,3]")
 
 
 def test_a_script_that_others_can_change_and_hosts_that_are_silent() -> None:
@@ -81,7 +81,7 @@ def test_a_node_is_read(tmp_path: Path) -> None:
         ("Prolog", "/etc/slurm/prolog.d/10-a"),
         ("Prolog", ROOTLESS),
         ("TaskProlog", "/opt/task"),
-        ("ours", f"{drift.OURS}/stray"),
+        ("ours", f"{drift.DIRECTORY}/stray"),
         ("declared", "/opt/none"),
     ]
     assert [bool(one["writable"]) for one in found] == [False, False, True, False, False]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks import result
+from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import RESULTS
 from ansible_collections.trainwright.slurm.plugins.module_utils.hooks import plan, program, runner
 
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "2001", "SLURM_JOB_GID": "2001"}
@@ -41,7 +42,7 @@ class Node:
         self, *parts: plan.Part, kind: str = "prolog", mode: str = "enforce", **env: str
     ) -> subprocess.CompletedProcess[str]:
         text = program.program(kind, mode, sorted(parts, key=lambda part: part.order), str)
-        text = text.replace(plan.RESULTS, str(self.results))
+        text = text.replace(RESULTS, str(self.results))
         text = text.replace(runner.JOURNAL, str(self.directory / "journal"))
         text = text.replace('proc: str = "/proc"', f'proc: str = "{self.proc}"')
         path = self.directory / kind
@@ -481,7 +482,7 @@ def test_slurms_own_deadline_leaves_nothing_behind(node: Node) -> None:
     node.run(site_part("mine", "exit 0"))
     text = program.program(
         "prolog", "enforce", [site_part("slow", f"echo $$ >{pids}; sleep 600", deadline=60)], str
-    ).replace(plan.RESULTS, str(node.results))
+    ).replace(RESULTS, str(node.results))
     path = node.directory / "prolog"
     path.write_text(text.replace("/usr/bin/python3", sys.executable))
     process = subprocess.Popen([path], env=JOB)

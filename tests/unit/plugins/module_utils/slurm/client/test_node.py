@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import node, objects
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import USABLE, Node
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -289,8 +289,8 @@ def test_which_nodes_are_not_waited_for(
     state: str, flags: tuple[str, ...], idle: bool, usable: bool
 ) -> None:
     one = Node("c1", state, flags)
-    assert node._is(one, ("IDLE",)) is idle and node._is(one, node._USABLE) is usable
-    assert not node._is(None, node._USABLE)
+    assert node._is(one, ("IDLE",)) is idle and node._is(one, USABLE) is usable
+    assert not node._is(None, USABLE)
 
 
 def test_the_rest_of_24_11_cannot_reboot_and_says_what_can() -> None:
