@@ -136,9 +136,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm import records
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import (
-    readiness as pure,
+    readiness,
+    text,
 )
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import text
 
 _POLL = 0.3
 
@@ -180,7 +180,7 @@ def _look(
     found = {node.name: node for node in text.nodes(out)}
     states = [state.upper() for state in params["states"]]
     reasons = {
-        name: pure.why_not_ready(
+        name: readiness.why_not_ready(
             name, found.get(name), states, name in params["whole"], name in params["ours"]
         )
         for name in names
@@ -201,7 +201,7 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
         if module.check_mode or timed_out or not (error or not_ready):
             break
         for name, node in known.items():
-            if name not in resumed and pure.may_resume(
+            if name not in resumed and readiness.may_resume(
                 node, module.params["resume"], module.params["owner"]
             ):
                 resumed.append(name)
@@ -214,7 +214,7 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
         )
     return {
         "changed": bool(resumed),
-        "nodes": {name: pure.brief(node) for name, node in known.items()},
+        "nodes": {name: readiness.brief(node) for name, node in known.items()},
         "not_ready": not_ready,
         "drained": {
             name: node.reason
@@ -224,7 +224,9 @@ def _wait(module: AnsibleModule, controller: _Controller) -> dict[str, t.Any]:
         "overwritten": [
             name
             for name, node in known.items()
-            if name in module.params["ours"] and name not in not_ready and pure.overwritten(node)
+            if name in module.params["ours"]
+            and name not in not_ready
+            and readiness.overwritten(node)
         ],
         "resumed": resumed,
         "waited": round(time.monotonic() - began, 3),

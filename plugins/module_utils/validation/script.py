@@ -150,7 +150,7 @@ def write(work: Work, frame: Frame) -> str:
 def _head(work: Work, frame: Frame) -> str:
     return (
         f"#!/bin/bash\n# Job {work.name} of a validation (stage {work.stage}), written by trainwright.slurm.\n"
-        f"# `sbatch --nodelist={_folded(work.hosts)} --exclusive FILE` runs it again by hand."
+        f"# `sbatch --nodelist={_listed(work.hosts)} --exclusive FILE` runs it again by hand."
     )
 
 
@@ -290,7 +290,7 @@ def _options(
         "nodes": str(len(hosts)),
         "ntasks": str(len(hosts) * tasks),
         "ntasks-per-node": str(tasks),
-        "nodelist": _folded(hosts),
+        "nodelist": _listed(hosts),
         # A step that was ended may still hold its CPUs.
         "overlap": True,
         "kill-on-bad-exit": "1",
@@ -311,6 +311,6 @@ def _command(check: Check, variables: t.Mapping[str, str]) -> str:
     return "\n".join([*lines, check.command.strip()])
 
 
-def _folded(hosts: t.Iterable[Host]) -> str:
+def _listed(hosts: t.Iterable[Host]) -> str:
     # Not folded: srun reads both, and a name in brackets would need quotes.
     return ",".join(host.name for host in hosts)
