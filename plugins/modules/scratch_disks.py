@@ -111,6 +111,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     fstab,
     manifest,
     mounting,
+    own_files,
     scratch,
 )
 
@@ -147,19 +148,6 @@ def on_it(params: dict) -> list[dict]:
     ]
 
 
-def with_defaults(specs: list[dict]) -> list[dict]:
-    """Return directories or files as plan_all takes them."""
-    usual = {
-        "state": "present",
-        "owner": "root",
-        "group": "root",
-        "mode": None,
-        "secret": False,
-        "create": False,
-    }
-    return [{**usual, **spec} for spec in specs]
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -192,7 +180,7 @@ def main() -> None:
         told = list(decision.notes)
 
         def settle(directories: list[dict], contents: list[dict]) -> bool:
-            todo = files.plan_all(with_defaults(directories), with_defaults(contents), check)
+            todo = own_files.plan(directories, contents, check)
             left.extend(todo.leaves)
             if todo.changes:
                 record.begin()

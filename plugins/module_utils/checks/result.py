@@ -70,7 +70,7 @@ class Result:
         if self.threshold is None:
             return f"{self.value} {self.unit}".rstrip() + detail
         found = "unknown" if self.value is None else self.value
-        joint = "of" if _is_number(self.value) and _is_number(self.threshold) else "instead of"
+        joint = "of" if is_number(self.value) and is_number(self.threshold) else "instead of"
         if self.verdict is Verdict.PASS and joint == "instead of":
             return f"{self.value or 'as expected'} {self.unit}".rstrip() + detail
         if joint == "of" and not self.threshold:
@@ -83,7 +83,8 @@ class Result:
         return {**dataclasses.asdict(self), "verdict": self.verdict.value}
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is a number: true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -219,6 +219,15 @@ def model_of(inputs: Inputs, nodes: t.Iterable[Json]) -> Json:
     }
 
 
+def managed_hosts(inputs: Inputs) -> dict[str, t.Any]:
+    """Return what each managed host gets; {} where the versions cannot be read, which has a check of its own."""
+    try:
+        found: dict[str, t.Any] = model_of(inputs, [])["hosts"]
+    except stack.StackError:
+        return {}
+    return found
+
+
 def _sources(inputs: Inputs, managed: t.Mapping[str, Json]) -> dict[str, list[str]]:
     """Return by role the hosts on which preflight looks up its source: one for each set of values of their own."""
     found: dict[str, dict[str, str]] = {"efa": {}, "aws_ofi_nccl": {}}

@@ -58,11 +58,6 @@ def size(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
-def is_number(value: object) -> bool:
-    """Whether a cell holds a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def is_finite(value: float | None) -> bool:
     """Whether there is a value that can be drawn: also the difference of two of them is a number."""
     return value is not None and math.isfinite(value) and abs(value) < 1e100

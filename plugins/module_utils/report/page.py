@@ -15,8 +15,9 @@ import hashlib
 import typing as t
 from dataclasses import dataclass
 
+from ..checks.result import is_number
 from .heat_map import HeatMap, draw_heat_map
-from .markup import VERDICTS, Cell, Code, badge, cell, decimals, is_number, text
+from .markup import VERDICTS, Cell, Code, badge, cell, decimals, text
 from .plots import Band, Bar, Bars, Chart, Gate, Series, Strip, draw_bars, draw_chart, draw_strip
 from .script import SCRIPT
 from .style import STYLE

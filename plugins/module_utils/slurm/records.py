@@ -9,6 +9,7 @@ or "no limit" (field by field below); text that is not set is "". Runs on nodes:
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 from dataclasses import dataclass, field
 
@@ -93,6 +94,12 @@ class Node(Record):
         return self.state != "DOWN" and (
             self.state in ("ALLOCATED", "MIXED") or "COMPLETING" in self.flags
         )
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it has, by its Gres; by its TRES where that says nothing."""
+        found = re.findall(r"gpu(?::[^:,()]+)?:(\d+)", self.gres)
+        return sum(map(int, found)) or self.tres.get("gres/gpu", 0)
 
     @property
     def registered(self) -> bool:

@@ -43,7 +43,7 @@ def gpus_of(nodes: t.Sequence[Node], partitions: t.Sequence[Partition]) -> int |
     """Return how many GPUs a node of the default partition has, at most; None where no node is known."""
     default = {one.name for one in partitions if one.default} or {one.name for one in partitions}
     inside = [node for node in nodes if default & set(node.partitions)]
-    counts = [sum(map(int, re.findall(r"gpu(?::[^:,()]+)?:(\d+)", node.gres))) for node in inside]
+    counts = [node.gpus for node in inside]
     return max(counts) if counts else None
 
 

@@ -122,15 +122,6 @@ def of_one_host(inputs: Inputs) -> Iterator[Problem]:
                 )
 
 
-def _managed(inputs: Inputs) -> dict[str, t.Any]:
-    """Return what each managed host gets; {} where the versions cannot be read, which has a check of its own."""
-    try:
-        found: dict[str, t.Any] = stack.model_of(inputs, [])["hosts"]
-    except StackError:
-        return {}
-    return found
-
-
 def _beside_installer(settings: t.Mapping[str, t.Any], part: t.Mapping[str, t.Any]) -> str:
     """Return what a host with NVIDIA's installer gets from the repository, as the end of a line."""
     if settings.get(stack.SOURCE) != stack.RUNFILE or not part:
@@ -144,7 +135,7 @@ def _beside_installer(settings: t.Mapping[str, t.Any], part: t.Mapping[str, t.An
 def managed(inputs: Inputs) -> Iterator[Problem]:
     """A managed host can have what this run would install."""
     settings = inputs["settings"]
-    hosts = _managed(inputs)
+    hosts = stack.managed_hosts(inputs)
     for host, facts in stack.gpu_hosts(inputs).items():
         if stack.word(inputs, host) != stack.MANAGED:
             continue
@@ -236,7 +227,11 @@ def runfile(inputs: Inputs) -> Iterator[Problem]:
     settings = inputs["settings"]
     if settings.get(stack.SOURCE) != stack.RUNFILE:
         return
-    hosts = [host for host, part in _managed(inputs).items() if "nvidia_driver" in part["roles"]]
+    hosts = [
+        host
+        for host, part in stack.managed_hosts(inputs).items()
+        if "nvidia_driver" in part["roles"]
+    ]
     if not hosts:
         return
     driver = stack.versions(settings)[1]["driver"]
@@ -274,7 +269,7 @@ def driver_from(inputs: Inputs) -> Iterator[Problem]:
     """The driver that a managed host has is from the source that this run uses: two would write over each other."""
     source = inputs["settings"].get(stack.SOURCE) or "nvidia"
     found = stack.gpu_hosts(inputs)
-    for host, part in _managed(inputs).items():
+    for host, part in stack.managed_hosts(inputs).items():
         origin = found[host].get("driver_from") or {}
         if "nvidia_driver" not in part["roles"]:
             continue

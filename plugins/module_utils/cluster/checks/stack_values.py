@@ -22,21 +22,12 @@ def _cluster(inputs: Inputs) -> dict[str, t.Any]:
     return {name: inputs["settings"].get(name) for name in stack_values.NAMES}
 
 
-def _managed(inputs: Inputs) -> dict[str, t.Any]:
-    """Return what each managed host gets; {} where the versions cannot be read, which has a check of its own."""
-    try:
-        found: dict[str, t.Any] = stack.model_of(inputs, [])["hosts"]
-    except StackError:
-        return {}
-    return found
-
-
 def values(inputs: Inputs) -> Iterator[Problem]:
     """Each value is one word, path, URL, name or number, as what reads it wants it."""
     cluster = _cluster(inputs)
     of_all = list(stack_values.faults(cluster, container=True))
     yield from (Problem(CLUSTER, *fault) for fault in of_all)
-    for host in _managed(inputs):
+    for host in stack.managed_hosts(inputs):
         own = {
             name: value
             for name, value in inputs["differing"].get(host, {}).items()
@@ -58,7 +49,7 @@ def _misshapen(inputs: Inputs, host: str, name: str, value: t.Any) -> bool:
 
 def plugin(inputs: Inputs) -> Iterator[Problem]:
     """A managed host with GPUs and EFA gets NCCL's plugin for libfabric."""
-    for host, part in _managed(inputs).items():
+    for host, part in stack.managed_hosts(inputs).items():
         if "aws_ofi_nccl" in part["roles"]:
             given = {
                 name: stack.setting(inputs, host, name)
@@ -77,7 +68,7 @@ def driver(inputs: Inputs) -> Iterator[Problem]:
     if "driver" in wanted:
         return
     found = stack.gpu_hosts(inputs)
-    for host, part in _managed(inputs).items():
+    for host, part in stack.managed_hosts(inputs).items():
         facts = found[host]
         origin = facts.get("driver_from") or {}
         has = (facts.get("stack") or {}).get("driver") or any(origin.values())

@@ -8,9 +8,9 @@ nodes: Python 3.9.
 
 from __future__ import annotations
 
-import json
 import typing as t
 
+from ..client.objects import diff
 from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
@@ -30,10 +30,6 @@ STATE = {"type": "str", "choices": ["present", "absent"], "default": "present"}
 _CAPABILITIES = {"add": "create", "modify": "update", "remove": "delete"}
 #: Makes the plan for a cluster and its accounting.
 Planner = t.Callable[[str, State, Transport], Plan]
-
-
-def _lines(things: t.Mapping[str, t.Any]) -> str:
-    return json.dumps(things, indent=1, sort_keys=True) + "\n" if things else ""
 
 
 def _clusters(session: Session, transport: Transport) -> list[dict[str, str]]:
@@ -118,7 +114,7 @@ def _result(planned: Plan, transport: str) -> dict[str, t.Any]:
         "changed": bool(planned.operations),
         "operations": [accounting.describe(operation) for operation in planned.operations],
         "transport": transport,
-        "diff": {"before": _lines(planned.before), "after": _lines(planned.after)},
+        "diff": diff(planned.before, planned.after),
     }
 
 

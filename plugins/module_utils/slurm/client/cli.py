@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from ..batch import submission
 from ..errors import SlurmError
 from ..releases import major_minor
 from . import alone, cli_accounting, data, messages, text
-from .transport import Operation
+from .transport import Operation, this_user
 
 #: Directories that are searched after PATH; root's PATH over SSH has not all of them.
 DIRECTORIES = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/slurm/bin")
@@ -114,10 +113,7 @@ class Cli:
     @property
     def user(self) -> str:
         """Name of the user as whom the commands run."""
-        try:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:
-            return str(os.geteuid())
+        return this_user()
 
     def command(
         self,

@@ -12,7 +12,6 @@ import base64
 import binascii
 import http.client
 import json
-import os
 import pwd
 import re
 import socket
@@ -27,7 +26,7 @@ from ..batch import submission
 from ..errors import SlurmError
 from ..releases import major_minor
 from . import data, messages, rest_accounting, rest_bodies
-from .transport import Operation
+from .transport import Operation, this_user
 
 #: API versions that are known, the newest first: 26.05 ... 22.05. Each release has three or four.
 API_VERSIONS = tuple(f"v0.0.{number}" for number in range(45, 36, -1))
@@ -130,7 +129,7 @@ class Rest:
         self._timeout = timeout
         self._api = api
         self._version = ""
-        self.user = user or _user_of(token) or _me()
+        self.user = user or _user_of(token) or this_user()
 
     @classmethod
     def from_params(cls, params: t.Mapping[str, t.Any]) -> Rest:
@@ -190,7 +189,7 @@ class Rest:
         if isinstance(reason, PermissionError):
             return SlurmError(
                 "denied",
-                f"{what} (as {_me()}): {line} -> run the task as a user who may use the socket",
+                f"{what} (as {this_user()}): {line} -> run the task as a user who may use the socket",
             )
         if isinstance(reason, (FileNotFoundError, socket.gaierror)):
             return SlurmError(
@@ -496,10 +495,3 @@ def _user_of(token: str) -> str:
     return (
         str(claims.get("sun") or claims.get("username") or "") if isinstance(claims, dict) else ""
     )
-
-
-def _me() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())

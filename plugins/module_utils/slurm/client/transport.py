@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The interface of a transport (cli, rest) for the modules. Pure: the protocol and its arguments."""
+"""The interface of a transport (cli, rest) for the modules: the protocol, its arguments, the user of this process."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import typing as t
 from dataclasses import dataclass, field
 
 from .. import records
+
+
+def this_user() -> str:
+    """Return the name of the user of this process, or the number of one that has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 @dataclass(frozen=True)

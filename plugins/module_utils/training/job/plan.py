@@ -16,8 +16,8 @@ from ...slurm.records import Node, Partition
 from . import schema as jobs
 from .schema import IDLE, PER_NODE, Job, JobError
 
-# Flags of a node that does not accept jobs, in any state.
 _MOST_SUMMED = 20  # jobs
+# Flags of a node that does not accept jobs, in any state.
 _CLOSED = frozenset(
     "DRAIN DRAINED DRAINING FAIL FAILING INVALID_REG MAINT NOT_RESPONDING POWERING_DOWN"
     " REBOOT_ISSUED REBOOT_REQUESTED".split()
@@ -261,12 +261,7 @@ class _Room(t.NamedTuple):
 
 
 def _capacity(node: Node) -> _Room:
-    return _Room(node.cpus, _gpus(node), node.memory)
-
-
-def _gpus(node: Node) -> int:
-    found = re.findall(r"gpu(?::[^:,()]+)?:(\d+)", node.gres)
-    return sum(map(int, found)) or node.tres.get("gres/gpu", 0)
+    return _Room(node.cpus, node.gpus, node.memory)
 
 
 def _wants(job: Job, whole: _Room) -> _Room:

@@ -8,7 +8,6 @@ Only records that are there, and the user's own, are written. Runs on nodes: Pyt
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 import typing as t
@@ -132,8 +131,8 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
             "state": state,
             "step": last.step if last else None,
             "total": read.total if last else None,
-            "loss": _finite(last.loss) if last else None,
-            "samples_per_second": _finite(last.samples_per_second) if last else None,
+            "loss": progress.finite(last.loss) if last else None,
+            "samples_per_second": progress.finite(last.samples_per_second) if last else None,
             "record": element["record"] if own else "",
             "log": log,
         }
@@ -149,10 +148,6 @@ def rows(record: View, job: t.Mapping[str, t.Any], patterns: t.Any = None) -> li
                 links.found(lines),
             )
     return sorted(found, key=lambda row: (row["loss"] is None, row["loss"] or 0.0, row["task"]))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _indices(text: str) -> list[int]:

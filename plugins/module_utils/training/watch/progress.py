@@ -106,6 +106,11 @@ class Progress:
         return length / (last.step - first.step) if length > 0 else None
 
 
+def finite(value: float | None) -> float | None:
+    """Return a value that is a number; None for infinity and what is none, which JSON cannot have."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def own_patterns(texts: t.Sequence[str]) -> tuple[re.Pattern[str], ...]:
     """Compile a user's patterns. Raises PatternError."""
     found = []

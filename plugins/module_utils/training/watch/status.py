@@ -271,17 +271,13 @@ def _shown(read: progress.Progress, job: View, logs: t.Sequence[_Log], now: floa
         "percent": round(100 * last.step / total, 1) if total else None,
         "loss": last.loss if finite else None,
         "nan_since": read.nan_since,
-        "samples_per_second": _finite(last.samples_per_second),
-        "learning_rate": _finite(last.learning_rate),
+        "samples_per_second": progress.finite(last.samples_per_second),
+        "learning_rate": progress.finite(last.learning_rate),
         "seconds_per_step": None if seconds is None else round(seconds, 4),
         "eta": eta,
         "counted": read.counted,
         "went_back": read.restarts,
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _standstill(

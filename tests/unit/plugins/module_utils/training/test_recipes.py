@@ -107,7 +107,8 @@ def test_gpus_of_the_default_partition() -> None:
         Node("a", "IDLE", gres="gpu:h100:8(S:0-1)", partitions=("gpu",)),
         Node("b", "IDLE", gres="gpu:4", partitions=("gpu",)),
         Node("c", "IDLE", partitions=("cpu",)),
+        Node("d", "IDLE", partitions=("bare",), tres={"gres/gpu": 2}),
     ]
-    for default, wanted in (("gpu", 8), ("cpu", 0), ("none", None)):
+    for default, wanted in (("gpu", 8), ("cpu", 0), ("bare", 2), ("none", None)):
         assert recipes.gpus_of(nodes, [Partition(default, default=True), Partition("x")]) == wanted
     assert recipes.gpus_of([], []) is None
