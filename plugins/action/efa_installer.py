@@ -11,6 +11,10 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import efa_installer, signature
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.handed_over import (
+    handed_over,
+    missing_here,
+)
 
 MODULE = "trainwright.slurm.efa_installer"
 
@@ -53,30 +57,15 @@ class ActionModule(ActionBase):
             return {**result, **look}
         source = os.path.expanduser(str(arguments["src"]))
         if not os.path.isfile(source):
-            return {
-                **result,
-                "failed": True,
-                "msg": f"{source} is not on the control node -> let the play that fetches it run first; --limit"
-                " must not"
-                " leave its host out",
-            }
+            return {**result, "failed": True, "msg": missing_here(source, "fetches")}
         try:
             given = arguments.get("sha256") or signed_sum(
                 source, str(arguments.get("fingerprint") or "")
             )
         except signature.SignatureError as error:
             return {**result, "failed": True, "msg": f"{source}: {error}"}
-        directory = self._make_tmp_path()
-        try:
-            remote = self._transfer_file(
-                source, self._connection._shell.join_path(directory, os.path.basename(source))
-            )
-            self._fixup_perms2((directory, remote))
+        with handed_over(self, {"archive": source}) as there:
             done = self._execute_module(
-                MODULE,
-                module_args={**arguments, "archive": remote, "sha256": given},
-                task_vars=task_vars,
+                MODULE, module_args={**arguments, **there, "sha256": given}, task_vars=task_vars
             )
-        finally:
-            self._remove_tmp_path(directory)
         return {**result, **done}

@@ -8,6 +8,10 @@ import os
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainwright.slurm.plugins.plugin_utils.handed_over import (
+    handed_over,
+    missing_here,
+)
 from ansible_collections.trainwright.slurm.plugins.plugin_utils.recorded import managed_by
 
 MODULE = "trainwright.slurm.package_files"
@@ -35,24 +39,10 @@ class ActionModule(ActionBase):
             return {**result, **look}
         for name, path in files.items():
             if not os.path.isfile(path):
-                result.update(
-                    failed=True,
-                    msg=f"{name}: {path} is not on the control node -> let the play that fetches or builds it"
-                    " run first; --limit must not leave its host out",
-                )
-                return result
-        directory = self._make_tmp_path()
-        try:
-            remote = {
-                name: self._transfer_file(
-                    path, self._connection._shell.join_path(directory, os.path.basename(path))
-                )
-                for name, path in files.items()
-            }
-            self._fixup_perms2((directory, *remote.values()))
+                fault = f"{name}: {missing_here(path, 'fetches or builds')}"
+                return {**result, "failed": True, "msg": fault}
+        with handed_over(self, files) as there:
             done = self._execute_module(
-                MODULE, module_args={**arguments, "files": remote}, task_vars=task_vars
+                MODULE, module_args={**arguments, "files": there}, task_vars=task_vars
             )
-        finally:
-            self._remove_tmp_path(directory)
         return {**result, **done}
