@@ -255,7 +255,7 @@ def _counted(inputs: Inputs) -> set[str]:
         return _ALL  # machines.py reports it
     if not groups.get("slurm_database"):
         return _ALL
-    nodes, _new = merge_nodes(inputs, [], [], found)
+    nodes = merge_nodes(inputs, [], [], found)
     gpus = tracked_gpus(nodes)
     pairs = override([[TRACKED, ",".join(gpus)]] if gpus else [], own)
     given = (value for key, value in pairs if key.lower() == TRACKED.lower())

@@ -13,7 +13,7 @@ from .. import records
 
 
 def this_user() -> str:
-    """Return the name of the user of this process, or the number of one that has no name."""
+    """Return the name of the user of this process, or its number where it lacks a name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

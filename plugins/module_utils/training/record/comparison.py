@@ -15,7 +15,7 @@ View = dict[str, t.Any]
 NONE = "(none)"
 _LONGEST = 160  # characters of a value in a line
 _MOST = 40  # entries of a section that only one of two records has
-#: Of the last step that a run has reported.
+#: The figures of the last step that a run has reported.
 METRICS = ("step", "total", "loss", "samples_per_second", "seconds_per_step", "learning_rate")
 #: Parts that are compared as they are, in the order of the lines, and the keys that are; none: all.
 _PLAIN: dict[str, tuple[str, ...]] = {
