@@ -16,22 +16,12 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import files, keyed
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import PrintableError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import partition_states
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
-    accepted,
-    lua,
-    messages,
-    primary,
-    restart,
-    syntax,
-)
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf.snapshot import (
-    Interrupted,
-    Snapshot,
-)
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.releases import major_minor
+from ...node import files, keyed
+from ...node.terminal import PrintableError
+from ..client import partition_states
+from ..releases import major_minor
+from . import accepted, lua, messages, primary, restart, syntax
+from .snapshot import Interrupted, Snapshot
 
 
 class ApplyError(PrintableError):
