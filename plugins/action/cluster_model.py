@@ -468,7 +468,8 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(
                 f"{where} is not valid JSON ({error}), and a run without it would forget nodes"
-                " -> restore it from a backup or from the other controller"
+                " -> restore it from a backup or from the other controller. Without either, delete it"
+                " and run with every node in the inventory; keys that were revoked are forgotten then"
             ) from None
         if found != RECORD_FORMAT:
             raise AnsibleActionFail(

@@ -328,7 +328,9 @@ def _plan_file(plan: Plan, spec: dict, check: bool) -> None:
     edits = bool(block) or (spec["state"] == "present" and _content(spec) is None)
     path, info, current = _seen(spec["path"], edits and spec.get("link") is None, bool(block))
     if info is not None and stat.S_ISDIR(info.st_mode):
-        raise FilesError("%s: is a directory. Remedy: manage it under `directories`" % path)
+        raise FilesError(
+            "%s: is a directory. Remedy: move it away, since a file belongs there" % path
+        )
     if spec["state"] == "absent" and not block:
         _plan_absent(plan, path, spec["secret"])
         return

@@ -228,7 +228,7 @@ def reported_names(inputs: Inputs) -> Iterator[Problem]:
         if why:
             remedy = f"hostnamectl set-hostname {name_of(inputs, host)}"
             if owner != host:
-                remedy = f"find out who changed it, then: {remedy}"
+                remedy = f"look where ansible_host leads; if it is right, find out who changed it, then: {remedy}"
             if owner not in hosts:
                 remedy = f"if the node {owner} is gone, remove it first (remove_nodes); otherwise {remedy}"
             yield Problem(host, "hostname", f"the machine calls itself {why}", remedy)
