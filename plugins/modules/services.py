@@ -212,6 +212,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
     drift_paths,
     loaded,
     manifest,
+    unit_lines,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
     VERBS,
@@ -308,6 +309,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     actions: list = []
+    unknown: list = []
     record = manifest.of(module)
     try:
         services = Services(
@@ -328,6 +330,7 @@ def main() -> None:
                 services.daemon_reload()
             if actions:
                 record.begin()
+            unknown = unit_lines.check(actions)
             services.apply(actions)
             acted = {action.unit for action in actions if action.action in VERBS}
             if acted:
@@ -335,7 +338,8 @@ def main() -> None:
             record.end(services.leaves(acted))
     except (ServicesError, OSError) as error:
         module.fail_json(msg=str(error), actions=[action.as_dict() for action in actions])
-    for line in _warnings(services, actions, module.check_mode):
+    unknown = [f"systemd does not take {line}" for line in unknown]
+    for line in [*unknown, *_warnings(services, actions, module.check_mode)]:
         module.warn(printable(line))
     result = {
         "changed": bool(actions),

@@ -674,24 +674,26 @@ def test_a_debugger_is_named_with_the_way_to_find_it(systemd, monkeypatch):
     [(0, False, True, 1), (0, True, True, 1), (2, True, True, 3), (2, False, False, 1)],
 )
 def test_a_unit_is_asked_again_only_if_it_has_just_started(
-    tmp_path, fails: int, wait: bool, answered: bool, times: int
+    tmp_path, monkeypatch, fails: int, wait: bool, answered: bool, times: int
 ) -> None:
+    monkeypatch.setattr(answering, "_PAUSE_S", 0)
     count, program = tmp_path / "count", tmp_path / "ask"
     program.write_text(
         f"#!/bin/sh\necho x >>{count}\n[ $(wc -l <{count}) -gt {fails} ] || {{ echo no; echo way; exit 1; }}\n"
     )
     program.chmod(0o755)
     asked = {"command": str(program), "timeout": 5, "remedy": "open 123/udp"}
-    line = answering.unanswered("chronyd.service", asked, run, wait, 0)
+    line = answering.unanswered("chronyd.service", asked, run, wait)
     assert len(count.read_text().split()) == times
     wanted = f"chronyd.service: `{program}` ended with 1: no way. Remedy: open 123/udp"
     assert line == ("" if answered else wanted)
 
 
-def test_a_question_without_an_answer_ends_in_time() -> None:
+def test_a_question_without_an_answer_ends_in_time(monkeypatch) -> None:
+    monkeypatch.setattr(answering, "_PAUSE_S", 0.05)
     begin = time.monotonic()
     asked = {"command": "false", "timeout": 0.2, "remedy": "x"}
-    assert "ended with 1" in answering.unanswered("a.service", asked, run, True, 0.05)
+    assert "ended with 1" in answering.unanswered("a.service", asked, run, True)
     asked["command"] = "no-such-command"
     assert "no-such-command" in answering.unanswered("a.service", asked, run, False)
     assert time.monotonic() - begin < 5
