@@ -113,6 +113,11 @@ options:
         C(scontrol reconfigure) makes it look again.
     type: path
     version_added: "1.2.0"
+  compare_uids:
+    description: Whether O(controller_state) compares the uids, for which slurmctld has to run.
+    type: bool
+    default: true
+    version_added: "1.2.0"
   owned:
     description:
       - What this task owns, so that it removes what is there and not named. Without it, nothing is
@@ -233,6 +238,7 @@ SPEC = {
     "users": {**SEVERAL, "options": USER},
     "qos": {**SEVERAL, "options": QOS},
     "state_directory": {"type": "path"},
+    "compare_uids": {"type": "bool", "default": True},
     "controller_state": {"type": "path"},
     "owned": {"type": "dict", "default": {}, "options": OWNED},
 }

@@ -338,7 +338,7 @@ def main() -> None:
             record.begin()
         if not module.check_mode:
             if is_primary:  # of a run that was killed
-                partition_states.put_back(controller.scontrol, settings.applied_dir)
+                partition_states.take_up(controller.scontrol, settings.applied_dir)
             wanted = by_hand.note(wanted, strange, specs, settings)
             apply(wanted, settings, controller)
             record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])

@@ -144,7 +144,8 @@ def tree(session: Session) -> dict[str, t.Any]:
             )
         result = converge(session, wanted, planner, registered=False)
         result = kept.keep(session, directory, result) if directory else result
-        return uids.renew(session, result) if session.params["controller_state"] else result
+        compares = session.params["controller_state"] and session.params["compare_uids"]
+        return uids.renew(session, result) if compares else result
     except SlurmError as error:
         # Before the first real run there is nothing to ask; then everything would be made.
         unbuilt = session.check and session.params["cluster"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import typing as t
 
 from ...node import whole_file
@@ -22,6 +23,8 @@ FILE = "partitions.json"
 RESERVATION = "trainwright_partition_"  # and its name
 # Minutes after which jobs start again at the latest, also where a run was killed.
 _MINUTES = 10
+# Seconds in which a run takes up what one that was killed has left; later, somebody may have decided otherwise.
+_TAKEN_UP_S = 3600
 # A partition in the state DRAIN starts the jobs that wait there.
 _STOPPED = ("DOWN", "INACTIVE")
 
@@ -55,13 +58,14 @@ def kept(
         yield
         return
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    whole_file.write(os.path.join(directory, FILE), json.dumps(before).encode())
+    noted = json.dumps({"at": time.time(), "states": before})
+    whole_file.write(os.path.join(directory, FILE), noted.encode())
     for name in (name for name, state in before.items() if state in _STOPPED):
         _hold(scontrol, name)
     try:
         yield
     finally:
-        put_back(scontrol, directory)
+        _put_back(scontrol, os.path.join(directory, FILE), before)
 
 
 def _hold(scontrol: Scontrol, name: str) -> None:
@@ -75,27 +79,35 @@ def _release(scontrol: Scontrol, name: str) -> None:
     scontrol("delete", f"ReservationName={RESERVATION}{name}")
 
 
-def put_back(scontrol: Scontrol, directory: str) -> list[str]:
-    """Give partitions the states that were noted, if a run has not done that; return their names.
-
-    They stay noted where slurmctld does not answer.
-    """
+def take_up(scontrol: Scontrol, directory: str) -> list[str]:
+    """Close the partitions again that a run had noted as closed before it was killed; return their names."""
     path = os.path.join(directory, FILE)
     try:
         with open(path, encoding="utf-8") as handle:
-            noted = json.load(handle)
+            found = json.load(handle)
+        at, noted = float(found["at"]), dict(found["states"])
     except FileNotFoundError:
         return []
-    except ValueError:  # cut short by a power failure
-        noted = {}
+    except (ValueError, TypeError, KeyError):  # cut short by a power failure
+        at, noted = 0.0, {}
+    recent = 0 <= time.time() - at <= _TAKEN_UP_S
+    closed = {name: state for name, state in noted.items() if recent and state != "UP"}
+    return _put_back(scontrol, path, closed)
+
+
+def _put_back(scontrol: Scontrol, path: str, noted: t.Mapping[str, str]) -> list[str]:
+    """Give partitions these states; return the names of those that had others.
+
+    They stay noted where slurmctld does not answer.
+    """
     now = states(scontrol)
     if not now:
         return []
-    noted = noted if isinstance(noted, dict) else {}
     other = [name for name in noted if name in now and now[name] != noted[name]]
     for name in other:
         scontrol("update", f"PartitionName={name}", f"State={noted[name]}")
     for name in noted:
-        _release(scontrol, name)
+        if noted[name] in _STOPPED:
+            _release(scontrol, name)
     os.unlink(path)
     return sorted(other)

@@ -123,16 +123,25 @@ def test_a_slurmctld_that_does_not_answer_is_an_error_of_a_real_run_alone(
         renew(slurmctld, monkeypatch)
 
 
-@pytest.mark.parametrize("state", ["/var/spool/slurmctld", None])
+@pytest.mark.parametrize(
+    ("state", "compares"),
+    [("/var/spool/slurmctld", True), (None, True), ("/var/spool/slurmctld", False)],
+)
 def test_the_module_does_it_on_a_controller(
-    monkeypatch: pytest.MonkeyPatch, state: str | None
+    monkeypatch: pytest.MonkeyPatch, state: str | None, compares: bool
 ) -> None:
-    """Elsewhere passwd may have other users."""
+    """Elsewhere passwd may have other users, and before its first start slurmctld does not know any."""
     slurmctld = Slurmctld(alice=1501)
     monkeypatch.setattr(uids, "Cli", slurmctld)
     monkeypatch.setattr(apply, "converge", lambda *_given, **_more: NOTHING)
     params = {"qos": [], "accounts": [], "users": [], "cluster": "", "state_directory": None}
-    params |= {"owned": {}, "controller_state": state, "controller_timeout": 0}
+    params |= {
+        "owned": {},
+        "controller_state": state,
+        "controller_timeout": 0,
+        "compare_uids": compares,
+    }
     result = apply.tree(Session("slurm_accounting", params, False))
-    assert result["changed"] is bool(state)
-    assert ("scontrol reconfigure" in slurmctld.calls) is bool(state)
+    done = bool(state and compares)
+    assert result["changed"] is done
+    assert ("scontrol reconfigure" in slurmctld.calls) is done

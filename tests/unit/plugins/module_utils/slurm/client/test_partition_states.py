@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pathlib
+import time
 import typing as t
 
 import pytest
@@ -12,7 +13,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client imp
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.partition_states import (
     FILE,
     kept,
-    put_back,
+    take_up,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import accepted
 
@@ -105,24 +106,39 @@ def test_the_states_come_back_after_a_change_that_failed(tmp_path: pathlib.Path)
     assert slurmctld.now == {"gpu": "DOWN"}
 
 
-def test_a_run_puts_back_what_one_that_was_killed_has_not(tmp_path: pathlib.Path) -> None:
-    slurmctld = Slurmctld(gpu="DOWN", gone="DOWN")
+def test_a_run_closes_again_what_one_that_was_killed_has_left_open(tmp_path: pathlib.Path) -> None:
+    slurmctld = Slurmctld(gpu="DOWN", opened="UP", gone="DOWN")
+    slurmctld.conf["opened"] = "DOWN"
     with kept(slurmctld, str(tmp_path), slurmctld.conf):
         slurmctld.reconfigure()
         slurmctld.away = True
     assert (tmp_path / FILE).exists()
-    assert put_back(slurmctld, str(tmp_path)) == [], "slurmctld does not answer"
+    assert take_up(slurmctld, str(tmp_path)) == [], "slurmctld does not answer"
     slurmctld.away = False
     del slurmctld.now["gone"]
-    assert put_back(slurmctld, str(tmp_path)) == ["gpu"]
-    assert slurmctld.now == {"gpu": "DOWN"} and not slurmctld.held
-    assert put_back(slurmctld, str(tmp_path)) == []
+    assert take_up(slurmctld, str(tmp_path)) == ["gpu"]
+    assert slurmctld.now == {"gpu": "DOWN", "opened": "DOWN"}, "somebody may have closed it since"
+    assert not slurmctld.held
+    assert take_up(slurmctld, str(tmp_path)) == []
 
 
-@pytest.mark.parametrize("noted", ["", "{", "[]", "null"])
+def test_states_that_were_noted_long_ago_are_forgotten(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurmctld = Slurmctld(gpu="DOWN")
+    with kept(slurmctld, str(tmp_path), slurmctld.conf):
+        slurmctld.reconfigure()
+        slurmctld.away = True
+    slurmctld.away, then = False, time.time()
+    monkeypatch.setattr(partition_states.time, "time", lambda: then + 3700)
+    assert take_up(slurmctld, str(tmp_path)) == []
+    assert slurmctld.now == {"gpu": "UP"} and not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize("noted", ["", "{", "[]", "null", '{"at": 1}', '{"at": "x", "states": {}}'])
 def test_a_note_that_is_not_whole_is_forgotten(tmp_path: pathlib.Path, noted: str) -> None:
     (tmp_path / FILE).write_text(noted)
-    assert put_back(Slurmctld(gpu="UP"), str(tmp_path)) == []
+    assert take_up(Slurmctld(gpu="UP"), str(tmp_path)) == []
     assert not (tmp_path / FILE).exists()
 
 
