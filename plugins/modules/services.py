@@ -55,8 +55,8 @@ options:
         default: false
       watch:
         description: >-
-          Paths, and patterns of them, whose change after the unit's start makes a restart necessary. With
-          O(units[].stamp) the files with its environment are among them.
+          Paths, and patterns of them, whose change after the unit's start makes a restart necessary. The files with the
+          environment of a unit that is to run are among them.
         type: list
         elements: path
         default: []

@@ -308,8 +308,12 @@ class Services:
             state = state_of(properties, now, monotonic)
             state.halted = answering.halted(properties.get("MainPID", "0"))
             state.same_stamp = self.stamps.started_with(unit, spec["stamp"])
-            read = environment_files_of(properties) if spec["stamp"] else []
-            state.newer = newer_paths([*spec["watch"], *read], state.started)
+            state.newer = newer_paths(spec["watch"], state.started)
+            if spec["state"] == "started" and state.started:
+                # A daemon that replaces its process, as Slurm's do at a reconfigure, keeps the old environment.
+                entered = int(properties.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
+                read = environment_files_of(properties)
+                state.newer += newer_paths(read, entered and now - monotonic + entered)
             if spec["stamp"] and self.stamps.is_older(unit, state.started):
                 # Somebody has started it since, perhaps with files of a run that was interrupted.
                 own = [*state.drop_ins, state.unit_file, *(spec.get("proved") or ())]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import time
 
 UNIT_FILES = "/etc/systemd/system"
 #: Where a person or a program puts drop-ins, besides packages and systemd's own generators.
@@ -68,13 +69,16 @@ def unread_files(unit: str, properties: dict[str, str], directory: str = UNIT_FI
 
 
 def newer_paths(paths: list[str], started: float) -> list[str]:
-    """Those of the paths that changed after the service started, patterns of them among these; missing ones did not."""
-    newer = []
+    """Those of the paths that changed after the service started, patterns of them among these; missing ones did not.
+
+    A time that is still to come, as of a clock that was set back, would be newer than each start.
+    """
+    newer, now = [], time.time() + 60
     for path in (one for given in paths for one in sorted(glob.glob(given)) or [given]):
         try:
-            if started and os.stat(path).st_mtime > started:
+            if started and started < os.stat(path).st_mtime <= now:
                 newer.append(path)
-        except FileNotFoundError:
+        except OSError:
             continue
     return newer
 

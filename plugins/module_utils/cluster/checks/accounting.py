@@ -265,9 +265,10 @@ def _counted(inputs: Inputs) -> set[str]:
     if any(name.startswith("gres/gpu") for name in counted):
         # slurmctld adds these itself.
         counted |= {"gres/gpu", "gres/gpumem", "gres/gpuutil"}
-    if any(has(facts, "gpus") for _host, facts in seen(inputs, "slurm_compute")):
+    shown = [facts for _host, facts in seen(inputs, "slurm_compute") if has(facts, "gpus")]
+    if any(not facts.get("gpus") for facts in shown):
         # Their types are known once this run has installed the driver.
-        counted |= set() if gpus else {"gres/gpu*"}
+        counted.add("gres/gpu*")
     return counted
 
 

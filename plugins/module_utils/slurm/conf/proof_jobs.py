@@ -218,7 +218,10 @@ class Steps:
         self.jobs: dict[str, str] = {}  # node of each job
         self.began: dict[str, float] = {}
         self.result = Result()
-        self.limit = ""  # of an administrator, which stops every job of the proof
+        self.limit, self.over = (
+            "",
+            list[str](),
+        )  # of the accounting, and the nodes whose jobs it stops
         self.held = slurm.held()
 
     def run(self, names: list[str]) -> Result:
@@ -243,15 +246,20 @@ class Steps:
     def _run(self, left: list[str], scratch: str) -> None:
         self._prepare(scratch)
         open_jobs: set[str] = set()
+        at_once = self.settings.at_once
         with ThreadPoolExecutor(8) as pool:
             while (left or open_jobs) and not self.result.refused:
-                room = self.settings.at_once - len(open_jobs)
+                room = at_once - len(open_jobs)
                 now, left = left[:room], left[room:]
                 for job in pool.map(lambda name: self._submit(name, scratch), now):
                     open_jobs |= {job} if job else set()
-                if self.limit:
-                    self.result.skipped.update(dict.fromkeys(left, self.limit))
+                if self.over and open_jobs:
+                    # These may be as many as the limit allows.
+                    left, at_once = [*self.over, *left], len(open_jobs)
+                elif self.over:
+                    self.result.skipped.update(dict.fromkeys([*self.over, *left], self.limit))
                     left = []
+                self.over = []
                 if self.result.failed and not self.jobs:
                     self.result.refused = next(iter(self.result.failed.values()))
                 time.sleep(0.25)
@@ -299,7 +307,7 @@ class Steps:
             name = out.split(_LIMIT, maxsplit=1)[0].rpartition("sbatch: error: Batch")[0].split()
             why = name[-1] if name else _LIMIT
             self.limit = f"a limit of the accounting stops its job ({why})"
-            self.result.skipped[node] = self.limit
+            self.over.append(node)
             return ""
         if rc:
             # A node outside of every block takes no job at all; which block it belongs to is the inventory's.

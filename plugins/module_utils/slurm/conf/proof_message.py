@@ -45,7 +45,8 @@ _VARIABLES = {
 #: Programs that slurm.conf names for the role job_hooks and for a site alike.
 _HOOKS = ("Prolog", "Epilog", "TaskProlog", "PrologSlurmctld", "EpilogSlurmctld")
 _HOOK_FAILED = re.compile(
-    r"tw:hook:([^:;\s]+)|\b(?:prolog|epilog)(?!flags)\w*[^;]{0,80}?\b(?:failed|error|status|timed out)",
+    r"tw:hook:([^:;\s]+)"
+    r"|\b(?:task)?(?:prolog|epilog)(?!flags|epilog)\w*[^;,]{0,80}?\b(?:failed|error|status|timed out)",
     re.IGNORECASE,
 )
 

@@ -314,14 +314,21 @@ def test_a_daemon_whose_environment_somebody_has_changed_is_restarted(systemd, t
         "ActiveEnterTimestampMonotonic": str(int((time.monotonic() - 60) * 1e6)),
         "EnvironmentFiles": f"{tmp_path / 'none'} (ignore_errors=yes)\nEnvironmentFiles={file} (ignore_errors=no)",
     }
-    systemd.have(munge=shown, cron=shown)
-    specs = unit("munge", state="started", stamp="s1"), unit("cron", state="started")
+    systemd.have(munge=shown, cron={**shown, "UnitFileState": "enabled"})
+    specs = unit("munge", state="started", stamp="s1"), unit("cron", enabled=True)
     assert systemd.run(*specs) == ["restart munge.service"], "nothing records its start"
     assert systemd.run(*specs) == []
     file.write_text("OPTIONS=--nonsense")
     assert systemd.run(*specs, check=True) == ["restart munge.service"]
+    # The process of a reconfigure has the environment of the one before.
+    shown["ExecMainStartTimestampMonotonic"] = str(int((time.monotonic() + 60) * 1e6))
+    systemd.have(munge=shown, cron={**shown, "UnitFileState": "enabled"})
+    assert systemd.run(*specs, check=True) == ["restart munge.service"]
+    os.utime(file, (time.time() + 3600,) * 2)
+    assert systemd.run(*specs) == [], "a time that is still to come would be newer than each start"
+    os.utime(file)
     shown["ActiveEnterTimestampMonotonic"] = str(int((time.monotonic() + 60) * 1e6))
-    systemd.have(munge=shown, cron=shown)
+    systemd.have(munge=shown, cron={**shown, "UnitFileState": "enabled"})
     assert systemd.run(*specs) == []
 
 

@@ -34,7 +34,7 @@ class Slurmctld:
         self.held: set[str] = set()
         self.open_at: list[list[str]] = []
         self.away = False
-        self.changes = 0
+        self.changes, self.refuses = 0, False
 
     def __call__(self, verb: str, *words: str) -> tuple[int, str, str]:
         if self.away:
@@ -50,6 +50,8 @@ class Slurmctld:
         elif verb == "delete":
             self.held.discard(given["ReservationName"])
         elif verb == "update":
+            if self.refuses:
+                return 1, "", "Access/permission denied"
             self.changes += 1
             self.now[given["PartitionName"]] = given["State"]
         return 0, "", ""
@@ -120,6 +122,26 @@ def test_a_run_closes_again_what_one_that_was_killed_has_left_open(tmp_path: pat
     assert slurmctld.now == {"gpu": "DOWN", "opened": "DOWN"}, "somebody may have closed it since"
     assert not slurmctld.held
     assert take_up(slurmctld, str(tmp_path)) == []
+
+
+def test_states_that_slurmctld_does_not_take_stay_noted(tmp_path: pathlib.Path) -> None:
+    slurmctld = Slurmctld(gpu="DOWN")
+    slurmctld.refuses = True
+    with kept(slurmctld, str(tmp_path), slurmctld.conf):
+        slurmctld.reconfigure()
+    assert slurmctld.held and (tmp_path / FILE).exists()
+    slurmctld.refuses = False
+    with kept(slurmctld, str(tmp_path), slurmctld.conf):
+        slurmctld.reconfigure()
+    assert slurmctld.now == {"gpu": "DOWN"} and not slurmctld.held
+
+
+def test_an_operator_who_may_not_write_there_keeps_states_too(tmp_path: pathlib.Path) -> None:
+    slurmctld = Slurmctld(gpu="DOWN")
+    (tmp_path / "file").write_text("")
+    with kept(slurmctld, str(tmp_path / "file"), slurmctld.conf):
+        slurmctld.reconfigure()
+    assert slurmctld.now == {"gpu": "DOWN"} and not slurmctld.held
 
 
 def test_states_that_were_noted_long_ago_are_forgotten(

@@ -160,6 +160,25 @@ def test_a_limit_of_the_accounting_is_no_fault_of_the_configuration(
     assert (cluster.place / "n").read_text() == "x\n", "one attempt tells it for all nodes"
 
 
+def test_a_limit_of_few_jobs_lets_the_others_follow(cluster: Cluster) -> None:
+    names = {f"c{number}": OLD for number in range(1, 8)}
+    cluster.handed_out("B=1\n", **names)
+    cluster.show(**dict.fromkeys(names, NEW))
+    # Three at once; all that are open have ended when squeue is asked.
+    (cluster.place / "open").write_text("0")
+    cluster._program(
+        "sbatch",
+        f"exec 9>{cluster.place}/lock; flock 9; o=$(cat {cluster.place}/open)\n"
+        f'if [ "$o" -ge 3 ]; then echo "{LIMIT}" >&2; exit 1; fi\n'
+        f"echo $((o+1)) > {cluster.place}/open\n"
+        f"n=$(cat {cluster.place}/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > {cluster.place}/n; echo $n",
+    )
+    before = (cluster.place / "squeue").read_text()
+    cluster._program("squeue", before.replace("#!/bin/sh\n", f"echo 0 > {cluster.place}/open\n"))
+    found = cluster.prove(*names)
+    assert sorted(found.proved) == sorted(names) and not found.skipped and not found.failed
+
+
 def test_jobs_of_a_proof_that_was_killed_are_cancelled(cluster: Cluster) -> None:
     """With them, the partition could neither be removed nor made."""
     (cluster.place / "left").write_text("7\n")
