@@ -282,7 +282,7 @@ class TestFaults:
         mounts = tmp_path / "mountinfo"
         mounts.write_text(f"40 30 0:50 / {tmp_path}/alice rw - fuse.sshfs host:/ rw,user_id=2001\n")
         monkeypatch.setattr(homes.safe_path.Directory, "lstat", lstat)
-        monkeypatch.setattr(homes, "_MOUNTINFO", str(mounts))
+        monkeypatch.setattr(homes, "MOUNTINFO", str(mounts))
         done, (said,) = self.ensure(["alice", "bob"])
         assert done == ["write authorized_keys of bob"]
         assert said.startswith(f"user alice: {tmp_path}/alice: is a FUSE file system")
