@@ -8,6 +8,7 @@ import typing as t
 
 from ..checks.result import Result, Verdict
 from ..node.drift import AS_LEFT, DRIFTED, NOT_KNOWN
+from ..node.drift_paths import FIRST
 from ..node.terminal import one_line
 
 CHECK, HOOKS = "as_left", "job_hooks"
@@ -68,6 +69,8 @@ def _remedy(words: t.Mapping[str, str], host: str, role: str, playbook: str) -> 
         return (
             f"remove it and run systemctl daemon-reload there, or first move its settings to {keep}"
         )
+    if words["what"] == FIRST:
+        return f"remove these lines from {words['name']} there, which count before those of the cluster"
     if words["kind"] == "package" and words["what"] == "version":
         return f"install {words['left']} again, or, to keep a newer one, {run}"
     return f"{run}, or keep the change in the inventory"

@@ -16,7 +16,7 @@ import pwd
 import stat
 import typing as t
 
-from . import manifest, safe_path
+from . import hosts_file, manifest, safe_path
 from .file_blocks import block_of, is_in_place
 from .manifest import Item
 
@@ -25,6 +25,9 @@ Difference = tuple[str, str, str]
 Seen = dict[str, t.Any]
 
 _CHUNK = 1 << 20
+#: A difference that no run repairs: lines of others that count before those of a block.
+FIRST = "lines above"
+_MOST_LINES = 3
 #: Bytes of a file in which a block is looked for, and names in a directory that are read.
 _MOST_TEXT, _MOST_NAMES = 16 << 20, 10000
 _KINDS = {
@@ -147,7 +150,9 @@ def _block(stream: t.Any, item: Item, key: str) -> Seen:
                 return {"block": False}
             found = lines.encode("utf-8", errors="surrogateescape")
             there = manifest.digest(found, key)
-            return {"block": True, "digest": there, "in_place": is_in_place(text, item)}
+            first = hosts_file.overridden(text, lines) if item["name"] == hosts_file.PATH else []
+            in_place = is_in_place(text, item)
+            return {"block": True, "digest": there, "in_place": in_place, "first": first}
         data += part
     return {"fault": f"has more than {_MOST_TEXT >> 20} MiB"}
 
@@ -207,6 +212,10 @@ def _block_differs(item: Item, seen: Seen) -> list[Difference]:
         return [("missing", "nothing", name)]
     if seen["digest"] != item["digest"]:
         return [("content", "other lines", name)]
+    if seen["first"]:
+        more = ["and more"] if len(seen["first"]) > _MOST_LINES else []
+        shown = ", ".join([*seen["first"][:_MOST_LINES], *more])
+        return [(FIRST, shown, name)]
     beside = item.get("insertbefore") or item.get("insertafter")
     return [] if seen["in_place"] else [("place", "on the other side", f"{name} beside {beside}")]
 
