@@ -113,10 +113,14 @@ options:
         C(scontrol reconfigure) makes it look again.
     type: path
     version_added: "1.2.0"
-  compare_uids:
-    description: Whether O(controller_state) compares the uids, for which slurmctld has to run.
-    type: bool
-    default: true
+  conf_lines:
+    description:
+      - Lines of a slurm.conf by which the accounting is found where slurmctld has not yet been given one that names it.
+        The commands read them in place of O(slurm_conf), from a file beside it that is gone when the task ends.
+      - With them the uids of O(controller_state) are not compared. Check mode does not read them.
+    type: list
+    elements: str
+    default: []
     version_added: "1.2.0"
   owned:
     description:
@@ -238,7 +242,7 @@ SPEC = {
     "users": {**SEVERAL, "options": USER},
     "qos": {**SEVERAL, "options": QOS},
     "state_directory": {"type": "path"},
-    "compare_uids": {"type": "bool", "default": True},
+    "conf_lines": {"type": "list", "elements": "str", "default": []},
     "controller_state": {"type": "path"},
     "owned": {"type": "dict", "default": {}, "options": OWNED},
 }

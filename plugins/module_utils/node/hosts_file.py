@@ -12,8 +12,8 @@ PATH = "/etc/hosts"
 def overridden(text: str, block: str) -> list[str]:
     """Return "NAME ADDRESS" for each host of the block to which a line above it gives another address.
 
-    Not the loopback address that many systems give to their own name. Of several lines the first one counts: hosts(5).
-    A daemon that runs has resolved the name already, and would miss its controller at the next boot.
+    Many systems give their own name a loopback address, which does not count here. The first of several lines decides:
+    hosts(5). A daemon that runs has resolved the name already, and would miss its controller at the next boot.
     """
     ours = {(name, _family(address)): address for address, name in _entries(block)}
     above = text.split("\n" + block, maxsplit=1)[0] if "\n" + block in text else ""

@@ -8,6 +8,9 @@ nodes: Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 import typing as t
 
 from ..client.objects import diff
@@ -134,6 +137,37 @@ def tree(session: Session) -> dict[str, t.Any]:
         jobs = _jobs(session, transport) if owns else []
         return plan.plan(cluster, wanted, state, jobs)
 
+    with _own_conf(session):
+        return _tree(session, wanted, planner)
+
+
+@contextlib.contextmanager
+def _own_conf(session: Session) -> t.Iterator[None]:
+    """Have the commands read the lines of conf_lines, from a file beside slurm.conf: auth/slurm has its key there."""
+    given = session.params
+    if session.check or not given["conf_lines"]:
+        yield
+        return
+    directory = os.path.dirname(given["slurm_conf"] or "/etc/slurm/slurm.conf")
+    path = ""
+    try:
+        os.makedirs(directory, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix=".trainwright-", suffix=".conf", dir=directory)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write("\n".join([*given["conf_lines"], ""]))
+    except OSError as error:
+        raise SlurmError(
+            "invalid", f"{path or directory}: {error.strerror} -> see what is there, and run again"
+        ) from error
+    session.params = {**given, "slurm_conf": path}
+    try:
+        yield
+    finally:
+        session.params = given
+        os.unlink(path)
+
+
+def _tree(session: Session, wanted: Wanted, planner: Planner) -> dict[str, t.Any]:
     directory = session.params["state_directory"]
     try:
         if session.params["cluster"] and session.params["controller_state"]:
@@ -144,7 +178,7 @@ def tree(session: Session) -> dict[str, t.Any]:
             )
         result = converge(session, wanted, planner, registered=False)
         result = kept.keep(session, directory, result) if directory else result
-        compares = session.params["controller_state"] and session.params["compare_uids"]
+        compares = session.params["controller_state"] and not session.params["conf_lines"]
         return uids.renew(session, result) if compares else result
     except SlurmError as error:
         # Before the first real run there is nothing to ask; then everything would be made.

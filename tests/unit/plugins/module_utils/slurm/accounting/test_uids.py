@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import types
 import typing as t
 
@@ -128,7 +129,7 @@ def test_a_slurmctld_that_does_not_answer_is_an_error_of_a_real_run_alone(
     [("/var/spool/slurmctld", True), (None, True), ("/var/spool/slurmctld", False)],
 )
 def test_the_module_does_it_on_a_controller(
-    monkeypatch: pytest.MonkeyPatch, state: str | None, compares: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, state: str | None, compares: bool
 ) -> None:
     """Elsewhere passwd may have other users, and before its first start slurmctld does not know any."""
     slurmctld = Slurmctld(alice=1501)
@@ -139,9 +140,34 @@ def test_the_module_does_it_on_a_controller(
         "owned": {},
         "controller_state": state,
         "controller_timeout": 0,
-        "compare_uids": compares,
+        "conf_lines": [] if compares else ["A=1"],
+        "slurm_conf": str(tmp_path / "slurm.conf"),
     }
     result = apply.tree(Session("slurm_accounting", params, False))
     done = bool(state and compares)
     assert result["changed"] is done
     assert ("scontrol reconfigure" in slurmctld.calls) is done
+
+
+def test_lines_of_a_slurm_conf_are_read_while_the_module_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    seen = []
+
+    def converge(session: Session, *_given: t.Any, **_more: t.Any) -> dict[str, t.Any]:
+        path = pathlib.Path(session.params["slurm_conf"])
+        seen.append((path.parent, path.read_text()))
+        return NOTHING
+
+    monkeypatch.setattr(apply, "converge", converge)
+    params = {"qos": [], "accounts": [], "users": [], "cluster": "", "state_directory": None}
+    params |= {"owned": {}, "controller_state": None, "conf_lines": ["A=1", "B=2"]}
+    conf = tmp_path / "etc" / "slurm.conf"
+    session = Session("slurm_accounting", {**params, "slurm_conf": str(conf)}, False)
+    assert apply.tree(session) == NOTHING
+    assert seen == [(conf.parent, "A=1\nB=2\n")] and not [*conf.parent.iterdir()]
+    assert session.params["slurm_conf"] == str(conf)
+    conf.parent.rmdir()
+    conf.parent.write_text("")
+    with pytest.raises(SlurmError, match=f"{conf.parent}: File exists -> "):
+        apply.tree(session)
