@@ -218,10 +218,8 @@ class Steps:
         self.jobs: dict[str, str] = {}  # node of each job
         self.began: dict[str, float] = {}
         self.result = Result()
-        self.limit, self.over = (
-            "",
-            list[str](),
-        )  # of the accounting, and the nodes whose jobs it stops
+        self.limit = ""  # of the accounting
+        self.over: list[str] = []  # nodes whose jobs it has just stopped
         self.held = slurm.held()
 
     def run(self, names: list[str]) -> Result:
