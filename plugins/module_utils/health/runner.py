@@ -148,6 +148,13 @@ def _child(subject: str, checks: t.Sequence[Check], host: Host, pipe: int) -> in
     # Else a process that the kernel does not let go would keep the lock of the runs, and no later run could begin.
     os.closerange(3, pipe)
     os.closerange(pipe + 1, _MOST_HANDLES)
+    with os.fdopen(pipe, "wb") as stream:
+        stream.write(_found(subject, checks, host))
+    return 0
+
+
+def _found(subject: str, checks: t.Sequence[Check], host: Host) -> bytes:
+    """Run one subject, and return what it found and what it wants remembered, as JSON."""
     host.remembered = {}
     try:
         findings = [command(host, checks[0])] if checks[0].command else SUBJECTS[subject](host)
@@ -156,12 +163,8 @@ def _child(subject: str, checks: t.Sequence[Check], host: Host, pipe: int) -> in
         findings = [
             incomplete(check.name, why, "report this fault of the check") for check in checks
         ]
-    text = json.dumps(
-        {"findings": [one.to_json() for one in findings], "remembered": host.remembered}
-    )
-    with os.fdopen(pipe, "wb") as stream:
-        stream.write(text.encode("utf-8", "replace"))
-    return 0
+    text = {"findings": [one.to_json() for one in findings], "remembered": host.remembered}
+    return json.dumps(text).encode("utf-8", "replace")
 
 
 def _read(one: _Running) -> None:
