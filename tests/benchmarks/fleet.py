@@ -149,6 +149,12 @@ class Fleet:
         if len(list(self.wanted.iterdir())) < len(self.nodes):
             raise RuntimeError("site.yml would not leave out the hosts of the fleet")
 
+    def change_one(self) -> None:
+        """Want something else on the last node."""
+        variables = {"slurm_node": {"weight": 7}}
+        path = self.inventory / f"host_vars/{self.nodes[-1]}.yml"
+        path.write_text(yaml.safe_dump(variables), encoding="utf-8")
+
     def ping(self) -> float:
         """Run one task on each node; return its seconds."""
         playbook = self.directory / "ping.yml"
@@ -206,8 +212,7 @@ def measure(nodes: int) -> Timing:
         fleet.learn()
         nothing, busy, summary = fleet.play()
         first = walked(summary)
-        variables = {"slurm_node": {"weight": 7}}
-        (fleet.inventory / f"host_vars/{fleet.nodes[-1]}.yml").write_text(yaml.safe_dump(variables))
+        fleet.change_one()
         one, also, summary = fleet.play()
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         return Timing(

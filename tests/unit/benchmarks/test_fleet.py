@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import fact_schema, facts
 
@@ -21,5 +23,9 @@ def test_the_recorded_facts_are_whole(host: str) -> None:
         assert found[name].keys() == GATHERED[name].keys()
 
 
-def test_only_a_changed_node_is_walked_over() -> None:
-    assert fleet.measure(2).walked == (0, 1)
+def test_only_a_changed_node_is_walked_over(tmp_path: Path) -> None:
+    small = fleet.Fleet(tmp_path, 2)
+    small.learn()
+    small.change_one()
+    _seconds, _busy, summary = small.play()
+    assert fleet.walked(summary) == 1
