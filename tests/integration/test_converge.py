@@ -7,7 +7,7 @@ import json
 import pytest
 
 from .conftest import Converged
-from .site import Run
+from .site import SOAK, Run
 
 # Tasks whose verdict on a *fresh* host differs between --check and the real run, and why; also in
 # docs/check_mode.md. A finished and a half-done cluster know no exception.
@@ -59,9 +59,10 @@ def test_second_run_changes_nothing_and_leaves_a_running_job_alone(quiet_site: C
     site.wait_job(job, ["RUNNING"])
     before, start = site.invocations(), site.job(job)["StartTime"]
     # On every host, so each task finds its work done; other runs leave out hosts with nothing to do.
-    checked = site.play("site.yml", "--check", "--diff", site_full=True)
     again = site.idempotence()
-    assert checked.changed == again.changed == set()
+    assert again.changed == set()
+    if SOAK:  # the half-done cluster below has what is finished, too
+        assert site.play("site.yml", "--check", "--diff", site_full=True).changed == set()
     assert site.invocations() == before
     info = site.job(job)
     assert (info["JobState"], info["StartTime"]) == ("RUNNING", start)

@@ -210,17 +210,19 @@ def undisturbed(
     site.run("ctl1", FORGET, check=False)
 
 
-@pytest.mark.parametrize("attempt", range(sample(2, 20)))
+# With the one at the end of this file `make test` has two.
+@pytest.mark.parametrize("attempt", range(sample(1, 20)))
 def test_a_change_that_was_killed_is_done_by_the_next_run(
     site: Converged, undisturbed: dict[str, Any], attempt: int, tmp_path: Path
 ) -> None:
-    """The first attempt kills the way back, the second the change itself, and so on."""
+    """The first attempt kills the way back, the second the change itself, and so on; a single one either."""
     seed = int(time.time()) * 100 + attempt
-    target = attempt % 2
+    chance = random.Random(seed)
+    target = attempt % 2 if SOAK else chance.randrange(2)
     if target:
         site.run("ctl1", FORGET)
     extra = (BACK, CHANGED)[target]
-    moment = random.Random(seed).uniform(0.1, 0.7) * undisturbed["seconds"]
+    moment = chance.uniform(0.1, 0.7) * undisturbed["seconds"]
     what = killed(site, "site.yml", moment, *TAGS, **extra)
     # A manifest that is ahead of its host would say that something is missing there.
     ahead = drifted(site, tmp_path) - undisturbed["drifted"]

@@ -178,6 +178,7 @@ def test_after_a_failed_run_each_daemon_gets_the_configuration(quiet_site: Conve
     site.wait_job(site.sbatch("srun true", "-N2 -w c1,c2"), timeout=90)
 
 
+@pytest.mark.soak("the unit tests put the files of a unit back with systemd's answers")
 @pytest.mark.systems("debian13", only="systemd's part, which is the same")
 def test_nodes_run_on_with_a_unit_that_does_not_start(quiet_site: Converged) -> None:
     site = quiet_site
