@@ -23,7 +23,7 @@ PARTS = ("lint", "unit", "sanity", "integration", "machines")
 # The first tests of the processes of `make test`, the longest first. A machine's preparation takes seven minutes and
 # waits for nobody; what a cluster takes is in the table that each run prints.
 LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
-# These only compute: they give way to what has a Slurm's timeouts to keep.
+# These only compute: they get what is left by those that have a Slurm's timeouts to keep, and wait for it now and then.
 YIELDING = ("sanity",)
 PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
 # Files that take less than this are not listed.
@@ -95,7 +95,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         # Only root may lower it again; without root there are not any clusters either.
         with contextlib.suppress(PermissionError):
-            step = 5 if part_of(item.path) in YIELDING else 0
+            step = 19 if part_of(item.path) in YIELDING else 0
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY + step)
 
 
