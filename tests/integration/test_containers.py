@@ -189,7 +189,7 @@ def test_bad_input_is_refused_before_anything_is_changed(site: Converged) -> Non
         assert "does not have a SHA-256" in run.output and not run.changed, tail(run.output, 30)
 
 
-@pytest.mark.systems("debian13")
+@pytest.mark.systems("debian12")
 @needs_stand_in
 def test_an_image_by_name_from_import_to_job(quiet_site: Converged, tmp_path: Path) -> None:
     """container_image.yml imports and stages; image-import does it for a user; a job finds both by name."""

@@ -167,6 +167,7 @@ def test_a_host_on_which_it_would_fail_is_refused(host: Host) -> None:
     host.run("rm /usr/local/bin/mokutil")
 
 
+@pytest.mark.soak("the unit tests have what would go with it")
 def test_nothing_of_the_sites_is_removed_with_open_mpi(host: Host) -> None:
     host.install_deb("site-solver", depends="openmpi-bin")
     host.refused("would also remove site-solver", efa_remove_distribution_mpi=True)
@@ -220,6 +221,9 @@ def test_a_package_that_somebody_removed_comes_back_without_a_cache(host: Host) 
     assert host.run("dpkg --audit") == ""
 
 
+@pytest.mark.soak(
+    "the nodes with GPUs get another release, and the test above lost the same package"
+)
 def test_an_upgrade_brings_back_a_package_that_somebody_removed(host: Host) -> None:
     host.run("dpkg --purge --force-depends libfabric1-aws")
     checksum = efa_archive.sha256(host.mirror / f"aws-efa-installer-{NEW}.tar.gz")
@@ -228,6 +232,7 @@ def test_an_upgrade_brings_back_a_package_that_somebody_removed(host: Host) -> N
     assert host.run("dpkg-query -W -f '${Version}' libfabric1-aws") == "2.91.0amzn3.0"
 
 
+@pytest.mark.soak("it needs the upgrade")
 def test_a_downgrade_is_refused(host: Host) -> None:
     host.refused(f"EFA {NEW} is installed, and {OLD} is asked for")
 

@@ -150,6 +150,7 @@ def test_nothing_is_rebooted_without_a_confirmation(rebooting: Converged) -> Non
     assert not lock(site), "a run that was refused gives the lock back"
 
 
+@pytest.mark.soak("the unit tests have the lock")
 def test_a_run_of_another_control_host_is_not_disturbed(rebooting: Converged) -> None:
     site = rebooting
     text = json.dumps(ELSEWHERE)
