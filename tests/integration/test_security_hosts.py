@@ -110,7 +110,7 @@ def state(site: Converged) -> dict[str, str]:
     return {**found, "configuration": site.run("ctl1", configuration)}
 
 
-@pytest.mark.systems("debian12")
+@pytest.mark.systems("debian13")
 def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_path: Path) -> None:
     """Root of c1 edits what modules return. The inventory names it before the controllers."""
     inventory = yaml.safe_load((site.inventory / "hosts.yml").read_text())
@@ -148,7 +148,7 @@ def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_pa
         site.run("c1", "mv /usr/bin/python3.real /usr/bin/python3")
 
 
-@pytest.mark.systems("debian12")
+@pytest.mark.systems("debian13")
 def test_a_lie_after_preflight_changes_nothing_that_was_judged(
     site: Converged, tmp_path: Path
 ) -> None:
