@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from .conftest import Converged
-from .site import sample
+from .site import SOAK, sample
 
 LIAR = "c2"
 OTHERS = ("login1", "c1", "ctl1")
@@ -113,6 +113,8 @@ def state(site: Converged) -> dict[str, str]:
 @pytest.mark.systems("debian13")
 def test_a_node_whose_python_lies_is_refused_by_its_name(site: Converged, tmp_path: Path) -> None:
     """Root of c1 edits what modules return. The inventory names it before the controllers."""
+    if SOAK:  # what other tests have left to do, as the reboots of Debian 12's nodes
+        site.play("site.yml")
     inventory = yaml.safe_load((site.inventory / "hosts.yml").read_text())
     groups = inventory["all"]["children"]["slurm_cluster"]["children"]
     inventory["all"]["children"]["slurm_cluster"]["children"] = {
