@@ -23,7 +23,7 @@ PARTS = ("lint", "unit", "sanity", "integration", "machines")
 # The first tests of the processes of `make test`, the longest first. A machine's preparation takes seven minutes and
 # waits for nobody; what a cluster takes is in the table that each run prints.
 LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
-# These only compute: they get what is left by those that have a Slurm's timeouts to keep, and wait for it now and then.
+# These only compute, and get the time that the clusters leave: those have timeouts to meet.
 YIELDING = ("sanity",)
 PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
 # Files that take less than this are not listed.

@@ -160,7 +160,7 @@ def test_a_run_of_another_control_host_is_not_disturbed(rebooting: Converged) ->
     refused = site.play("reboot.yml", rc=2, **options)
     assert f"reboot: {who} reboots hosts of this cluster now" in refused.output
     assert "add -e reboot_take_over=true" in refused.output and not refused.changed
-    for arguments, rc in ((["--check"], 0), ([], 2))[: sample(1, 2)]:
+    for arguments, rc in ((["--check"], 0), ([], 2)):
         told = site.play("reboot.yml", *arguments, rc=rc, **{**options, "confirm": bool(arguments)})
         assert f"{who} reboots hosts of this cluster now" in told.output and not told.changed
         assert "c1: twice" in told.output

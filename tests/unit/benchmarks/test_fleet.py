@@ -29,3 +29,4 @@ def test_only_a_changed_node_is_walked_over(tmp_path: Path) -> None:
     small.change_one()
     _seconds, _busy, summary = small.play()
     assert fleet.walked(summary) == 1
+    small.ping()  # fails where the hosts do not answer it
