@@ -44,13 +44,13 @@ PYTEST := .venv/bin/python -m pytest
 # What is fast and finds most comes first and by itself: it computes on every core, so beside the clusters it would
 # be done later and slow them down by as much. Then the two clusters, the virtual machine and the rest each have a
 # process: they wait much of their time. 5: ARGS chose none of them.
-ALONE := tests/lint tests/unit
+ALONE := tests/unit
 
 .PHONY: test
 test: ## Every test, as CI runs them: ARGS='-k word'
 	@molecule/driver/bootstrap --dev
 	@$(SUDO) $(PYTEST) $(ALONE) -n auto --dist worksteal $(ARGS) || [ $$? = 5 ]
-	@$(SUDO) $(PYTEST) tests $(addprefix --ignore=,$(ALONE)) -n 4 --dist loadscope $(ARGS) || [ $$? = 5 ]
+	@$(SUDO) $(PYTEST) tests --ignore=$(ALONE) -n 4 --dist loadscope $(ARGS) || [ $$? = 5 ]
 
 .PHONY: unit
 unit: ## The unit tests, in seconds: ARGS='-k word'

@@ -22,9 +22,9 @@ PARTS = ("lint", "unit", "sanity", "integration", "machines")
 
 # The first tests of the processes of `make test`, the longest first. A machine's preparation takes seven minutes and
 # waits for nobody; what a cluster takes is in the table that each run prints.
-LONGEST = ("machines", "debian13", "debian12", "integration", "sanity")
+LONGEST = ("machines", "debian13", "debian12", "integration", "sanity", "lint")
 # These only compute, and get the time that the clusters leave: those have timeouts to meet.
-YIELDING = ("sanity",)
+YIELDING = ("lint", "sanity")
 PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
 # Files that take less than this are not listed.
 LISTED_SECONDS = 5

@@ -142,7 +142,9 @@ def test_a_trap_in_alices_store_ends_no_collection(quiet_site: Converged) -> Non
     site = quiet_site
     collect = {"collect": {"max_age": 0, "min_age": 0}}
     with _stores(site) as paths:
-        site.as_user("alice", "mkdir /shared/images/users/alice/.images/.lock-links")
+        # In place of the lock that an image of hers has left there.
+        trap = "/shared/images/users/alice/.images/.lock-links"
+        site.as_user("alice", f"rm -f {trap} && mkdir {trap}")
         task = {"name": "collect", "trainwright.slurm.enroot_image": collect}
         result = run_tasks(site, [task], host="login1", stop=True)["collect"]
         assert {row["image"] for row in result["collected"]["removed"]} >= set(paths)
