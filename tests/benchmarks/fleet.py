@@ -139,13 +139,17 @@ class Fleet:
             (self.directory / f"{name}.json").write_text(json.dumps(answers), encoding="utf-8")
 
     def learn(self) -> None:
-        """Have each host as if it was set up for what is wanted there now."""
+        """Have each host as if it was set up for what is wanted there now, and the record of that."""
+        record = self.directory / "record.json"
         self._run(
             "playbooks/site.yml",
             ANSIBLE_CALLBACK_PLUGINS=str(Path(__file__).with_name("callback_plugins")),
             ANSIBLE_CALLBACKS_ENABLED="first_digests",
             FLEET_WANTED=str(self.wanted),
+            FLEET_RECORD=str(record),
         )
+        self.record = json.loads(record.read_text(encoding="utf-8"))
+        self.write()
         if len(list(self.wanted.iterdir())) < len(self.nodes):
             raise RuntimeError("site.yml would not leave out the hosts of the fleet")
 
