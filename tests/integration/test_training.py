@@ -50,7 +50,10 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(scope="module")
 def python(site: Converged) -> str:
-    """A virtual environment with PyTorch for all nodes; its path. And the image, where one can be used."""
+    """A virtual environment with PyTorch for all nodes; its path. And the image, where one can be used.
+
+    Whole from the beginning: a job that starts while packages are written there may find a half of one.
+    """
     if REAL:
         provide(site)
     index = os.environ.get("TRAINWRIGHT_TORCH_INDEX", "")
@@ -70,8 +73,8 @@ def python(site: Converged) -> str:
     site.run("login1", "apt-get install -y -q python3-venv >/dev/null")
     site.run(
         "login1",
-        "test -x /shared/venv/bin/torchrun || { python3 -m venv /shared/venv &&"
-        " /shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels torch numpy; }",
+        "test -x /shared/venv/bin/accelerate || { python3 -m venv /shared/venv &&"
+        f" /shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels torch {' '.join(PACKAGES)}; }}",
     )
     return "/shared/venv"
 
@@ -377,24 +380,24 @@ def test_a_secret_is_in_its_file_and_nowhere_else(site: Converged) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "packages", "second"),
+    ("name", "second"),
     [
-        ("transformers", "transformers accelerate", "accelerate"),
+        ("transformers", "accelerate"),
         pytest.param(
-            *("deepspeed", "deepspeed", "deepspeed"),
+            *("deepspeed", "deepspeed"),
             marks=pytest.mark.soak("it compiles for a minute on each node"),
         ),
     ],
 )
 def test_recipes_with_other_libraries(
-    site: Converged, limited: str, name: str, packages: str, second: str
+    site: Converged, limited: str, name: str, second: str
 ) -> None:
     """They learn, and a second job, by the second launcher, continues where the first one ended."""
-    site.run(
-        "login1",
-        f"/shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels --no-build-isolation {packages}",
-    )
     if name == "deepspeed":
+        site.run(
+            "login1",
+            "/shared/venv/bin/pip install -q --no-index --find-links=/shared/wheels --no-build-isolation deepspeed",
+        )
         for host in ("c1", "c2"):
             site.run(host, "apt-get install -y -q g++ python3-dev >/dev/null")
     site.run("login1", f"rm -rf /shared/data/{name}")
@@ -412,10 +415,6 @@ def test_recipes_with_other_libraries(
 def test_a_named_model_on_json_lines(site: Converged, python: str) -> None:
     """The recipe `finetune` with a tiny model and tiny texts, which are made here."""
     place = "/shared/data/finetune"
-    packages = "transformers accelerate"
-    site.run(
-        "login1", f"{python}/bin/pip install -q --no-index --find-links=/shared/wheels {packages}"
-    )
     site.as_user("alice", f"rm -rf {place}; mkdir -p {place}/data")
     site.as_user("alice", f"cd {place} && {python}/bin/python - <<'EOF'\n{MODEL}EOF")
     rows = "\n".join(
@@ -438,5 +437,6 @@ def test_a_named_model_on_json_lines(site: Converged, python: str) -> None:
 def test_the_time_limit_does_not_change_the_curve(
     site: Converged, limited: str, unbroken: dict[int, float]
 ) -> None:
-    assert site.see_through(limited, 300) == "COMPLETED"
+    ended = site.see_through(limited, 300)
+    assert ended == "COMPLETED", log(site, "limited", limited)
     check_resumed(site, "limited", limited, unbroken)
