@@ -330,7 +330,8 @@ def main() -> None:
                 services.daemon_reload()
             if actions:
                 record.begin()
-            unknown = unit_lines.check(actions)
+            started = [one.unit for one in actions if one.action in ("start", "restart")]
+            unknown = unit_lines.check(started)
             services.apply(actions)
             acted = {action.unit for action in actions if action.action in VERBS}
             if acted:

@@ -24,7 +24,8 @@ description:
     answer is an error.
   - A script in Lua (C(job_submit.lua), C(cli_filter.lua)) is compiled before anything is written, with the Lua of
     Slurm's own plugin. slurmctld continues with the previous script after a syntax error, and does not start again.
-  - If slurmctld rejects a file, the old one is restored, and slurmctld continues with it.
+  - If slurmctld rejects a file, or systemd a value in the drop-in, the old one is restored, and slurmctld continues
+    with it.
 extends_documentation_fragment: [trainwright.slurm.internal, trainwright.slurm.managed]
 options:
   files:
@@ -242,6 +243,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.files import FilesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.started_unit import Unit
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import partition_states
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.conf import (
     by_hand,
@@ -340,7 +342,8 @@ def main() -> None:
             if is_primary:  # of a run that was killed
                 partition_states.take_up(controller.scontrol, settings.applied_dir)
             wanted = by_hand.note(wanted, strange, specs, settings)
-            apply(wanted, settings, controller)
+            for line in apply(wanted, settings, controller):
+                module.warn(f"systemd does not take {printable(line)}")
             record.end([*wanted.leaves, unit.left(wanted.action in ("restart", "start"))])
         mark = ""
         if state_dir and is_primary:

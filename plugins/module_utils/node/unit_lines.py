@@ -8,17 +8,17 @@ Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import os
+import typing as t
 
-from .services import Action, ServicesError, run
+from .services import ServicesError, run
 from .unit_properties import UNIT_FILES
 
 
-def check(actions: list[Action], directory: str = UNIT_FILES) -> list[str]:
+def check(units: t.Iterable[str], directory: str = UNIT_FILES) -> list[str]:
     """Return the lines of the roles' drop-ins that systemd does not know, for units that are to be started.
 
-    They may be of a newer systemd. Raises ServicesError for values that it does not take.
+    They may be of a newer systemd. units: full names. Raises ServicesError for values that it does not take.
     """
-    units = [one.unit for one in actions if one.action in ("start", "restart")]
     files = {unit: os.path.join(directory, unit + ".d", "trainwright.conf") for unit in units}
     files = {unit: path for unit, path in files.items() if os.path.exists(path)}
     if not files:

@@ -16,7 +16,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from ...node import files, keyed
+from ...node import files, keyed, services, unit_lines
 from ...node.terminal import PrintableError
 from ..client import partition_states
 from ..releases import major_minor
@@ -424,11 +424,12 @@ def report(wanted: Wanted, diff: bool) -> dict:
     return result
 
 
-def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
-    """Write the files and bring slurmctld to run with them.
+def apply(wanted: Wanted, settings: Settings, controller: Controller) -> list[str]:
+    """Write the files and bring slurmctld to run with them; return the lines of its unit that systemd does not know.
 
     Raises ApplyError, with slurmctld's own words, after the old files were put back and
-    slurmctld, if it ran before, runs with them again.
+    slurmctld, if it ran before, runs with them again; ServicesError, with the old files back, for
+    values in its unit that systemd does not take.
     """
     if wanted.enable:
         controller.enable()
@@ -440,30 +441,33 @@ def apply(wanted: Wanted, settings: Settings, controller: Controller) -> None:
     telling = settings.role == "primary" and wanted.action in ("reconfigure", "restart")
     keeping = partition_states.kept(controller.scontrol, settings.applied_dir, *wanted.states)
     with keeping if telling else contextlib.nullcontext():
-        _write_and_tell(wanted, settings, controller)
+        unknown = _write_and_tell(wanted, settings, controller)
     for change in wanted.records:
         files.apply(change)
     wanted.interrupted.end()
+    return unknown
 
 
-def _write_and_tell(wanted: Wanted, settings: Settings, controller: Controller) -> None:
+def _write_and_tell(wanted: Wanted, settings: Settings, controller: Controller) -> list[str]:
     snapshot = Snapshot(wanted.changes, wanted.interrupted)
     since, offset = time.time(), controller.log_offset()
     was_running = wanted.action != "start"
     try:
         for change in wanted.changes:
             files.apply(change)
+        starts = wanted.action in ("restart", "start")
+        unknown = unit_lines.check([services.full_name(settings.service)] if starts else [])
         if wanted.action in ("reconfigure", "restart") and settings.role == "primary":
             told = wanted.push or wanted.action == "reconfigure"
             accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
-    except (files.FilesError, OSError):
+    except (files.FilesError, services.ServicesError, OSError):
         snapshot.restore()
         raise
     if wanted.action == "reconfigure":
         done, answer = controller.reconfigure()
         if not done:
             _back_after_reconfigure(snapshot, settings, controller, answer, since, offset)
-    elif wanted.action in ("restart", "start"):
+    elif starts:
         started = controller.start(wanted.action)
         if started or not was_running:
             # It may come up yet, and runs with these files then.
@@ -487,6 +491,7 @@ def _write_and_tell(wanted: Wanted, settings: Settings, controller: Controller) 
             f"{settings.timeout:g} s. It said: {controller.news(since, offset)}. Remedy: look at "
             f"`journalctl -u {settings.service}`, and restart it: systemctl restart {settings.service}"
         )
+    return unknown
 
 
 def _back_after_reconfigure(

@@ -9,10 +9,7 @@ import pathlib
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import unit_lines
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import (
-    Action,
-    ServicesError,
-)
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.services import ServicesError
 
 
 def test_a_value_that_systemd_does_not_take_is_refused_before_the_unit_is_started(
@@ -29,16 +26,16 @@ def test_a_value_that_systemd_does_not_take_is_refused_before_the_unit_is_starte
     program.parent.mkdir()
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
-    def checked(*lines: str, action: str = "start", name: str = "slurmd") -> list[str]:
+    def checked(*lines: str, name: str = "slurmd") -> list[str]:
         program.write_text("#!/bin/sh\ncat >&2 <<'END'\n" + "\n".join(lines) + "\nEND\n")
         program.chmod(0o755)
-        return unit_lines.check([Action(f"{name}.service", action, "")], str(tmp_path))
+        return unit_lines.check([f"{name}.service"], str(tmp_path))
 
     assert checked(other) == []
     assert checked(unknown, section, other) == [unknown, section]
-    assert checked(wrong, action="enable") == checked(wrong, name="munge") == []
+    assert checked(wrong, name="munge") == []
     with pytest.raises(ServicesError, match=r"nothing was started; .*LimitCORE=infinite"):
-        checked(unknown, wrong, action="restart")
+        checked(unknown, wrong)
 
 
 def test_a_host_without_systemd_analyze_is_not_stopped(
@@ -47,4 +44,4 @@ def test_a_host_without_systemd_analyze_is_not_stopped(
     (tmp_path / "slurmd.service.d").mkdir()
     (tmp_path / "slurmd.service.d/trainwright.conf").write_text("")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert unit_lines.check([Action("slurmd.service", "start", "")], str(tmp_path)) == []
+    assert unit_lines.check(["slurmd.service"], str(tmp_path)) == []

@@ -599,6 +599,29 @@ def test_a_drop_in_of_the_unit_restarts_once_and_systemd_reads_it_first(running)
     assert running.run(BASE, extra=none)["changed"] is False
 
 
+def test_a_drop_in_that_systemd_does_not_take_goes_back_and_slurmctld_runs_on(running, monkeypatch):
+    folder = running.path / "systemd" / "system" / "slurmctld.service.d"
+    folder.mkdir(parents=True)
+    path = folder / "trainwright.conf"
+    good = ({"path": str(path), "content": "[Service]\nNice=1\n"},)
+    running.run(BASE, extra=good)
+
+    def refuse(units: list[str]) -> list[str]:
+        if units:
+            assert units == ["slurmctld.service"] and "Nice=much" in path.read_text()
+            raise config.services.ServicesError("nothing was started; Nice=much")
+        return []
+
+    monkeypatch.setattr(config.unit_lines, "check", refuse)
+    wrong = ({"path": str(path), "content": "[Service]\nNice=much\n"},)
+    for _run in range(2):
+        with pytest.raises(config.services.ServicesError, match="Nice=much"):
+            running.run(BASE + "KillWait=31\n", extra=wrong)
+        assert running.slurm.calls == []
+        assert path.read_text() == "[Service]\nNice=1\n" and running.conf.read_text() == BASE
+    assert not running.run(BASE, extra=good)["changed"]
+
+
 def test_a_drop_in_and_a_reconfigure_are_one_restart(running):
     folder = running.path / "systemd" / "system" / "slurmctld.service.d"
     folder.mkdir(parents=True)
