@@ -104,6 +104,8 @@ def test_a_node_is_added_by_limit_and_removed_by_name(quiet_site: Converged) -> 
         assert refused.rc != 0 and "confirm=yes" in refused.output
         refused = site.play("remove_nodes.yml", nodes=f"{new},c77", confirm="yes", rc=None)
         assert refused.rc == 2 and "does not know the node c77" in refused.output
+        refused = site.play("remove_nodes.yml", nodes="ALL", confirm="yes", rc=None)
+        assert refused.rc == 2 and "names every node of the cluster" in refused.output
         assert site.node_state(new) == "idle"
         # Where the inventory lacks it, a whole run says so and finds nothing to do but its host key in the others'
         # lists, the days above, and the nodes that the health agent judges.
