@@ -154,6 +154,19 @@ def test_secrets_are_readable_by_their_owner_only(site: Converged) -> None:
             assert site.run(host, f"stat -c '%U %a' {path}") == mode, f"{host}:{path}"
 
 
+@pytest.mark.systems("debian12")
+def test_a_damaged_secret_is_named_with_its_remedy(site: Converged) -> None:
+    """The task that reads it shows nothing, or it would show the others."""
+    key = "/var/lib/trainwright/secrets/munge.key"
+    site.run("ctl1", f"cp -a {key} /root/munge.key && truncate -s 5 {key}")
+    try:
+        done = site.play("site.yml", "--tags", "slurm_auth", rc=2, site_full=True)
+        assert f"ctl1: cluster_secrets: {key}: 5 bytes, at least 32 are needed; put" in done.output
+        assert site.run("ctl1", f"stat -c %s {key}") == "5"
+    finally:
+        site.run("ctl1", f"mv /root/munge.key {key}")
+
+
 def rest(
     site: Converged,
     path: str,
