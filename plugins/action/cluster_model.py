@@ -208,13 +208,14 @@ class ActionModule(ActionBase):
                 wanted.reads_of_a_play(task_vars["hostvars"].raw_get(host)) for host in hosts
             )
 
+        of_play = wanted.names_of(self._task.get_play())
         for host in [*digests.candidates(inputs, model), *served]:
             try:
                 raw = {**task_vars["hostvars"].raw_get(host), "hostvars": task_vars["hostvars"]}
                 templar = self._templar.copy_with_new_env(available_variables=raw)
                 places = customise.template_places(str(raw.get("inventory_dir") or ""), playbook)
                 variables[host] = wanted.host_variables(
-                    raw, templar.template, places, plain, host in served, others
+                    raw, templar.template, places, plain, host in served, others, of_play
                 )
                 hooks = wanted.hook_contents(model["job_hooks"], places)
                 variables[host]["files of job hooks"] = hooks
@@ -223,8 +224,8 @@ class ActionModule(ActionBase):
         for why, hosts in walked.items():
             self._display.v(printable(f"walks over {some(hosts, 5)} in every run: {why}"))
         try:
-            of_play = wanted.play_variables(self._task.get_play(), self._templar.template, plain)
-            common = [wanted.collection_digest(), of_play]
+            values = wanted.play_variables(self._task.get_play(), self._templar.template, plain)
+            common = [wanted.collection_digest(), values]
         except (OSError, wanted.NotKnown) as error:
             self._display.v(printable(f"walks over all hosts in every run: {error}"))
             return {}

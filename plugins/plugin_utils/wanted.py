@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import multiprocessing
 import os
 import posixpath
 import re
+import time
 import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible import context
+from ansible import constants, context
 from ansible.errors import AnsibleError
 from ansible.release import __version__ as core_version
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.manifest import passes
@@ -70,27 +72,56 @@ def whole_run() -> bool:
     )
 
 
+def begun() -> float:
+    """Return when this run of Ansible began, in seconds since 1970. Called in a worker or in the run itself."""
+    run = os.getppid() if multiprocessing.parent_process() else os.getpid()
+    since = Path(f"/proc/{run}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    ticks = int(since.split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _files() -> t.Iterator[Path]:
+    for part in _PARTS:
+        path = _ROOT / part
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield file
+
+
 @functools.lru_cache(maxsize=1)
 def collection_digest() -> str:
     """Return a digest of all files that decide what is written on a host, and of the releases that render them.
 
-    Raises OSError.
+    Raises OSError, and NotKnown where a file is newer than the run: Ansible has read the tasks when it began.
     """
     made = hashlib.sha256()
-    for part in _PARTS:
-        path = _ROOT / part
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
-            if file.is_file() and "__pycache__" not in file.parts:
-                made.update(f"{file.relative_to(_ROOT)}\0".encode())
-                made.update(hashlib.sha256(file.read_bytes()).digest())
+    first = begun()
+    for file in _files():
+        # A changed file keeps its time of modification where an archive or rsync brings it, and not this one.
+        if file.stat().st_ctime > first:
+            raise NotKnown(f"{file}: has changed since this run began")
+        made.update(f"{file.relative_to(_ROOT)}\0".encode())
+        made.update(hashlib.sha256(file.read_bytes()).digest())
     made.update(f"{core_version} {jinja2.__version__}".encode())
+    # Whether mappings of the inventory are merged with the roles' own.
+    made.update(str(constants.DEFAULT_HASH_BEHAVIOUR).encode())
     # The sums of the artifacts that replace the table's.
     stand_in = os.environ.get("TRAINWRIGHT_ARTIFACTS", "")
     made.update(stand_in.encode())
     if stand_in and os.path.isfile(sums := os.path.join(stand_in, "SHA256SUMS")):
         made.update(Path(sums).read_bytes())
     return made.hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _text_of_the_collection() -> str:
+    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in _files())
+
+
+@functools.cache
+def _is_read_here(name: str) -> bool:
+    """Whether this collection may read a variable of this name: its files have the word."""
+    return bool(re.search(rf"\b{re.escape(name)}\b", _text_of_the_collection()))
 
 
 def inventory_names(variables: t.Mapping[str, t.Any]) -> list[str]:
@@ -129,21 +160,26 @@ def reads_of_a_play(variables: t.Mapping[str, t.Any]) -> bool:
     )
 
 
+def names_of(play: t.Any) -> set[str]:
+    """Return the names of the variables of the play itself, such as those of an import_playbook."""
+    return {*play.get_vars()} - {*_OWN}
+
+
 def play_variables(
     play: t.Any, template: t.Callable[[t.Any], t.Any], plain: t.Callable[[t.Any], t.Any]
 ) -> dict[str, t.Any]:
-    """Return the variables of the play itself, such as those of an import_playbook: no host has them.
+    """Return the variables of the play itself: no host has them.
 
     template: for values that are kept in a vault. Raises NotKnown where a value depends on who reads it.
     """
     found = {}
-    for name, value in play.get_vars().items():
-        if name not in _OWN:
-            if name in (*_TEMPLATES, "job_hooks_parts"):
-                raise NotKnown(f"{name}: names files, and is a variable of the play")
-            if re.search(r"\{[{%#]", str(value)):
-                raise NotKnown(f"{name}: a template among the variables of the play")
-            found[name] = plain(template(value))
+    for name in sorted(names_of(play)):
+        value = play.get_vars()[name]
+        if name.endswith("_template") or name == "job_hooks_parts":
+            raise NotKnown(f"{name}: names files, and is a variable of the play")
+        if re.search(r"\{[{%#]", str(value)):
+            raise NotKnown(f"{name}: a template among the variables of the play")
+        found[name] = plain(template(value))
     _refuse_passing(found)
     _refuse_unrecorded(found)
     return found
@@ -156,12 +192,14 @@ def host_variables(
     plain: t.Callable[[t.Any], t.Any],
     served: bool = False,
     others: t.Callable[[], bool] = lambda: False,
+    of_play: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
     """Return the values of a host's variables, and the digests of the files of the site that they name.
 
     variables: of one host, with their templates. template: resolves these with all that the host's tasks have. places:
     directories of a site's files. plain: makes a value plain containers. served: whether the host has services of the
-    cluster. others: whether a host of the inventory has a variable whose value depends on the play. Raises NotKnown.
+    cluster. others: whether a host of the inventory has a variable whose value depends on the play. of_play: names of
+    the play's own variables, which the roles have before the host's. Raises NotKnown.
     """
     found: dict[str, t.Any] = {}
     for name in inventory_names(variables):
@@ -170,6 +208,12 @@ def host_variables(
             raise NotKnown(f"{name}: its value depends on the play")
         if re.search(r"\{[{%]", text) and _OTHER_TEMPLATE.search(text):
             raise NotKnown(f"{name}: a template of the site may read anything")
+        if (
+            of_play
+            and re.search(r"\{[{%]", text)
+            and not {*of_play}.isdisjoint(_NAME.findall(text))
+        ):
+            raise NotKnown(f"{name}: reads a variable of the play")
         if _OF_HOSTS.search(text) and others():
             raise NotKnown(
                 f"{name}: reads another host's variable, whose value may depend on the play"
@@ -177,8 +221,8 @@ def host_variables(
         try:
             found[name] = plain(template(variables[name]))
         except (AnsibleError, KeyError) as error:
-            # It refers to what only a role or a task has; its text decides then, with the rest of the variables.
-            if _ELSEWHERE.search(text):
+            # It refers to what only a role or a task has. Its text decides for the variables of other collections.
+            if _ELSEWHERE.search(text) or _is_read_here(name):
                 raise NotKnown(f"{name}: its template cannot be read here") from error
             found[name] = text
     found["group_names"] = sorted(

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ..node.drift import AS_LEFT, DRIFTED
+from ..node.mounting import is_own
 from .digests import digest
 
 if t.TYPE_CHECKING:
@@ -72,6 +73,8 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
         or settings.get("node_health_nhc_conf")
         or settings.get("node_tuning_kernel_arguments")
         or any(mount["fstype"] == "lustre" for mount in model["mounts"])
+        # Each host gives its own such directories to their owner, with all that lies below.
+        or _owned_below(mount for mount in model["mounts"] if is_own(mount["fstype"]))
         # The first GPUs change what every slurmd is started with.
         or (managed and not model["reconfigure_adds_nodes"])
     )
@@ -86,10 +89,11 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
     if managed:
         # They name the versions of all nodes, which the run may still change.
         walked.update(groups.get("slurm_login", []))
+    members = groups.get("slurm_pyxis", [])
     walked.update(
         host
-        for host in groups.get("slurm_pyxis", [])
-        if _lacks_pyxis(inputs["facts"].get(host) or {})
+        for host in [*members, *(groups.get("slurm_compute", []) if members else [])]
+        if _lacks_pyxis(inputs["facts"].get(host) or {}, host in members)
     )
     found = dict.fromkeys(host for group in LEFT_OUT for host in groups.get(group, []))
     return [
@@ -106,9 +110,12 @@ def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
     """
     groups = inputs["groups"]
     left = set(candidates(inputs, model))
-    # Nobody records the files below a directory whose owner counts for all of them.
-    below = any(one["recursive"] for mount in model["mounts"] for one in mount["directories"])
-    if below or model["kept_out"] or model["gpus_to_come"] or model["stack"]["hosts"]:
+    if (
+        _owned_below(model["mounts"])
+        or model["kept_out"]
+        or model["gpus_to_come"]
+        or model["stack"]["hosts"]
+    ):
         return []
     served = [host for group in SERVED for host in groups.get(group, [])]
     served += [host for group in FIRST for host in groups.get(group, [])[:1]]
@@ -120,15 +127,22 @@ def candidates_with_services(inputs: Inputs, model: Model) -> list[str]:
     return found if recorded else []
 
 
-def _lacks_pyxis(facts: t.Mapping[str, t.Any]) -> bool:
+def _owned_below(mounts: t.Iterable[t.Mapping[str, t.Any]]) -> bool:
+    """Whether the owner of a directory counts for all files below, which nobody records."""
+    return any(one["recursive"] for mount in mounts for one in mount["directories"])
+
+
+def _lacks_pyxis(facts: t.Mapping[str, t.Any], member: bool) -> bool:
     """Whether something of Pyxis is damaged, which role pyxis sees by the facts alone.
 
+    member: whether the host runs containers; other compute nodes have the plugin alone, which refuses them.
     Such a host is not remembered: its facts are those from before the repair, and the same damage once more would
     look like the state that this run leaves.
     """
     found = facts.get("containers") or {}
     whole = found.get("plugstack") == "pyxis" and found.get("pyxis_built_for")
-    return not whole or bool(found.get("pyxis_error") or found.get("missing_programs"))
+    lacks = member and found.get("missing_programs")
+    return not whole or bool(found.get("pyxis_error") or lacks)
 
 
 def _is_recorded(facts: t.Mapping[str, t.Any]) -> bool:

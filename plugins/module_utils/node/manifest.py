@@ -44,6 +44,8 @@ PASSING = (
     # Roles build packages there once, and remove it.
     "/var/lib/trainwright/build",
 )
+#: Of these, directories that each boot makes again by itself (tmpfiles.d): one that is missing or open is damage.
+MADE_AT_BOOT = ("/run/slurm-oci",)
 #: Kinds of items whose name is a path. The last of the items about one path counts.
 PATHS = ("file", "directory", "link", "absent", "attributes", "block")
 #: Modules whose calls a role leaves out where nothing is missing, so that an old entry may still be right.
@@ -72,7 +74,9 @@ class Entry(t.NamedTuple):
 
 def passes(path: str) -> bool:
     """Whether what is at a path does not last, so that nobody has to look for it."""
-    return any(path == place or path.startswith(f"{place}/") for place in PASSING)
+    return path not in MADE_AT_BOOT and any(
+        path == place or path.startswith(f"{place}/") for place in PASSING
+    )
 
 
 def name_of(key: str) -> str:

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
+import time
 import typing as t
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,9 +72,33 @@ def test_a_variable_that_cannot_be_read_means_a_walk_if_it_may_change_by_itself(
 
 
 def test_of_another_variable_that_cannot_be_read_the_text_counts() -> None:
-    """Such as one about facts that nobody has gathered."""
+    """Such as one about facts that nobody has gathered; but for one of ours, whose template may ask what it likes."""
     for text in ("{{ ansible_facts.default_ipv4.address }}", ["{{ item }}"]):
-        assert wanted.host_variables({"own": text}, unreadable, [], same)["own"] == str(text)
+        given = {"sites_banner": text}
+        assert wanted.host_variables(given, unreadable, [], same)["sites_banner"] == str(text)
+        for name in ("slurmd_files", "node_base_limits", "pam_slurm_adopt_files", "enroot_conf"):
+            with pytest.raises(wanted.NotKnown, match=f"{name}: its template cannot be read here"):
+                wanted.host_variables({name: text}, unreadable, [], same)
+
+
+def test_a_variable_that_reads_one_of_the_play_means_a_walk() -> None:
+    """The roles have the play's before the inventory's."""
+    lines = "{{ lookup('file', site_dir | default('/srv/prod') ~ '/motd') }}"
+
+    def read(of_play: t.Collection[str], **variables: t.Any) -> t.Any:
+        return wanted.host_variables(variables, same, [], same, of_play=of_play)
+
+    play = SimpleNamespace(get_vars=lambda: {"site_dir": "/srv/test", "__preflight_alone": False})
+    assert wanted.names_of(play) == {"site_dir"}
+    assert read(["site_other"], slurmd_files=lines, site_dir="/srv/prod")
+    assert read(["site_dir"], slurmd_files="no template of site_dir")
+    for variables in (
+        {"slurmd_files": lines},
+        {"slurmd_files": lines, "site_dir": "/srv/prod"},
+        {"slurmd_files": "{{ __text }}", "__text": lines},
+    ):
+        with pytest.raises(wanted.NotKnown, match="slurmd_files: reads a variable of the play"):
+            read(["site_dir"], **variables)
 
 
 @pytest.mark.parametrize("name", ["ansible_play_hosts", "play_hosts", "slurm_model", "role_path"])
@@ -131,6 +158,9 @@ def test_variables_of_the_play_count() -> None:
     assert read({"slurm_conf": {"KillWait": 7}, "__preflight_alone": False}) == {
         "slurm_conf": {"KillWait": 7}
     }
+    for name in ("slurmd_template", "slurmdbd_template", "mariadb_template", "job_hooks_parts"):
+        with pytest.raises(wanted.NotKnown, match=name):
+            read({name: "/site/x.j2"})
     for value in ("{{ x }}", {"a": ["{% if x %}"]}):
         with pytest.raises(wanted.NotKnown, match="slurm_conf"):
             read({"slurm_conf": value})
@@ -197,6 +227,7 @@ def test_the_digest_of_the_collection_is_over_its_files(
     role.mkdir(parents=True)
     (tmp_path / "galaxy.yml").write_text("version: 1\n")
     monkeypatch.setattr(wanted, "_ROOT", tmp_path)
+    monkeypatch.setattr(wanted, "begun", lambda: time.time() + 60)
     seen = set()
 
     def changed() -> bool:
@@ -221,6 +252,29 @@ def test_the_digest_of_the_collection_is_over_its_files(
         assert changed()
         (stand_in / "SHA256SUMS").write_text("a  b\n")
         assert changed()
+        monkeypatch.setattr(wanted.constants, "DEFAULT_HASH_BEHAVIOUR", "merge")
+        assert changed()
+    finally:
+        wanted.collection_digest.cache_clear()
+
+
+def test_a_collection_that_changes_while_a_run_works_is_that_of_no_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ansible has read the tasks when it began, so nobody knows which of the two has run."""
+    file = tmp_path / "galaxy.yml"
+    file.write_text("version: 1\n")
+    # As an archive brings it: with the time of its making.
+    os.utime(file, (1, 1))
+    monkeypatch.setattr(wanted, "_ROOT", tmp_path)
+    assert time.time() - 86400 * 365 < wanted.begun() <= time.time()
+    wanted.collection_digest.cache_clear()
+    try:
+        with pytest.raises(wanted.NotKnown, match="galaxy.yml: has changed since this run began"):
+            wanted.collection_digest()
+        # In a worker it is the run that counts, and not the worker.
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert abs(pool.apply(wanted.begun) - wanted.begun()) < 0.1
     finally:
         wanted.collection_digest.cache_clear()
 
@@ -261,7 +315,7 @@ def test_a_helper_that_is_another_one_in_the_roles_means_a_walk(
 
 def test_the_text_of_a_helper_counts_where_it_cannot_be_read() -> None:
     def text(helper: str) -> t.Any:
-        variables = {"own": "{{ __text }}", "__text": helper}
+        variables = {"sites_banner": "{{ __text }}", "__text": helper}
         return wanted.host_variables(variables, unreadable, [], same)
 
     assert text("{{ x }} one") != text("{{ x }} two")

@@ -143,10 +143,13 @@ def test_hosts_of_which_not_all_is_recorded_are_never_left_out() -> None:
     assert "c1" not in left(lambda given: given["facts"]["c1"]["os"].update(like="rhel"))
     assert "c1" not in left(lambda given: given["facts"]["c1"].update(packages_interrupted=True))
     lustre = {"path": "/fsx", "source": "fs@tcp:/x", "fstype": "lustre"}
+    tools = {"path": "/scratch/tools", "owner": "alice", "recursive": True}
+    scratch = {"path": "/scratch", "source": "LABEL=x", "fstype": "xfs", "directories": [tools]}
     for setting in (
         {"node_health_nhc_conf": "* || x"},
         {"node_tuning_kernel_arguments": ["mitigations=off"]},
         {"cluster_mounts": [lustre]},
+        {"cluster_mounts": [scratch]},
     ):
         assert not left(lambda given, one=setting: given["settings"].update(one)), setting  # type: ignore[misc]
     assert left(lambda given: given["facts"].pop("c1")) == {"c2"}
@@ -177,6 +180,9 @@ def test_a_host_that_is_repaired_by_its_facts_alone_is_not_remembered(
     assert "c1" in digests(given)
     given["facts"]["c1"]["containers"].update(damage)
     assert "c1" not in digests(given)
+    # The other compute nodes have the plugin too, which refuses containers there; and not what Enroot needs.
+    given["groups"]["slurm_pyxis"].remove("c1")
+    assert ("c1" in digests(given)) == ("missing_programs" in damage)
 
 
 def served(given: t.Any) -> list[str]:

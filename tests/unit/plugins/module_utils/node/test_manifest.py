@@ -169,8 +169,11 @@ def test_a_unit_without_configuration_is_not_marked(tmp_path: Path) -> None:
 
 
 def test_what_does_not_last_leaves_no_entry(tmp_path: Path) -> None:
-    record(tmp_path).end([link("/run/a")])
+    record(tmp_path).end([link("/run/a"), link("/run/slurm-oci/2001")])
     assert not (tmp_path / "manifest").exists()
+    # Each boot makes it; open to others between two boots, it is theirs.
+    record(tmp_path).end([link("/run/slurm-oci")])
+    assert [item["name"] for item in standing(tmp_path)] == ["/run/slurm-oci"]
 
 
 def test_the_last_call_about_a_path_counts(tmp_path: Path) -> None:
