@@ -274,12 +274,15 @@ class Site:
 
         The accounting has the state once slurmctld has forgotten the job (MinJobAge).
         """
+        asked: set[str | None] = {"0"}
 
         def ended() -> str:
             now = self.job(job)
             state = now.get("JobState") or self.sacct(job).split(" ")[0]
-            if state == "PENDING" and now.get("Restarts") != "0":
-                self.run("ctl1", f"scontrol update job={job} starttime=now", check=False)
+            if state == "PENDING" and now.get("Restarts") not in asked:
+                asked.add(now.get("Restarts"))
+                # slurmd refuses a start in the second in which it ended the job, and the job fails.
+                self.run("ctl1", f"scontrol update job={job} starttime=now+2", check=False)
             return "" if state in ("PENDING", "REQUEUED", "RUNNING", "COMPLETING") else state
 
         try:

@@ -134,7 +134,7 @@ def test_a_drain_part_that_fails_on_one_node_drains_it_and_the_job_runs_elsewher
     assert "held" not in info["Reason"].lower() and info["Priority"] != "0"
     said = site.as_user("alice", f"cat /shared/data/hooks-{job}.out")
     assert f"c1: this job could not start here: {drain['reason']}" in said
-    site.run("ctl1", f"scontrol update jobid={job} StartTime=now")
+    site.run("ctl1", f"scontrol update jobid={job} StartTime=now+2")
     assert site.wait_job(job, timeout=90)["BatchHost"] == "c2"
     assert "c2" not in drained(site)
     # Repaired: the next job clears the reason.
@@ -274,7 +274,9 @@ def test_a_task_prolog_and_a_hook_of_slurmctld(quiet: Converged) -> None:
         site.run("ctl1", "touch /run/closed")
         job = site.sbatch("true", "-w c1")
         poll("the job to be requeued", lambda: requeued(site, job), 30)
-        site.run("ctl1", f"rm /run/closed; scontrol update jobid={job} StartTime=now", check=False)
+        site.run(
+            "ctl1", f"rm /run/closed; scontrol update jobid={job} StartTime=now+2", check=False
+        )
         site.wait_job(job, timeout=150)
         assert drained(site) == ""
         lines = site.run("ctl1", "journalctl -t trainwright-hooks -o cat")

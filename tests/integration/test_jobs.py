@@ -6,6 +6,7 @@ import pytest
 
 from .conftest import Converged
 from .site import poll
+from .test_retries import description, ends, submit, text
 
 
 @pytest.mark.systems("debian12")
@@ -68,6 +69,27 @@ def test_stable_work_preempts_opportunistic_work(quiet_site: Converged) -> None:
     site.wait_job(high, ["RUNNING", "COMPLETED"], 90)
     assert site.job(low)["JobState"] == "PENDING"
     assert site.job(low)["Restarts"] == "1"
+
+
+@pytest.mark.systems("debian12")
+def test_a_training_that_is_preempted_waits_again(quiet_site: Converged) -> None:
+    """Slurm ends only its tasks at first (GraceTime), and before 24.05 requeues no job whose script ends then."""
+    site = quiet_site
+    asked = description("preempted", "none", partition="opportunistic", gpus_per_node=8)
+    ended = f"{asked['workdir']}/ended"
+    asked["arguments"][-1] = "0.5"  # seconds after each step
+    asked["hooks"] = {"always": f"echo $TRAIN_EXIT_CODE >> {ended}"}
+    low = submit(site, asked)
+    poll("step 12", lambda: "step 12/" in text(site, "preempted", low), 90)
+    high = site.sbatch("sleep 3", "-p stable -N2 -w c1,c2 --gres=gpu:8")
+    site.wait_job(high, ["RUNNING", "COMPLETED"], 90)
+    assert (site.job(low)["JobState"], site.job(low)["Restarts"]) == ("PENDING", "1")
+    assert "No such file" in site.run("login1", f"cat {ended}", check=False)
+    site.wait_job(high)
+    assert site.see_through(low, 180) == "COMPLETED"
+    assert "going on after step" in text(site, "preempted", low)
+    assert {one["action"] for one in ends(site, "preempted", low)} <= {"limit"}
+    assert site.run("login1", f"cat {ended}") == "0"
 
 
 def test_ssh_between_the_nodes_of_a_job_and_nowhere_else(quiet_site: Converged) -> None:
