@@ -12,7 +12,7 @@ import shlex
 import typing as t
 
 from ...slurm.batch import shell
-from . import environment, recording, retries, signals, sweep
+from . import ending, environment, recording, retries, signals, sweep
 from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
@@ -46,13 +46,13 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _secrets(job, secrets_file),
         _retries(job),
         recording.begin(job),
-        _finish(job),
+        ending.finish(job),
         _pre(job),
         _gpu_samples(job),
         _training(job, efa),
-        _after(job),
+        ending.after(job),
     ]
-    if _tries(job):
+    if retries.tries(job):
         parts.append(retries.program(job))
     parts.append(recording.program(job))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -169,11 +169,6 @@ def _in_bash(job: Job) -> bool:
     return job.launcher in PER_NODE or (job.launcher == "srun" and ranks)
 
 
-def _tries(job: Job) -> bool:
-    """Whether the script itself tries the training again; the steps of launcher batch are not its own."""
-    return bool(job.retries) and job.launcher != "batch"
-
-
 def _rendezvous(job: Job) -> str:
     if job.launcher in ("mpirun", "batch"):
         return ""
@@ -222,7 +217,7 @@ def _secrets(job: Job, path: str) -> str:
 
 
 def _retries(job: Job) -> str:
-    if _tries(job):
+    if retries.tries(job):
         return retries.begin(job)
     if not job.retries:
         return ""
@@ -234,44 +229,6 @@ def _retries(job: Job) -> str:
     )
 
 
-def _finish(job: Job) -> str:
-    lines = recording.end(job)
-    if job.always:
-        lines += ["export TRAIN_EXIT_CODE=$code", "(", job.always, ")"]
-    if job.notify:
-        lines += ["export TRAIN_EXIT_CODE=$code", job.notify]
-    if job.secrets:
-        lines.append('rm -f -- "$secrets"')
-    if not lines:
-        return ""
-    body = "\n".join(dict.fromkeys(lines)) if not job.always else "\n".join(lines)
-    requeues = job.signal or _tries(job)
-    skip = '  (( requeued )) && exit "$code"\n' if requeues else ""
-    # Slurm ends the script with TERM, also of a job that it starts again: its Restarts has been counted by then.
-    again = (
-        "  if (( code == 143 )); then\n"
-        f'    restarts=$(scontrol -o show job "{job.number}" 2> /dev/null | grep -o "Restarts=[0-9]*")\n'
-        "    (( ${restarts#*=} + 0 > ${SLURM_RESTART_COUNT:-0} )) && exit 143\n"
-        "  fi\n"
-    )
-    return (
-        "# At the end, however the job ends; its exit code stays.\n"
-        + ("requeued=0\n" if requeues else "")
-        + "finish() {\n  code=$?\n  trap - EXIT TERM\n"
-        + skip
-        + again
-        + body
-        + '\n  exit "$code"\n}\ntrap finish EXIT\n'
-        # Without a trap, `$?` would be that of an earlier command.
-        + "trap 'exit 143' TERM"
-    )
-
-
-def _samples_gpus(job: Job) -> bool:
-    asks = job.gpus or job.gpus_per_node
-    return bool(asks and job.logs and job.gpu_samples and job.launcher != "batch")
-
-
 def _pre(job: Job) -> str:
     if not job.pre:
         return ""
@@ -280,7 +237,7 @@ def _pre(job: Job) -> str:
 
 
 def _gpu_samples(job: Job) -> str:
-    if not _samples_gpus(job):
+    if not ending.samples_gpus(job):
         return ""
     query = "timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu"
     return _titled(
@@ -299,63 +256,36 @@ def _training(job: Job, efa: bool) -> str:
     if job.launcher == "batch":
         return _titled("The job", job.command)
     step = "\\\n  ".join(f"{line} " for line in _step(job, efa)).rstrip()
-    if not job.signal and not _tries(job):
+    # Without a training, the signal before the limit is only noted.
+    end = ["code=$?", *(["training="] if job.signal else []), *ending.preempted(job)]
+    if not job.signal and not retries.tries(job):
         if retries.finishes(job) and shell.one_program(job.command):
             # In the background, so that a trap is not held up by it.
-            return _titled("The training", f'{step} &\nwait "$!"\ncode=$?')
-        return _titled("The training", f"{step}\ncode=$?")
+            return _titled("The training", "\n".join([f"{step} &", 'wait "$!"', *end]))
+        return _titled("The training", "\n".join([step, *end]))
     # Bash reports a process that the program had to kill.
-    wait = 'wait "$training"' + (" 2> /dev/null" if _tries(job) else "")
+    wait = 'wait "$training"' + (" 2> /dev/null" if retries.tries(job) else "")
     run = [
         "# The training, in the background, so that a trap is not held up by it.",
-        *(["training="] if job.signal and _tries(job) else []),
+        *(["training="] if job.signal and retries.tries(job) else []),
         f"{step} &",
         "training=$!",
         *(["(( at_limit )) && on_limit"] if job.signal else []),
-        *(['tries watch "$training" &', "watch=$!"] if _tries(job) else []),
+        *(['tries watch "$training" &', "watch=$!"] if retries.tries(job) else []),
         wait,
         "# A trapped signal ends `wait`, and not the training; the shell keeps its exit code.",
         'while kill -0 "$training" 2> /dev/null; do',
         f"  {wait}",
         "done",
         wait,
-        "code=$?",
+        *end,
     ]
-    text = retries.loop(job, "\n".join(run), _rendezvous(job)) if _tries(job) else "\n".join(run)
+    text = (
+        retries.loop(job, "\n".join(run), _rendezvous(job))
+        if retries.tries(job)
+        else "\n".join(run)
+    )
     return f'{text}\n[[ $patience ]] && pkill -P "$patience"' if job.signal else text
-
-
-def _after(job: Job) -> str:
-    if job.launcher == "batch":
-        if job.post:
-            return _titled("After it, if it went well", f'code=$?\n{_post(job)}\nexit "$code"')
-        # With the exit code of the last command; what follows is data.
-        return "exit" if recording.records(job) else ""
-    lines = []
-    if _samples_gpus(job):
-        lines += ['kill "$gpu_samples" 2> /dev/null', 'wait "$gpu_samples" 2> /dev/null']
-    if job.signal:
-        lines += [
-            "# Ended by the limit: the job waits again and goes on from its newest checkpoint.",
-            "if (( at_limit )); then",
-        ]
-        if _tries(job):
-            lines.append("  (tries limit)")
-        lines += [
-            *(["  requeued=1"] if retries.finishes(job) else []),
-            f'  scontrol requeue "{job.number}"'
-            + (" || requeued=0" if retries.finishes(job) else ""),
-            '  exit "$code"',
-            "fi",
-        ]
-    if job.post:
-        lines += ["# After a training that went well.", _post(job)]
-    return "\n".join([*lines, 'exit "$code"'])
-
-
-def _post(job: Job) -> str:
-    # As it is: blanks before its lines could be within quotes.
-    return f"if (( code == 0 )); then\n  (\n{job.post}\n  )\n  code=$?\nfi"
 
 
 # -- the step --------------------------------------------------------------------------------------
@@ -379,7 +309,7 @@ def _step(job: Job, efa: bool) -> list[str]:
         ]
     # One task that fails ends all; each line of the output names its task.
     chosen: dict[str, str | bool] = {"kill-on-bad-exit": "1", "label": True}
-    if _tries(job):
+    if retries.tries(job):
         # The remains of an earlier step, on a node that started again, would hold this one up.
         chosen["overlap"] = True
     if job.spare_nodes:

@@ -87,7 +87,6 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         'wait "$watch" 2> /dev/null',
         "(( code == 0 )) && break",
         *at_limit,
-        *(["training="] if job.signal else []),
         'read -r next pause out < <(tries end "$code") || break',
         *(["# Not requeued for the limit: it would fail again."] if job.signal else []),
         f"[[ $next = end ]] && {'at_limit=0 && ' if job.signal else ''}break",
@@ -116,6 +115,11 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
             "done",
         ]
     )
+
+
+def tries(job: Job) -> bool:
+    """Whether the script itself tries the training again; the steps of launcher batch are not its own."""
+    return bool(job.retries) and job.launcher != "batch"
 
 
 def finishes(job: Job) -> bool:

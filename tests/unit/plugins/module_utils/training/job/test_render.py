@@ -83,7 +83,8 @@ class Slurm:
         self.bin.mkdir()
         self.program(
             "scontrol",
-            'case "$1" in --version) echo slurm 24.11.5 ;; show) echo n1; echo n2 ;; *) echo "$@" >> "$LOG" ;; esac',
+            'case "$*" in --version) echo slurm 24.11.5 ;; show*) echo n1; echo n2 ;; "-o show job"*) ;;'
+            ' *) echo "$@" >> "$LOG" ;; esac',
         )
         self.program(
             "srun",
@@ -429,6 +430,8 @@ def test_a_task_of_an_array_acts_on_itself_alone(slurm: Slurm) -> None:
     }
     node = ["echo srun: error: Node failure on n2: step killed", "exit 1"]
     (slurm.path / "fail").write_text("\n".join(node))
+    scontrol = 'case "$1" in show) echo n1; echo n2 ;; *) echo "$@" >> "$LOG" ;; esac'
+    slurm.program("scontrol", scontrol)
     task = {"SLURM_ARRAY_JOB_ID": "12345", "SLURM_ARRAY_TASK_ID": "4"}
     made = text(**asked, command=f"bash {slurm.path}/fail", signal={})
     assert slurm.run(made, **task)[0]
@@ -467,6 +470,67 @@ def test_the_end_of_a_job_that_slurm_starts_again_is_not_its_end(slurm: Slurm) -
         assert (out, file.exists()) == (
             ("always 143\ntold 143\n", False) if ends else ("", True)
         ), restarts
+
+
+GRACE = """case "$*" in
+  --version|"-o show node"*) ;;
+  show*) echo n1; echo n2 ;;
+  "-o show job"*) echo asked >> "$LOG"; echo "JobState=RUNNING Restarts=$(cat restarts) PreemptTime=$(cat preempted)" ;;
+  *) echo "$@" >> "$LOG" ;;
+esac"""
+
+
+@pytest.mark.parametrize(
+    ("code", "restarts", "more"),
+    [
+        (143, 1, {}),
+        (0, 0, {"launcher": "mpirun"}),
+        (143, 1, {"command": "x\ny"}),
+        (0, 1, {"signal": {"seconds": 120}}),
+        (143, 1, {"retries": 2, "signal": {"seconds": 120}}),
+        (0, 0, {"retries": 2}),
+    ],
+    ids=str,
+)
+def test_a_job_whose_tasks_a_preemption_ends_waits_for_slurm(
+    slurm: Slurm, code: int, restarts: int, more: dict[str, t.Any]
+) -> None:
+    """As slurmctld of 22.05 does it: only the tasks get a signal at the beginning of the grace time."""
+    preempted = slurm.path / "preempted"
+    preempted.write_text("2026-11-29T02:00:00")
+    (slurm.path / "restarts").write_text("0")
+    slurm.program("scontrol", f"cd {slurm.path}\n{GRACE}")
+    slurm.program("srun", f'case "$*" in *retry-probe*) exit 1 ;; esac\nexit {code}')
+    slurm.program("mpirun", f"exit {code}")
+    slurm.program("sleep", "exec /bin/sleep 0.05")
+    hooks = {"post": 'echo post >> "$LOG"', "always": 'echo "always $TRAIN_EXIT_CODE" >> "$LOG"'}
+    asked: dict[str, t.Any] = {"launcher": "srun", "command": "x", "logs": str(slurm.path), **more}
+    process = slurm.start(text(**asked, hooks=hooks))
+    deadline = time.monotonic() + 20
+    while slurm.log.count("asked") < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process.poll() is None and set(slurm.log.split()) == {"asked"}
+    if asked.get("signal"):
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.5)
+        assert process.poll() is None and set(slurm.log.split()) == {"asked"}
+    # At its end, Slurm requeues the job, or cancels it.
+    (slurm.path / "restarts").write_text(str(restarts))
+    process.terminate()
+    assert process.wait(20) == 143
+    assert ("always 143" in slurm.log) == (not restarts) and "post" not in slurm.log
+    assert not (slurm.path / "attempts-12345.jsonl").exists() or not slurm.ends()
+
+
+def test_a_job_that_is_not_preempted_does_not_wait(slurm: Slurm) -> None:
+    (slurm.path / "restarts").write_text("0")
+    (slurm.path / "preempted").write_text("None")
+    slurm.program("scontrol", f"cd {slurm.path}\n{GRACE}")
+    slurm.program("srun", "exit 4")
+    assert slurm.run(text(launcher="srun", command="x"))[0] == 4
+    assert slurm.log == "asked\n"
+    slurm.program("scontrol", "exit 1")
+    assert slurm.run(text(launcher="srun", command="x"))[0] == 4
 
 
 def test_a_training_that_writes_into_the_file_of_errors_does_not_hang(slurm: Slurm) -> None:
