@@ -10,6 +10,9 @@ from __future__ import annotations
 from . import recording, retries
 from .schema import Job
 
+# Without a trap, `$?` of the script's end would be that of an earlier command.
+_TERM = "trap 'exit 143' TERM"
+
 
 def finish(job: Job) -> str:
     """Return the lines that make the end of the job run, however it comes; "" without any."""
@@ -23,26 +26,55 @@ def finish(job: Job) -> str:
     if not lines:
         return ""
     body = "\n".join(dict.fromkeys(lines)) if not job.always else "\n".join(lines)
-    requeues = job.signal or retries.tries(job)
-    skip = '  (( requeued )) && exit "$code"\n' if requeues else ""
+    skip = '  (( requeued )) && exit "$code"\n' if _requeues(job) else ""
     # Slurm ends the script with TERM, also of a job that it starts again: its Restarts has been counted by then.
-    again = (
-        "  if (( code == 143 )); then\n"
-        f'    restarts=$(scontrol -o show job "{job.number}" 2> /dev/null | grep -o "Restarts=[0-9]*")\n'
-        "    (( ${restarts#*=} + 0 > ${SLURM_RESTART_COUNT:-0} )) && exit 143\n"
-        "  fi\n"
-    )
     return (
         "# At the end, however the job ends; its exit code stays.\n"
-        + ("requeued=0\n" if requeues else "")
+        + ("requeued=0\n" if _requeues(job) else "")
         + "finish() {\n  code=$?\n  trap - EXIT TERM\n"
         + skip
-        + again
+        + "  (( code == 143 )) && taken_back && exit 143\n"
         + body
-        + '\n  exit "$code"\n}\ntrap finish EXIT\n'
-        # Without a trap, `$?` would be that of an earlier command.
-        + "trap 'exit 143' TERM"
+        + f'\n  exit "$code"\n}}\ntrap finish EXIT\n{_TERM}'
     )
+
+
+def _requeues(job: Job) -> bool:
+    """Whether the script returns its job to the queue itself."""
+    return bool(job.signal) or retries.tries(job)
+
+
+def queue(job: Job) -> str:
+    """Return the functions that ask Slurm to take the job back, and whether it has; "" where none is needed."""
+    lines = []
+    if _requeues(job) or retries.finishes(job):
+        lines = [
+            "# Whether Slurm has returned this job to the queue since it began.",
+            "taken_back() {",
+            "  local restarts",
+            f'  restarts=$(scontrol -o show job "{job.number}" 2> /dev/null | grep -o "Restarts=[0-9]*")',
+            "  (( ${restarts#*=} + 0 > ${SLURM_RESTART_COUNT:-0} ))",
+            "}",
+        ]
+    if _requeues(job):
+        lines += [
+            "# Returns this job to the queue. Slurm then ends this script with TERM, a while before it kills it.",
+            "requeue() {",
+            "  local pause",
+            '  trap "" TERM',
+            "  for pause in 0 5 5 5; do",
+            '    sleep "$pause"',
+            "    # Where Slurm has done it, only the answer was lost.",
+            f'    if scontrol requeue "{job.number}" || taken_back; then',
+            *(["      requeued=1"] if retries.finishes(job) else []),
+            "      return 0",
+            "    fi",
+            "  done",
+            f"  {_TERM if retries.finishes(job) else 'trap - TERM'}",
+            "  return 1",
+            "}",
+        ]
+    return "\n".join(lines)
 
 
 def preempted(job: Job) -> list[str]:
@@ -80,13 +112,14 @@ def after(job: Job) -> str:
             "# Ended by the limit: the job waits again and continues from its newest checkpoint.",
             "if (( at_limit )); then",
         ]
-        if retries.tries(job):
-            lines.append("  (tries limit)")
         lines += [
-            *(["  requeued=1"] if retries.finishes(job) else []),
-            f'  scontrol requeue "{job.number}"'
-            + (" || requeued=0" if retries.finishes(job) else ""),
-            '  exit "$code"',
+            "  if requeue; then",
+            *(["    (tries limit)"] if retries.tries(job) else []),
+            '    exit "$code"',
+            "  fi",
+            '  echo "the limit ended this job, and Slurm did not take it back'
+            f' -> scontrol requeue {job.number}" >&2',
+            '  exit "$(( code ? code : 1 ))"',
             "fi",
         ]
     if job.post:

@@ -46,6 +46,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _secrets(job, secrets_file),
         _retries(job),
         recording.begin(job),
+        ending.queue(job),
         ending.finish(job),
         _pre(job),
         _gpu_samples(job),

@@ -95,11 +95,7 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         'wait "$!"',
         *at_limit,
         "if [[ $next = requeue ]]; then",
-        "  # Slurm ends this script with TERM, a while before it kills it.",
-        '  trap "" TERM',
-        *(["  requeued=1"] if job.signal or finishes(job) else []),
-        f'  scontrol requeue "{job.number}" || '
-        + ("{ requeued=0; break; }" if job.signal or finishes(job) else "break"),
+        "  requeue || break",
         f'  scontrol update "JobId={job.number}" "ExcNodeList=$out" StartTime=now',
         '  exit "$code"',
         "fi",

@@ -547,14 +547,85 @@ def test_a_training_that_writes_into_the_file_of_errors_does_not_hang(slurm: Slu
     assert done.returncode == 0 and "step 10" in said and "hang" not in said, said
 
 
-def test_a_requeue_that_slurm_refuses_is_the_end(slurm: Slurm) -> None:
-    slurm.program("srun", 'trap "exit 0" USR1\necho ready\nwhile :; do sleep 0.02; done')
-    slurm.program("scontrol", 'case "$1" in requeue) exit 1 ;; esac')
-    made = text(launcher="srun", command="x", signal={}, hooks={"always": "echo always"})
+REQUEUE = """case "$*" in
+  show*) echo n1; echo n2 ;;
+  "-o show job"*) echo "JobState=RUNNING Restarts=$(cat restarts)" ;;
+  requeue*) echo requeue >> log; (( $(grep -c requeue log) < FROM )) && { AT_FIRST; exit 1; } ;;
+esac
+exit 0"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize(
+    ("first", "at_first", "asked"),
+    [
+        (9, ":", 4),  # it never accepts it
+        (3, ":", 3),  # slurmctld was away for a moment
+        # Only the answer is lost; TERM comes as Slurm sends it then.
+        (9, "echo 1 > restarts; kill -s TERM $PPID", 1),
+    ],
+    ids=["refused", "late", "lost"],
+)
+def test_a_requeue_that_slurm_refuses_is_the_end(
+    slurm: Slurm, code: int, first: int, at_first: str, asked: int
+) -> None:
+    (slurm.path / "restarts").write_text("0")
+    slurm.program("srun", 'case "$*" in *retry-probe*) exit 1 ;; esac\n'
+                          f'trap "exit {code}" USR1\necho ready\nwhile :; do /bin/sleep 0.02; done')  # fmt: skip
+    slurm.program("sleep", 'case "$1" in 0|5) ;; *) exec /bin/sleep "$@" ;; esac')
+    body = REQUEUE.replace("FROM", str(first)).replace("AT_FIRST", at_first)
+    slurm.program("scontrol", f"cd {slurm.path}\n{body}")
+    made = text(launcher="srun", command="x", signal={}, retries=2, logs=str(slurm.path),
+                hooks={"post": "echo post", "always": "echo always $TRAIN_EXIT_CODE"})  # fmt: skip
     process = slurm.start(made)
     assert process.stdout and process.stdout.readline() == "ready\n"
     process.send_signal(10)
-    assert process.communicate(timeout=20)[0] == "always\n"
+    out, err = process.communicate(timeout=20)
+    assert slurm.log.count("requeue") == asked
+    if asked == 4:
+        assert (process.returncode, out) == (code or 1, f"always {code or 1}\n")
+        assert (
+            "the limit ended this job, and Slurm did not take it back -> scontrol requeue 12345"
+            in err
+        )
+        assert not (slurm.path / "attempts-12345.jsonl").exists() or not slurm.ends()
+    else:
+        assert (process.returncode, out, err) == (code, "", "")
+        (limit,) = slurm.ends()
+        assert limit["action"] == "limit"
+
+
+def test_term_ends_a_script_that_slurm_did_not_take_back(slurm: Slurm) -> None:
+    slurm.program("srun", 'trap "exit 0" USR1\necho ready\nwhile :; do /bin/sleep 0.02; done')
+    slurm.program("sleep", 'case "$1" in 0|5) ;; *) exec /bin/sleep "$@" ;; esac')
+    slurm.program("scontrol", 'case "$1" in requeue) exit 1 ;; esac')
+    for hooks, ends in (({}, -signal.SIGTERM), ({"always": "echo always"}, 143)):
+        made = text(launcher="srun", command="x", signal={}, hooks=hooks)
+        # In the place of the last line but one: after the trap is back.
+        made = made.replace('  exit "$(( code', '  kill -s TERM $$; sleep 5\n  exit "$(( code')
+        process = slurm.start(made)
+        assert process.stdout and process.stdout.readline() == "ready\n"
+        process.send_signal(10)
+        assert process.communicate(timeout=20)[0] == ("always\n" if hooks else "")
+        assert process.returncode == ends
+
+
+def test_a_retry_in_the_queue_that_slurm_refuses_is_the_end(slurm: Slurm) -> None:
+    slurm.program(
+        "sinfo", 'echo "n1 idle 8 (null)"; echo "n2 down* 8 (null)"; echo "n3 idle 8 (null)"'
+    )
+    (slurm.path / "restarts").write_text("0")
+    slurm.program(
+        "scontrol", f"cd {slurm.path}\n" + REQUEUE.replace("FROM", "9").replace("AT_FIRST", ":")
+    )
+    made = text(launcher="srun", command=f"bash -c 'touch {slurm.path}/failed; exit 5'", retries=3,
+                retry={"wait": 0}, hooks={"always": "echo always $TRAIN_EXIT_CODE"})  # fmt: skip
+    srun = slurm.bin / "srun"
+    srun.write_text(
+        srun.read_text().replace('echo "n2 b2 0"', f'[ -e {slurm.path}/failed ] || echo "n2 b2 0"')
+    )
+    code, said = logged(slurm, made)
+    assert code == 5 and said.endswith("always 5\n") and slurm.log.count("requeue") == 4
 
 
 def test_a_signal_while_the_hook_before_runs_requeues_the_job(slurm: Slurm) -> None:
