@@ -44,10 +44,10 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         "" if job.spare_nodes else _rendezvous(job),
         signals.before_limit(job),
         _secrets(job, secrets_file),
-        _retries(job),
         recording.begin(job),
         ending.queue(job),
         ending.finish(job),
+        _retries(job),
         _pre(job),
         _gpu_samples(job),
         _training(job, efa),
@@ -224,8 +224,16 @@ def _retries(job: Job) -> str:
         return ""
     return _titled(
         f"Slurm starts the job again when a node fails, here at most {job.retries} times",
-        f"if (( ${{SLURM_RESTART_COUNT:-0}} > {job.retries} )); then\n"
-        f'  echo "failed nodes have ended this job {job.retries + 1} times -> see sacct -j $SLURM_JOB_ID" >&2\n'
+        "failed=${SLURM_RESTART_COUNT:-0}\n"
+        f"if (( failed > {job.retries} )); then\n"
+        "  # Preemptions do not count, if Slurm has accounting.\n"
+        "  states=$(sacct --duplicates --allocations --noheader --parsable2 --format=State"
+        f' --jobs="{job.number}" 2> /dev/null)\n'
+        '  [[ $states ]] && failed=$(grep -c NODE_FAIL <<< "$states")\n'
+        "fi\n"
+        f"if (( failed > {job.retries} )); then\n"
+        '  echo "failed nodes have ended this job $failed times'
+        f' -> see sacct --duplicates -j {job.number}" >&2\n'
         "  exit 1\nfi",
     )
 

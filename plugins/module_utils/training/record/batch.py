@@ -152,9 +152,16 @@ def start(path: str, job: str, shell: int) -> None:
     def note(record: Json) -> None:
         before = record.get("starts")
         record["starts"] = [*(before if isinstance(before, list) else []), one][-MOST_STARTS:]
-        record["end"] = None if one["restart"] else record.get("end")
+        ended = record.get("end")
+        # A script that ends at once may have written its own end by now.
+        own = isinstance(ended, dict) and _number(ended.get("time")) >= one["time"]
+        record["end"] = ended if own or not one["restart"] else None
 
     change(path, job, note)
+
+
+def _number(value: t.Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def end(path: str, job: str, code: int) -> None:

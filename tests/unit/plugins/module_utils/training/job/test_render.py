@@ -266,10 +266,26 @@ def test_a_job_that_ends_before_its_limit_is_not_requeued(slurm: Slurm) -> None:
 
 
 def test_starts_after_failed_nodes_are_counted(slurm: Slurm) -> None:
-    made = text(launcher="batch", command="true", retries=2)
-    assert slurm.run(made, SLURM_RESTART_COUNT="2")[0] == 0
-    code, said = slurm.run(made, SLURM_RESTART_COUNT="3")
-    assert code == 1 and "failed nodes have ended this job 3 times" in said
+    file = slurm.path / "secrets"
+    made = text(
+        str(file), launcher="batch", command="echo trained", retries=2, logs=str(slurm.path),
+        secrets=[{"name": "A"}], hooks={"always": "echo always $TRAIN_EXIT_CODE"},
+    )  # fmt: skip
+    for states, restarts, ends in (
+        # Without accounting, every start counts.
+        ([], "2", 0),
+        ([], "3", 1),
+        (["NODE_FAIL", "PREEMPTED", "NODE_FAIL", "RUNNING"], "3", 0),
+        (["NODE_FAIL", "REQUEUED", "NODE_FAIL", "NODE_FAIL", "RUNNING"], "4", 1),
+    ):
+        slurm.program("sacct", f"printf '%s\\n' {' '.join(states)}" if states else "exit 1")
+        file.write_text("A=1\n")
+        code, said = slurm.run(made, SLURM_RESTART_COUNT=restarts)
+        assert code == ends and ("failed nodes have ended this job 3 times" in said) == ends
+        # The end of the job is the same as after a training.
+        assert ("trained" in said) != ends and f"always {ends}\n" in said and not file.exists()
+        record = json.loads((slurm.path / "run-12345.json").read_text(encoding="utf-8"))
+        assert record["end"]["exit_code"] == ends
 
 
 def test_tries_that_slurm_ended_are_counted_over_restarts(slurm: Slurm) -> None:
