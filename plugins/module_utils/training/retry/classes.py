@@ -57,7 +57,7 @@ TABLE = (
         "memory",
         1,
         (
-            r"CUDA out of memory",
+            r"CUDA out of memory|CUDA error: out of memory",
             r"\bOutOfMemoryError\b",
             r"\bMemoryError\b",
             r"oom[-_ ]kill",
@@ -73,7 +73,10 @@ TABLE = (
             # The last line of a traceback; those that another failure causes are excepted by the other classes.
             r"[A-Za-z_][\w.]*(?:Error|Exception|Exit)(?:: .*)?\Z",
             r"Fatal Python error: ",
-            r"\S+: line \d+: |.*: command not found\Z|\S+: error: (?:unrecognized|the following) arguments",
+            # Shells; the last four names are those of the lines that start each task.
+            r"-?(?:\S*/)?(?:(?:ba|da|k|z)?sh|slurm_script|[^\s/]+\.(?:sh|sbatch)|rank|torchrun|accelerate|deepspeed)"
+            r": line \d+: ",
+            r".*: command not found\Z|\S+: error: (?:unrecognized|the following) arguments",
             r"slurmstepd: error: (?:execve|couldn't chdir)",
             r"python[\d.]*: can't open file ",
         ),
@@ -109,6 +112,9 @@ TABLE = (
             r"Dist(?:Backend|Network|Store)Error|ncclRemoteError|ncclSystemError|ncclInternalError",
             r"NCCL communicator was aborted|remote process exited",
             r"Rendezvous\w*Error|[Ss]ocket [Tt]imeout|No route to host|Network is unreachable",
+            r"gloo/transport|connectFullMesh|pair closure|Timed out (?:waiting|initializing)",
+            # The port of an earlier try, or of another job.
+            r"[Aa]ddress already in use",
         ),
         "NCCL: src/transport/net_ib.cc and aws-ofi-nccl; PyTorch: torch/csrc/distributed/c10d. A peer has gone",
     ),

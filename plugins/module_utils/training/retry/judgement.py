@@ -15,6 +15,7 @@ _Classes = list[tuple[str, list["re.Pattern[str]"]]]
 
 _LONGEST_PAUSE = 600  # seconds
 _NEAR = 50  # lines before that of the last step
+_SURVIVING = 3  # steps; the other ranks of a task may write one or two after the error of one
 _LABEL = re.compile(r"\s*(?:(\d+): ?)?(?:\[(?:rank|default)\d+\]:? ?)?")
 # A program that goes on says so: such a mention of too little memory is not the cause of a later traceback.
 _SURVIVED = re.compile(r"warning|handled|caught|ignor|recover|skip|retrying", re.IGNORECASE)
@@ -49,14 +50,40 @@ def labelled(line: str) -> tuple[str, str]:
 
 def last_step(lines: t.Sequence[str], policy: Json) -> tuple[int | None, int]:
     """Return the last step, and the number of its line from 0; None and 0 without any."""
-    forms = [re.compile(form, re.IGNORECASE) for form in policy["steps"]]
+    forms = _step_forms(policy)
     for number in range(len(lines) - 1, -1, -1):
-        text = labelled(lines[number])[1]
-        for form in forms:
-            found = form.findall(text)
-            if found:
-                return int(found[-1][:15]), number
+        step = _step(labelled(lines[number])[1], forms)
+        if step is not None:
+            return step, number
     return None, 0
+
+
+def _step_forms(policy: Json) -> list[re.Pattern[str]]:
+    return [re.compile(form, re.IGNORECASE) for form in policy["steps"]]
+
+
+def _step(text: str, forms: t.Iterable[re.Pattern[str]]) -> int | None:
+    """Return the step that a line without its label reports."""
+    for form in forms:
+        found = form.findall(text)
+        if found:
+            return int(found[-1][:15])
+    return None
+
+
+def _steps_after(lines: t.Sequence[str], policy: Json) -> list[int]:
+    """Return of each line how many different steps, _SURVIVING at most, its task wrote after it."""
+    forms = _step_forms(policy)
+    seen: dict[str, set[int]] = {}
+    found = []
+    for row in reversed(lines):
+        task, text = labelled(row)
+        steps = seen.setdefault(task, set())
+        found.append(len(steps))
+        step = _step(text, forms) if len(steps) < _SURVIVING else None
+        if step is not None:
+            steps.add(step)
+    return found[::-1]
 
 
 def classify(lines: t.Sequence[str], policy: Json) -> End:
@@ -68,8 +95,10 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
     never = [re.compile(form) for form in policy["never"]]
     # An error long before the last step was survived, unless nothing came after it. Ranks write in any order.
     at = max(0, at - _NEAR)
-    for part in (lines[at:], lines[:at]):
-        texts = [labelled(line) for line in part]
+    after = _steps_after(lines, policy)
+    survived = None
+    for first, part in ((at, lines[at:]), (0, lines[:at])):
+        texts = [(*labelled(line), number) for number, line in enumerate(part, first)]
         # Far indented lines are the code of a traceback.
         texts = [
             one
@@ -77,7 +106,7 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
             if not one[1].startswith("    ") and not any(form.search(one[1]) for form in never)
         ]
         for name, forms in classes:
-            for place, (task, text) in enumerate(texts):
+            for place, (task, text, number) in enumerate(texts):
                 if name == "program":
                     found = _ends_program(text, classes)
                 else:
@@ -85,11 +114,17 @@ def classify(lines: t.Sequence[str], policy: Json) -> End:
                 if found and name == "memory" and _mention(text, classes):
                     found = not any(
                         of == task and _ends_program(later, classes)
-                        for of, later in texts[place + 1 :]
+                        for of, later, _number in texts[place + 1 :]
                     )
-                if found:
-                    return End(name, text.strip()[:300], step, task)
+                if not found:
+                    continue
+                end = End(name, text.strip()[:300], step, task)
+                if name != "program" or after[number] < _SURVIVING:
+                    return end
+                survived = survived or end
     report = next((m for one in lines for m in [_TASK.search(labelled(one)[1])] if m), None)
+    if report is None and survived:
+        return survived
     return End("unknown", report[1].strip()[:300] if report else "", step)
 
 

@@ -52,6 +52,23 @@ LOGS = [
     ("connection", ["RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:4242"]),
     ("connection", ["RuntimeError: The connection to the C10d store has failed. "]),
     ("connection", ["[rank0]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1"]),
+    ("connection", ["0: RuntimeError: The server socket has failed to bind to [::]:20012 (errno: 98 - Address already "
+                    "in use)."]),
+    ("connection", ["0: torch.distributed.DistNetworkError: The server socket has failed to listen, port: 20012, "
+                    "name: EADDRINUSE, message: address already in use"]),
+    ("connection", ["0: [rank0]: RuntimeError: [/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "
+                    "out waiting 1800000ms for recv operation to complete"]),
+    ("connection", ["0: [rank0]: RuntimeError: Gloo connectFullMesh failed with [/gloo/transport/tcp/pair.cc:144] "
+                    "no error"]),
+    ("connection", ["0: [rank0]: RuntimeError: Application timeout caused pair closure"]),
+    ("connection", ["0: RuntimeError: Timed out initializing process group in store based barrier on rank: 0"]),
+    ("memory", ["0: RuntimeError: CUDA error: out of memory", "0: They might be asynchronously reported"]),
+    ("connection", ["0: data.jsonl: line 12: bad record, skipped", "0: Connection reset by peer"]),
+    ("unknown", ["0: data.jsonl: line 12: bad record, skipped"]),
+    ("program", ["/var/spool/slurmd/job00007/slurm_script: line 12: ./train: Permission denied"]),
+    ("program", ["0: ./run.sh: line 3: ./train: Is a directory", "1: Connection reset by peer"]),
+    ("program", ["0: -bash: line 3: ./train: Permission denied"]),
+    ("program", ["0: torchrun: line 4: exec: torchrun: not found"]),
     ("connection", ["0: ConnectionResetError: [Errno 104] Connection reset by peer"]),
     (
         "program",
@@ -97,6 +114,31 @@ def test_an_error_that_was_survived_counts_only_without_another_one() -> None:
         judgement.classify([*survived, "Connection reset by peer"], policy()).kind == "connection"
     )
     assert judgement.classify(survived, policy()).kind == "program"
+
+
+def test_an_error_after_which_its_task_continued_was_survived() -> None:
+    error = [
+        "0: Traceback (most recent call last):",
+        "0: OSError: image file is truncated",
+        "0: skipped",
+    ]
+    lost = "1: RuntimeError: [x/pair.cc:534] Connection closed by peer [10.0.0.3]:43210"
+
+    def kind(*lines: str) -> str:
+        return judgement.classify([*error, *lines, lost], policy()).kind
+
+    def steps(task: int, count: int) -> list[str]:
+        return [f"{task}: step {n} loss 2" for n in range(2, 2 + count)]
+
+    assert kind(*steps(0, 3)) == "connection"
+    # Other ranks of the same torchrun may write one or two, and other tasks any number.
+    assert kind(*steps(0, 2)) == "program"
+    assert kind(*steps(0, 1) * 9) == "program"
+    assert kind(*steps(1, 40)) == "program"
+    assert kind(*steps(0, 9), "0: KeyError: 'x'") == "program"
+    # A task that a signal ended did not end by that error.
+    killed = judgement.classify([*error, *steps(0, 9), "srun: error: c1: task 0: Killed"], policy())
+    assert killed == End("unknown", "c1: task 0: Killed", 10)
 
 
 def test_the_code_in_a_traceback_is_not_the_error() -> None:
