@@ -344,7 +344,7 @@ def watch(job: Job, process: int) -> int:
     began = time.monotonic()
     size: dict[str, int] = {}
     grew = moved = began
-    step, longest = None, 0.0
+    step, longest, forward = None, 0.0, 0
     first = job.registered(job.record.start["nodes"])
     every = max(2.0, min(30.0, (patience or 1800) / 10))
     asked = began
@@ -356,10 +356,12 @@ def watch(job: Job, process: int) -> int:
             newest = last_step(job.lines(), policy)[0]
             # Steps that are further back than what is read are not lost.
             if newest is not None and newest != step:
-                longest = max(longest, now - moved) if step is not None else 0.0
+                if step is not None:
+                    longest, forward = max(longest, now - moved), forward + (newest > step)
                 step, moved = newest, now
-        # Programs that write no steps are watched only if the description gives a time.
-        limit = patience or (max(1800.0, 5 * longest) if step is not None else 0.0)
+        # Programs without steps are watched only if the description gives a time; a line of their settings may look
+        # like one step.
+        limit = patience or (max(1800.0, 5 * longest) if forward > 1 else 0.0)
         silent, idle = now - grew, now - moved
         if limit and silent >= limit:
             return _stop(job, process, "hang", f"no output for {round(silent)} s")

@@ -260,6 +260,37 @@ def test_much_output_without_a_step_is_a_hang(
     assert [one["said"] for one in job.record.marks] == ["no step after 7 for 40 s"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        # A line of the settings looks like a step, and each epoch takes long.
+        (["0: batch: 32", "0: epoch 1", "0: epoch 2", "0: epoch 3"], []),
+        (["0: Namespace(steps=2000)", "0: epoch 1", "0: epoch 2"], []),
+        # The settings of the next part are no step forward either.
+        (["0: batch: 32", "0: step 1 loss 2", "0: step 2 loss 2"], []),
+        (["0: batch: 32", "0: step 1", "0: step 2", "0: step 3"], ["no output for 12000 s"]),
+        (["0: step 1", "0: step 2", "0: step 3"], ["no output for 12000 s"]),
+    ],
+    ids=str,
+)
+def test_a_try_is_watched_once_its_steps_have_moved_forward_twice(
+    job: supervisor.Job, monkeypatch: pytest.MonkeyPatch, lines: list[str], said: list[str]
+) -> None:
+    """Without hang_after. A line comes every 40 minutes; then nothing comes."""
+    clock = [0.0]
+    job.record.events.append(START)
+    written = lambda: lines[: int(clock[0] // 2400)]  # noqa: E731
+    monkeypatch.setattr(job, "lines", written)
+    monkeypatch.setattr(job, "sizes", lambda: {"log": len(written())})
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(supervisor.time, "sleep", lambda s: clock.__setitem__(0, clock[0] + s))
+    monkeypatch.setattr(
+        supervisor, "_lives", lambda _process: clock[0] < 90000 and not job.record.marks
+    )
+    supervisor.watch(job, 0)
+    assert [one["said"] for one in job.record.marks] == said
+
+
 @pytest.mark.parametrize("begun", [0, 10])
 def test_the_step_of_a_try_with_much_output_after_it(
     job: supervisor.Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
