@@ -13,6 +13,7 @@ import yaml
 from ansible.errors import AnsibleLookupError
 from ansible_collections.trainwright.slurm.plugins.lookup import job_file
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import file
+from jinja2 import Environment
 
 from tests.unit.test_dataset_playbooks import play
 
@@ -133,7 +134,7 @@ def test_submissions_at_the_same_moment_are_kept_apart() -> None:
     tasks = [task for one in plays for task in one["tasks"]]
     (submits,) = [task for task in tasks if "trainwright.slurm.slurm_job" in task]
     assert submits["trainwright.slurm.slurm_job"]["lock"] is True
-    after = tasks[tasks.index(submits) + 1]
+    after = tasks[tasks.index(submits) + 2]
     first, again = (
         task["trainwright.slurm.train_render"]
         for task in tasks
@@ -148,3 +149,40 @@ def test_submissions_at_the_same_moment_are_kept_apart() -> None:
     ]
     assert tasks.index(writes) > tasks.index(after)
     assert "selectattr('1.changed')" in writes["loop"]
+
+
+def test_secrets_follow_the_submission_at_once() -> None:
+    """Jobs that run wait for them; a job of another submission may be another job until it has been compared."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "train.yml").read_text())
+    tasks = [task for one in plays for task in one["tasks"]]
+    order = [next((key for key in task if key.startswith("trainwright.")), "") for task in tasks]
+    at = order.index("trainwright.slurm.slurm_job")
+    assert order[at:][:4] == [f"trainwright.slurm.{name}" for name in (
+        "slurm_job", "train_secrets", "train_render", "train_secrets")]  # fmt: skip
+    own, others = tasks[at + 1], tasks[at + 3]
+    options = "trainwright.slurm.train_secrets"
+    assert own["when"] == "item.0.there or item.1.changed" and own[options] == others[options]
+    assert "__train_overtaken" in others["loop"] and "when" not in others
+    template = Environment().compile_expression
+    results = [
+        {"id": 1, "changed": True}, {"id": 2, "changed": False}, {"id": 3, "changed": False},
+        {"id": None, "changed": True}, {"id": 5, "changed": True},
+    ]  # fmt: skip
+    jobs = [
+        {"secrets": [1], "there": False}, {"secrets": [1], "there": True}, {"secrets": [1], "there": False},
+        {"secrets": [1], "there": False}, {"secrets": [], "there": False},
+    ]  # fmt: skip
+    values: dict[str, t.Any] = {
+        "__train": {"jobs": jobs},
+        "__train_submitted": {"results": results},
+    }
+    filters = Environment()
+    filters.filters["zip"] = lambda *lists: list(zip(*lists, strict=True))
+
+    def listed(expression: str) -> list[t.Any]:
+        return list(filters.compile_expression(expression.strip("{} "))(**values))
+
+    values["__train_overtaken"] = listed(plays[1]["vars"]["__train_overtaken"])
+    given = [one for one in listed(own["loop"]) if template(own["when"])(item=one)]
+    assert [one[1]["id"] for one in given] == [1, 2]
+    assert [one[1]["id"] for one in listed(others["loop"])] == [3]

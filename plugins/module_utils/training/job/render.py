@@ -206,9 +206,9 @@ def _secrets(job: Job, path: str) -> str:
     return _titled(
         f"Secrets ({names}): NAME=value lines of a file of mode 0600, written when the job has its number",
         f"secrets={place}\n"
-        'for _ in {1..60}; do [[ -r "$secrets" ]] && break; sleep 1; done\n'
+        'for _ in {1..300}; do [[ -r "$secrets" ]] && break; sleep 1; done\n'
         'if [[ ! -r "$secrets" ]]; then\n'
-        '  echo "$secrets: is missing or not readable after 60 s -> submit the job again" >&2\n'
+        '  echo "$secrets: is missing or not readable after 300 s -> submit the job again" >&2\n'
         "  exit 1\n"
         "fi\n"
         "set -a\n"

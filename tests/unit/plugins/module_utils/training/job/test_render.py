@@ -217,7 +217,7 @@ def test_secrets_are_read_and_removed(slurm: Slurm, command: str) -> None:
     assert said.startswith("abc def\n") and code == (command == "false") and not file.exists()
     slurm.program("sleep", 'echo "sleep $*" >> "$LOG"')
     code, said = slurm.run(made)
-    assert code == 1 and "-> submit the job again" in said and slurm.log.count("sleep 1\n") == 60
+    assert code == 1 and "-> submit the job again" in said and slurm.log.count("sleep 1\n") == 300
 
 
 def test_the_file_of_the_secrets_is_known_by_the_number_of_the_job(slurm: Slurm) -> None:
