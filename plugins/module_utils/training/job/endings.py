@@ -8,6 +8,7 @@ Runs on nodes: Python 3.9.
 from __future__ import annotations
 
 import contextlib
+import math
 import typing as t
 
 from ...slurm import values
@@ -17,6 +18,8 @@ from .typed import Json
 _Fault = t.Callable[[str, str, str], None]
 #: srun passes these on. TERM, HUP and INT end its tasks instead, and Slurm itself ends jobs with TERM.
 _SIGNALS = frozenset(("USR1", "USR2"))
+#: Seconds of a job that the signal must leave: slurmctld sends it up to 60 s early, and a training takes time to begin.
+_EARLY = 90
 
 
 def check(made: Json, fault: _Fault) -> None:
@@ -45,11 +48,13 @@ def check(made: Json, fault: _Fault) -> None:
     with contextlib.suppress(ValueError):  # of a time with a fault of its own
         if not made["time"]:
             fault("signal", "comes before a limit that is not given", "set time")
-        elif (values.seconds(made["time"]) or 2**31) <= signal["seconds"]:
+        elif (values.seconds(made["time"]) or 2**31) < signal["seconds"] + _EARLY:
+            minutes = math.ceil((signal["seconds"] + _EARLY) / 60)
             fault(
                 "signal.seconds",
-                f"is {signal['seconds']}, as long as the job",
-                "take less than time",
+                f"is {signal['seconds']}, and Slurm sends it up to a minute earlier,"
+                " when the training would not have begun",
+                f"set time to at least {minutes} minutes, or take fewer seconds",
             )
 
 

@@ -89,7 +89,9 @@ def test_texts_of_the_command_line_are_taken() -> None:
             )
             for more in ({"signal": {}}, {"retries": 1})
         ),
-        ({"signal": {"seconds": 3600}}, "as long as the job"),
+        ({"signal": {"seconds": 3600}}, "up to a minute earlier"),
+        ({"signal": {}, "time": "6"}, "job.signal.seconds: is 300, and Slurm sends it"),
+        ({"signal": {}, "time": "6"}, "-> set time to at least 7 minutes, or take fewer seconds"),
         ({"retry": {"hang": 1}}, "set retries"),
         (
             {"retries": 1, "retry": {"hnag": 1}},
@@ -123,6 +125,12 @@ def test_texts_of_the_command_line_are_taken() -> None:
 def test_wrong_descriptions(changes: dict[str, t.Any], said: str) -> None:
     found = faults(**changes)
     assert any(said in line for line in found), found
+
+
+def test_times_that_leave_the_signal_room() -> None:
+    for time, seconds in (("2", 30), ("7", 300), ("6:30", 300), ("UNLIMITED", 300)):
+        given = {**GOOD, "time": time, "signal": {"seconds": seconds}}
+        assert schema.check(given).time == time
 
 
 def test_the_longest_name_and_path() -> None:
