@@ -16,12 +16,22 @@ from .schema import DIRECTORIES, Job
 
 #: The comments at the beginning of a source.
 LICENSE = re.compile(r"\A(?:#.*\n)+")
+#: The interpreter of the programs at the end of a script.
+PYTHON = '"$host_python"'
 _FUTURE = re.compile(r"^from __future__ import .*\n", re.MULTILINE)
 
 
 def records(job: Job) -> bool:
     """Whether the run has a place for its record."""
     return bool(job.checkpoints or job.logs)
+
+
+def python() -> str:
+    """Return the lines that find the interpreter, before lines of the user may activate another one."""
+    return (
+        "# For the programs at the end of this script, whichever Python the training uses.\n"
+        "host_python=$(type -P python3 || echo python3)"
+    )
 
 
 def begin(job: Job) -> str:
@@ -35,7 +45,7 @@ def begin(job: Job) -> str:
             f'run_job="{job.number}"',
             f'run_record="${place}/run-$run_job.json"',
             "run_record() {",
-            '  python3 -I - "$1" "$run_record" "$run_job" "$2" \\',
+            f'  {PYTHON} -I - "$1" "$run_record" "$run_job" "$2" \\',
             '    <<< "$(sed -n \'/^: <<.RECORD.$/,/^RECORD$/{//!p}\' "$0")" &> /dev/null',
             "}",
             "# Not a child of this shell, whose `wait` would wait for it too.",

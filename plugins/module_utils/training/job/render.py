@@ -44,6 +44,7 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         "" if job.spare_nodes else _rendezvous(job),
         signals.before_limit(job),
         _secrets(job, secrets_file),
+        recording.python() if recording.records(job) or retries.tries(job) else "",
         recording.begin(job),
         ending.queue(job),
         ending.finish(job),

@@ -392,6 +392,21 @@ def test_without_python_nothing_is_tried_again_and_the_job_says_so(slurm: Slurm)
     )
 
 
+def test_another_python_of_the_hook_before_does_not_run_our_programs(slurm: Slurm) -> None:
+    old = slurm.path / "old"
+    old.mkdir()
+    (old / "python3").write_text('#!/bin/bash\necho old >> "$LOG"\nexit 1\n')
+    (old / "python3").chmod(0o755)
+    made = text(launcher="srun", command="bash -c 'echo Connection reset by peer; python3; exit 6'",
+                logs=str(slurm.path), retries=2, retry={"wait": 0}, hooks={"pre": f"PATH={old}:$PATH"})  # fmt: skip
+    code, said = logged(slurm, made)
+    assert code == 6 and [one["action"] for one in slurm.ends()] == ["retry", "retry", "end"], said
+    # The training has the one that was activated.
+    assert slurm.log.count("old\n") == 3
+    record = json.loads((slurm.path / "run-12345.json").read_text(encoding="utf-8"))
+    assert record["end"]["exit_code"] == 6
+
+
 def test_a_command_of_several_lines_stays_as_it_is(slurm: Slurm) -> None:
     command = "python3 -c '\nimport sys\nsys.exit(7)\n'"
     code, _said = logged(
