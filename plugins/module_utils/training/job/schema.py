@@ -155,6 +155,7 @@ DIRECTORIES = {
 #: In place of a number of nodes: all that are idle when the job is submitted.
 IDLE = "idle"
 _RANKS = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
+_COUNTS = frozenset("ntasks ntasks-per-gpu ntasks-per-node gpus-per-task".split())  # of tasks
 _SHARED = (("exclusive", "user"), ("exclusive", "mcs"))  # the key is for a whole node
 
 
@@ -299,6 +300,7 @@ def _together(made: Json, where: str, faults: list[str]) -> None:
     _names(made, fault)
     _directories(made, fault)
     _options_of_slurm(made, fault)
+    _tasks(made, fault)
     endings.check(made, fault)
     sweep.faults(made, fault)
 
@@ -445,6 +447,20 @@ def _options_of_slurm(made: Json, fault: _Fault) -> None:
     for option in made["srun_options"]:
         if option in ("container-image", "container-mounts", "container-workdir", "container-name"):
             fault(f"srun_options.{option}", "has a key in container", "write it there")
+
+
+def _tasks(made: Json, fault: _Fault) -> None:
+    """Refuse several GPUs for tasks whose number follows from nothing; it would be one a node."""
+    number, launcher = made["gpus"] or 0, made["launcher"]
+    if launcher not in ("srun", "mpirun") or number < 2:
+        return
+    options = {*made["sbatch_options"], *(made["srun_options"] if launcher == "srun" else ())}
+    if not (made["gpus_per_node"] or made["tasks_per_node"] or _COUNTS & options):
+        fault(
+            "gpus",
+            f"is {number}, and {launcher} would start one task on each node, which uses one GPU",
+            "give gpus_per_node for a task for each GPU, or tasks_per_node",
+        )
 
 
 def _job(made: Json) -> Job:

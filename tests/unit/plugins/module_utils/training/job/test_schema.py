@@ -52,6 +52,15 @@ def test_texts_of_the_command_line_are_taken() -> None:
         ({"nodes": "2x"}, "a number, MIN-MAX, or idle"),
         ({"gpus": 12, "gpus_per_node": "8"}, "are not whole nodes of 8"),
         ({"gpus": 16, "gpus_per_node": "8", "nodes": 3}, "are not 3 nodes of 8"),
+        (
+            {"gpus": 16, "launcher": "srun"},
+            "job.gpus: is 16, and srun would start one task on each node",
+        ),
+        (
+            {"gpus": "2", "nodes": 2, "launcher": "mpirun"},
+            "-> give gpus_per_node for a task for each GPU",
+        ),
+        ({"gpus": "h100:16", "launcher": "srun"}, "job.gpus: is 'h100:16' -> write a whole number"),
         ({"tasks_per_node": 8}, "torchrun starts the processes of a node itself"),
         ({"launcher": "mpirun", "container": {"image": "a"}}, "take launcher: srun"),
         ({"container": {}}, "has neither image nor name"),
@@ -142,6 +151,23 @@ def test_all_faults_are_said_at_once() -> None:
     assert len(faults(nodes="x", memory="y", checkpoints="z")) == 3
     with pytest.raises(schema.JobError, match="is not a mapping"):
         schema.check(["a"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpus": 1},
+        {"gpus": 16, "gpus_per_node": "h100:8"},
+        {"gpus": 16, "tasks_per_node": 1},
+        {"gpus": 16, "sbatch_options": {"ntasks": 16}},
+        {"gpus": 16, "sbatch_options": {"ntasks_per_gpu": 1}},
+        {"gpus": 16, "srun_options": {"ntasks": 16}},
+        {"gpus": 16, "launcher": "batch"},
+    ],
+    ids=str,
+)
+def test_gpus_whose_tasks_are_counted(changes: dict[str, t.Any]) -> None:
+    schema.check({**GOOD, "launcher": "srun", **changes})
 
 
 def test_numbers_of_gpus() -> None:
