@@ -96,7 +96,8 @@ def loop(job: Job, one_try: str, rendezvous: str) -> str:
         *at_limit,
         "if [[ $next = requeue ]]; then",
         "  requeue || break",
-        f'  scontrol update "JobId={job.number}" "ExcNodeList=$out" StartTime=now',
+        "  # Slurm would wait two minutes, also with a time that has passed when the nodes are free.",
+        f'  scontrol update "JobId={job.number}" "ExcNodeList=$out" StartTime=now+10',
         '  exit "$code"',
         "fi",
     ]

@@ -376,7 +376,7 @@ def test_a_node_that_does_not_answer_is_replaced_by_the_queue(slurm: Slurm) -> N
     )  # fmt: skip
     # It is requeued, so what comes at the end does not come yet.
     assert slurm.log.endswith(
-        "show node n1,n2\nrequeue 12345\nupdate JobId=12345 ExcNodeList=n2 StartTime=now\n"
+        "show node n1,n2\nrequeue 12345\nupdate JobId=12345 ExcNodeList=n2 StartTime=now+10\n"
     )
 
 
