@@ -52,7 +52,8 @@ def queue(job: Job) -> str:
             "# Whether Slurm has returned this job to the queue since it began.",
             "taken_back() {",
             "  local restarts",
-            f'  restarts=$(scontrol -o show job "{job.number}" 2> /dev/null | grep -o "Restarts=[0-9]*")',
+            f'  restarts=$(scontrol -o show job "{job.number}" 2> /dev/null'
+            ' | grep -o "Restarts=[0-9]*")',
             "  (( ${restarts#*=} + 0 > ${SLURM_RESTART_COUNT:-0} ))",
             "}",
         ]

@@ -56,7 +56,8 @@ def begin(job: Job) -> str:
     lines = [
         "# Always in a shell of its own, which exec replaces, so that a signal reaches the program.",
         "tries() {",
-        f'  exec {recording.PYTHON} -I - "$@" <<< "$(sed -n \'/^: <<.JUDGE.$/,/^JUDGE$/{{//!p}}\' "$0")"',
+        f'  exec {recording.PYTHON} -I - "$@"'
+        ' <<< "$(sed -n \'/^: <<.JUDGE.$/,/^JUDGE$/{//!p}\' "$0")"',
         "}",
         f"if ! {recording.PYTHON} -Ic 'import sys; sys.exit(sys.version_info < (3, 9))'; then",
         '  echo "$HOSTNAME: python3 is missing or older than 3.9 -> failures are not retried here" >&2',

@@ -74,8 +74,8 @@ TABLE = (
             r"[A-Za-z_][\w.]*(?:Error|Exception|Exit)(?:: .*)?\Z",
             r"Fatal Python error: ",
             # Shells; the last four names are those of the lines that start each task.
-            r"-?(?:\S*/)?(?:(?:ba|da|k|z)?sh|slurm_script|[^\s/]+\.(?:sh|sbatch)|rank|torchrun|accelerate|deepspeed)"
-            r": line \d+: ",
+            r"-?(?:\S*/)?(?:(?:ba|da|k|z)?sh|slurm_script|[^\s/]+\.(?:sh|sbatch)"
+            r"|rank|torchrun|accelerate|deepspeed): line \d+: ",
             r".*: command not found\Z|\S+: error: (?:unrecognized|the following) arguments",
             r"slurmstepd: error: (?:execve|couldn't chdir)",
             r"python[\d.]*: can't open file ",
