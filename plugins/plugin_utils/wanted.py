@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import multiprocessing
 import os
 import posixpath
@@ -73,9 +74,15 @@ def whole_run() -> bool:
 
 
 def begun() -> float:
-    """Return when this run of Ansible began, in seconds since 1970. Called in a worker or in the run itself."""
+    """Return when this run of Ansible began, in seconds since 1970. Called in a worker or in the run itself.
+
+    Infinity on a control node that does not tell (macOS).
+    """
     run = os.getppid() if multiprocessing.parent_process() else os.getpid()
-    since = Path(f"/proc/{run}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    try:
+        since = Path(f"/proc/{run}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    except OSError:
+        return math.inf
     ticks = int(since.split()[19])
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
