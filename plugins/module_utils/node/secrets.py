@@ -37,6 +37,8 @@ FILES: dict[str, tuple[str, int]] = {
 OF_ALL_HOSTS = ("munge_key", "slurm_key")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Slurm reads neither of the others in slurmdbd.conf.
+_PASSWORD = re.compile(rb"[ !\x23-\x7e\x80-\xff]+")
 # ssh reads * and ? in a host certificate as wildcards.
 _PRINCIPAL = re.compile(r"[A-Za-z0-9_.:-]+")
 
@@ -173,16 +175,16 @@ class SecretStore:
     def secret(self, name: str, adopt: str = "") -> bytes:
         """Return the secret `name`; make it, or take it over from the file `adopt`, when absent.
 
-        Raises SecretError when a stored or adopted value is too short to be used.
+        Raises SecretError when a stored or adopted value cannot be used.
         """
-        filename, least = FILES[name]
+        filename = FILES[name][0]
         value = self._read(self.path(filename))
         if value is not None:
-            self._long_enough(self.path(filename), value, least)
+            self._refuse_damaged(name, self.path(filename), value)
             return value
         value = self._read(adopt) if adopt else None
         if value is not None:
-            self._long_enough(adopt, value, least)
+            self._refuse_damaged(name, adopt, value)
             self._making(f"{name} (taken over from {adopt})")
         else:
             self._refuse_limit(name)
@@ -292,10 +294,17 @@ class SecretStore:
         except FileNotFoundError:
             return None
 
-    def _long_enough(self, path: str, value: bytes, least: int) -> None:
-        if len(value) < least:
+    def _refuse_damaged(self, name: str, path: str, value: bytes) -> None:
+        """Raise SecretError, without the value, for one that cannot be the cluster's."""
+        least = FILES[name][1]
+        fault = f"{len(value)} bytes, at least {least} are needed" if len(value) < least else ""
+        if name == "database_password" and not _PASSWORD.fullmatch(value):
+            fault = fault or (
+                "it holds a line end, a double quote or a control character, which slurmdbd.conf cannot have"
+            )
+        if fault:
             raise SecretError(
-                f"{path}: {len(value)} bytes, at least {least} are needed; put the cluster's "
+                f"{path}: {fault}; put the cluster's "
                 "real secret back, or remove the file to have a new one made (every host then "
                 "gets it in this run)"
             )

@@ -462,6 +462,8 @@ def _write_and_tell(wanted: Wanted, settings: Settings, controller: Controller) 
             accepted.note_nodes(settings, controller.scontrol, wanted.digest, told)
     except (files.FilesError, services.ServicesError, OSError):
         snapshot.restore()
+        if controller.drop_ins:
+            controller.systemctl("daemon-reload")
         raise
     if wanted.action == "reconfigure":
         done, answer = controller.reconfigure()

@@ -50,6 +50,21 @@ def test_each_secret_is_made_once(store):
     assert second["secrets"] == first["secrets"]
 
 
+@pytest.mark.parametrize("value", [b"BADSECRET1\n", b'BAD"SECRET1', b"BADSECRET\0\0"])
+def test_a_password_that_slurmdbd_could_not_read_is_refused_unseen(store, value):
+    """Before the database has it: `echo` into the file is enough."""
+    ensure(store)
+    (store / "database_password").write_bytes(value)
+    with pytest.raises(
+        secrets.SecretError, match="database_password: it holds a line end"
+    ) as error:
+        ensure(store)
+    assert "BAD" not in str(error.value)
+    for good in (b"BADSECRET1", "a b#c\\d'é$".encode()):
+        (store / "database_password").write_bytes(good)
+        assert base64.b64decode(ensure(store)["secrets"]["database_password"]) == good
+
+
 def test_a_key_of_all_hosts_is_not_made_for_some_of_them(store, tmp_path):
     """A run with --limit restarted munge with a new key on its hosts, and all others went down."""
 
