@@ -89,10 +89,10 @@ def candidates(inputs: Inputs, model: Model) -> list[str]:
     if managed:
         # They name the versions of all nodes, which the run may still change.
         walked.update(groups.get("slurm_login", []))
-    members = groups.get("slurm_pyxis", [])
+    members = {*groups.get("slurm_pyxis", [])}
     walked.update(
         host
-        for host in [*members, *(groups.get("slurm_compute", []) if members else [])]
+        for host in members | ({*groups.get("slurm_compute", [])} if members else set())
         if _lacks_pyxis(inputs["facts"].get(host) or {}, host in members)
     )
     found = dict.fromkeys(host for group in LEFT_OUT for host in groups.get(group, []))

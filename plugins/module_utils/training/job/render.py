@@ -12,7 +12,7 @@ import shlex
 import typing as t
 
 from ...slurm.batch import shell
-from . import ending, environment, recording, retries, signals, sweep
+from . import environment, recording, retries, script_end, signals, sweep
 from .schema import DIRECTORIES, FIELDS, IDLE, PER_NODE, Container, Job, JobError
 
 #: First of the ports of rendezvous, and how many there are; below the kernel's own (ip_local_port_range).
@@ -46,13 +46,13 @@ def render(job: Job, *, efa: bool = False, secrets_file: str = "") -> str:
         _secrets(job, secrets_file),
         recording.python() if recording.records(job) or retries.tries(job) else "",
         recording.begin(job),
-        ending.queue(job),
-        ending.finish(job),
+        script_end.queue(job),
+        script_end.finish(job),
         _retries(job),
         _pre(job),
         _gpu_samples(job),
         _training(job, efa),
-        ending.after(job),
+        script_end.after(job),
     ]
     if retries.tries(job):
         parts.append(retries.program(job))
@@ -247,7 +247,7 @@ def _pre(job: Job) -> str:
 
 
 def _gpu_samples(job: Job) -> str:
-    if not ending.samples_gpus(job):
+    if not script_end.samples_gpus(job):
         return ""
     query = "timestamp,name,utilization.gpu,memory.used,memory.total,temperature.gpu"
     return _titled(
@@ -267,7 +267,7 @@ def _training(job: Job, efa: bool) -> str:
         return _titled("The job", job.command)
     step = "\\\n  ".join(f"{line} " for line in _step(job, efa)).rstrip()
     # Without a training, the signal before the limit is only noted.
-    end = ["code=$?", *(["training="] if job.signal else []), *ending.preempted(job)]
+    end = ["code=$?", *(["training="] if job.signal else []), *script_end.preempted(job)]
     if not job.signal and not retries.tries(job):
         if retries.finishes(job) and shell.one_program(job.command):
             # In the background, so that a trap is not held up by it.
