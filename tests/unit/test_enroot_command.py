@@ -67,7 +67,7 @@ def start(tmp_path: Path) -> Run:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     return process.returncode, out + err
 
 
@@ -102,7 +102,7 @@ def test_a_container_that_was_killed_has_no_name_and_goes(
     process = start("create", "--name", "lab", "/x.sqsh", pause="30")
     wait_for(data, ".making=*/first")
     os.killpg(process.pid, number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode and not (data / "lab").exists()
     assert end(start("create", "--name", "other", "/x.sqsh")) == (0, "")
     assert [path.name for path in data.iterdir()] == ["other"]
@@ -150,7 +150,7 @@ def test_an_image_that_is_saved_is_whole(start: Run, tmp_path: Path) -> None:
     wait_for(tmp_path, ".making=*")
     assert target.read_text() == "before"
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert end(start("export", "-f", "-o", str(target), "lab")) == (0, "")
     assert target.read_text().startswith("whole /usr/lib/trainwright/enroot:/")
     assert not list(tmp_path.glob(".making*"))

@@ -127,7 +127,7 @@ class Slurm:
 
     def run(self, script: str, **more: str) -> tuple[int, str]:
         process = self.start(script, **more)
-        out, err = process.communicate(timeout=20)
+        out, err = ended(process)
         return process.returncode, out + err
 
     def ends(self) -> list[dict[str, t.Any]]:
@@ -139,6 +139,20 @@ class Slurm:
     def log(self) -> str:
         path = self.path / "log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """The output and the errors of a script that ends on its own; a disk that is busy may hold it for a while."""
+    try:
+        return process.communicate(timeout=120)
+    except subprocess.TimeoutExpired as error:
+        listed = subprocess.run(
+            ["ps", "-eo", "pid,ppid,stat,wchan:20,args"], capture_output=True, text=True, check=True
+        )
+        process.kill()
+        raise AssertionError(
+            f"{error}: {error.stdout!r}; these processes ran:\n{listed.stdout}"
+        ) from None
 
 
 @pytest.fixture
@@ -251,7 +265,7 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
     assert process.stdout
     assert process.stdout.readline() == "ready\n"
     process.send_signal(10)
-    out, err = process.communicate(timeout=20)
+    out, err = ended(process)
     assert (process.returncode, out, err) == (0, "checkpoint\n", "")
     assert slurm.log == "requeue 12345\n" and file.exists()
     # What would have ended the tasks does not wait any longer.
@@ -496,7 +510,7 @@ def test_the_end_of_a_job_that_slurm_starts_again_is_not_its_end(slurm: Slurm) -
         step = int(process.stdout.readline())
         process.terminate()
         os.kill(step, signal.SIGTERM)
-        out, _err = process.communicate(timeout=20)
+        out, _err = ended(process)
         assert process.returncode == 143
         assert (out, file.exists()) == (
             ("always 143\ntold 143\n", False) if ends else ("", True)
@@ -611,7 +625,7 @@ def test_a_requeue_that_slurm_refuses_is_the_end(
     process = slurm.start(made)
     assert process.stdout and process.stdout.readline() == "ready\n"
     process.send_signal(10)
-    out, err = process.communicate(timeout=20)
+    out, err = ended(process)
     assert slurm.log.count("requeue") == asked
     if asked == 4:
         assert (process.returncode, out) == (code or 1, f"always {code or 1}\n")
@@ -637,7 +651,7 @@ def test_term_ends_a_script_that_slurm_did_not_take_back(slurm: Slurm) -> None:
         process = slurm.start(made)
         assert process.stdout and process.stdout.readline() == "ready\n"
         process.send_signal(10)
-        assert process.communicate(timeout=20)[0] == ("always\n" if hooks else "")
+        assert ended(process)[0] == ("always\n" if hooks else "")
         assert process.returncode == ends
 
 
@@ -669,7 +683,7 @@ def test_a_signal_while_the_hook_before_runs_requeues_the_job(slurm: Slurm) -> N
     process = slurm.start(made)
     assert process.stdout and process.stdout.readline() == "pre\n"
     process.send_signal(10)
-    process.communicate(timeout=20)
+    ended(process)
     assert slurm.log.splitlines()[-1] == "requeue 12345"
 
 
