@@ -93,6 +93,9 @@ extra: {description: Files that exist only at the destination; a thousand at mos
 extra_count: {description: How many., returned: success, type: int}
 recent: {description: Files that O(settle) left out; a thousand at most., returned: success, type: list, elements: str}
 recent_count: {description: How many., returned: success, type: int}
+outside: {description: Links to directories outside of O(source); their files were not compared. A thousand at most.,
+  returned: success, type: list, elements: str, sample: [run7], version_added: 1.2.0}
+outside_count: {description: How many., returned: success, type: int, version_added: 1.2.0}
 action: {description: "The call that failed, by its permission.", returned: failure, type: str, sample: "s3:GetObject"}
 code: {description: The store's code of the failure; else empty., returned: failure, type: str, sample: AccessDenied}
 """
@@ -144,6 +147,8 @@ def result_of(found: Comparison) -> dict[str, t.Any]:
         "extra_count": len(found.extra),
         "recent": names(found.recent),
         "recent_count": len(found.recent),
+        "outside": names(found.outside),
+        "outside_count": len(found.outside),
     }
 
 

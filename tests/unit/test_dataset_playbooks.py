@@ -203,6 +203,28 @@ def test_results_that_are_not_in_s3_are_named(moto: str, world: World, tmp_path:
     assert code == 2 and "no directory is known to be exported" in said
 
 
+def test_results_that_cannot_be_compared_are_not_taken_for_saved(moto: str, tmp_path: Path) -> None:
+    results = make(tmp_path / "fsx", {"run/1.pt": b"1"})
+    (results / "empty").mkdir()
+    make(tmp_path / "scratch", {"2.pt": b"2"})
+    s3 = client(moto)
+    s3.create_bucket(Bucket="kept", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    s3.put_object(Bucket="kept", Key="run/1.pt", Body=b"1")
+    paths = [{"path": str(results / name), "s3": f"s3://kept/{name}"} for name in ("run", "empty")]
+    where = {"AWS_ENDPOINT_URL_S3": moto}
+    code, said = play(tmp_path, "results", {"results_paths": paths[:1]}, **where)
+    assert code == 0, said
+    code, said = play(tmp_path, "results", {"results_paths": paths}, **where)
+    said = " ".join(said.split())
+    assert code == 2 and "empty: no file on" in said and "run: no file" not in said, said
+    (results / "run/old").symlink_to(tmp_path / "scratch")
+    code, said = play(tmp_path, "results", {"results_paths": paths[:1]}, **where)
+    said = " ".join(said.split())
+    assert code == 2 and "old: a link to directories elsewhere" in said, said
+    left_out = {"results_paths": paths[:1], "results_exclude": ["old"]}
+    assert play(tmp_path, "results", left_out, **where)[0] == 0
+
+
 def test_names_of_files_and_words_of_a_validator_do_not_command_the_terminal(
     tmp_path: Path,
 ) -> None:

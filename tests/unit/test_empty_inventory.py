@@ -122,7 +122,15 @@ def test_the_inventories_to_copy_fail_as_a_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "playbook", ["accounts.yml", "drain.yml", "remove_nodes.yml", "resume.yml"]
+    "playbook",
+    [
+        "accounts.yml",
+        "drain.yml",
+        "quarantine.yml",
+        "remove_nodes.yml",
+        "results.yml",
+        "resume.yml",
+    ],
 )
 def test_a_limit_without_the_host_that_does_the_work_is_an_error(
     playbook: str, tmp_path: Path
@@ -149,3 +157,59 @@ def test_a_time_to_wait_that_is_no_number_is_refused(playbook: str, tmp_path: Pa
     given = ["nodes=c1", "reason=test", "confirm=yes", "drain_timeout=abc"]
     status, output = play(tmp_path, playbook, *(word for one in given for word in ("-e", one)))
     assert status == 2 and "drain_timeout" in output and "int" in output
+
+
+def _two_hosts(tmp_path: Path) -> None:
+    local = {"ansible_connection": "local", "ansible_become": False}
+    hosts = {
+        "slurm_controller": {"hosts": {"ctl1": local}},
+        "slurm_compute": {"hosts": {"c1": local}},
+    }
+    tree = {"all": {"children": {"slurm_cluster": {"children": hosts}}}}
+    (tmp_path / "inventory").write_text(yaml.safe_dump(tree), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        # The copies would be those of the image of before.
+        (["container_image_reference=docker://a/b", "container_image_stage=true"], False),
+        (["container_image_state=absent", "container_image_stage=true"], False),
+        ([], False),
+        (["container_image_stage=true"], True),
+    ],
+    ids=str,
+)
+def test_a_limit_to_nodes_does_not_leave_out_the_import(
+    more: list[str], runs: bool, tmp_path: Path
+) -> None:
+    _two_hosts(tmp_path)
+    given = [word for one in ["container_image_name=x", *more] for word in ("-e", one)]
+    status, output = play(tmp_path, "container_image.yml", "--limit", "c1", "--list-hosts", *given)
+    assert (status == 0) == runs, output
+    assert ("--limit c1 leaves out ctl1, which has the images -> " in output) != runs
+    both = play(tmp_path, "container_image.yml", "--limit", "ctl1,c1", "--list-hosts", *given)
+    assert both[0] == 0, both[1]
+
+
+def test_a_limit_leaves_out_the_control_node_that_sends_data(tmp_path: Path) -> None:
+    _two_hosts(tmp_path)
+    given = ["-e", "dataset_source=/a", "-e", "dataset_destination=/b", "--list-hosts"]
+    status, output = play(tmp_path, "dataset.yml", "--limit", "c1", *given)
+    assert status and "--limit c1 leaves out localhost, which sends the data -> " in output
+    assert play(tmp_path, "dataset.yml", "--limit", "c1", "-e", "dataset_host=c1", *given)[0] == 0
+    assert play(tmp_path, "dataset.yml", *given)[0] == 0
+
+
+@pytest.mark.parametrize("playbook", ["job_hooks.yml", "quarantine.yml"])
+def test_a_limit_to_the_controller_does_not_pass_the_refusals(
+    playbook: str, tmp_path: Path
+) -> None:
+    """A limit leaves out localhost, on which the first play runs."""
+    _two_hosts(tmp_path)
+    status, output = play(
+        tmp_path, playbook, "--limit", "ctl1", "-e", "nodes=c1", "-e", "quarantine_users=ann",
+        "-e", "ansible_become=false",
+    )  # fmt: skip
+    group = "slurm_foreign" if playbook == "job_hooks.yml" else "slurm_node_health"
+    assert status == 2 and f"the group {group} does not have a host" in output, output

@@ -34,7 +34,9 @@ def moto() -> t.Iterator[str]:
         server.stop()
 
 
-def run(tmp_path: Path, *names: str, url: str = "", **variables: t.Any) -> tuple[int, str]:
+def run(
+    tmp_path: Path, *names: str, url: str = "", check: bool = False, **variables: t.Any
+) -> tuple[int, str]:
     """Run tasks of its last play on this host, with a bundle that another task would have made."""
     last = yaml.safe_load(PLAYBOOK.read_text(encoding="utf-8"))[-1]
     last["tasks"] = [task for task in last["tasks"] if task["name"] in names]
@@ -49,7 +51,8 @@ def run(tmp_path: Path, *names: str, url: str = "", **variables: t.Any) -> tuple
         **variables,
     }
     play = str(tmp_path / "play")
-    return test_dataset_playbooks.play(tmp_path, play, given, AWS_ENDPOINT_URL_S3=url)
+    more = ["--check"] if check else []
+    return test_dataset_playbooks.play(tmp_path, play, given, *more, AWS_ENDPOINT_URL_S3=url)
 
 
 def test_both_are_copied_to_s3_once(moto: str, tmp_path: Path) -> None:
@@ -67,6 +70,18 @@ def test_both_are_copied_to_s3_once(moto: str, tmp_path: Path) -> None:
     assert body["a/b/node-bundle-0123456789ab.tar.gz"] == b"bundle"
     lines = body["a/b/node-bootstrap"].decode().splitlines()
     assert lines[0] == "#!/bin/sh" and f"sha256={'7' * 64}" in lines and "minor=11" in lines
+
+
+def test_check_mode_does_not_miss_the_bundle_that_it_does_not_make(
+    moto: str, tmp_path: Path
+) -> None:
+    s3 = boto3.client("s3", endpoint_url=moto, **ACCESS)
+    place = {"LocationConstraint": "eu-west-1"}
+    s3.create_bucket(Bucket="checked", CreateBucketConfiguration=place)
+    made = {"path": str(tmp_path / "none.tar.gz"), "sha256": "7" * 64, "python": 11, "size": 6}
+    given = {"node_bootstrap_s3": "s3://checked/a", "node_bundle": made}
+    code, said = run(tmp_path, "Copy both to S3", url=moto, check=True, **given)
+    assert code == 0 and "changed=1" in said, said
 
 
 @pytest.mark.parametrize(

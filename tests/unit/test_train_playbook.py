@@ -166,11 +166,13 @@ def test_secrets_follow_the_submission_at_once() -> None:
     template = Environment().compile_expression
     results = [
         {"id": 1, "changed": True}, {"id": 2, "changed": False}, {"id": 3, "changed": False},
-        {"id": None, "changed": True}, {"id": 5, "changed": True},
+        {"id": None, "changed": True}, {"id": 5, "changed": True}, {"failed": True, "msg": "refused"},
+        {"id": 7, "changed": True},
     ]  # fmt: skip
     jobs = [
         {"secrets": [1], "there": False}, {"secrets": [1], "there": True}, {"secrets": [1], "there": False},
-        {"secrets": [1], "there": False}, {"secrets": [], "there": False},
+        {"secrets": [1], "there": False}, {"secrets": [], "there": False}, {"secrets": [1], "there": False},
+        {"secrets": [1], "there": False},
     ]  # fmt: skip
     values: dict[str, t.Any] = {
         "__train": {"jobs": jobs},
@@ -178,11 +180,21 @@ def test_secrets_follow_the_submission_at_once() -> None:
     }
     filters = Environment()
     filters.filters["zip"] = lambda *lists: list(zip(*lists, strict=True))
+    filters.tests["failed"] = lambda result: result.get("failed", False)
 
     def listed(expression: str) -> list[t.Any]:
         return list(filters.compile_expression(expression.strip("{} "))(**values))
 
+    values["__train_pairs"] = listed(plays[1]["vars"]["__train_pairs"])
     values["__train_overtaken"] = listed(plays[1]["vars"]["__train_overtaken"])
     given = [one for one in listed(own["loop"]) if template(own["when"])(item=one)]
-    assert [one[1]["id"] for one in given] == [1, 2]
+    # One that was refused takes nothing from those before and after it; the run fails after that.
+    assert [one[1]["id"] for one in given] == [1, 2, 7]
+    assert tasks[at]["ignore_errors"] is True
+    (refused,) = listed(plays[1]["vars"]["__train_refused"])
+    assert refused[1]["msg"] == "refused"
+    names = [task["name"] for task in tasks]
+    fails = names.index("Fail for the jobs that were refused")
+    assert tasks[fails]["ansible.builtin.assert"]["that"] == "__train_refused | length == 0"
+    assert names.index("Write the records of their runs") < fails < names.index("Watch them")
     assert [one[1]["id"] for one in listed(others["loop"])] == [3]

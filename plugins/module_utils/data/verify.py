@@ -26,6 +26,7 @@ class Comparison:
         recent: changed in the source so short ago that they were not judged.
         checked: files whose checksums were compared.
         read_back: of these, objects that had to be read since their checksums do not decide.
+        outside: links of the source to directories elsewhere, whose files were not judged.
     """
 
     files: int = 0
@@ -36,6 +37,7 @@ class Comparison:
     recent: list[str] = field(default_factory=list)
     checked: int = 0
     read_back: int = 0
+    outside: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
@@ -58,7 +60,8 @@ def compare(
     """
     found = Comparison()
     tell("listing the source")
-    files = manifest.scan(source, exclude).files
+    listing = manifest.scan(source, exclude)
+    files, found.outside = listing.files, _outside(source, listing.skipped)
     found.files, found.size = len(files), sum(one.size for one in files.values())
     tell("listing the destination")
     there = target.listing()
@@ -97,3 +100,14 @@ def compare(
     found.recent.sort()
     found.other = dict(sorted(found.other.items()))
     return found
+
+
+def _outside(source: str, skipped: t.Iterable[str]) -> list[str]:
+    """Return the links to directories that are not in the source themselves."""
+    own = os.path.join(os.path.realpath(source), "")
+    places = {path: os.path.realpath(os.path.join(source, path)) for path in skipped}
+    return sorted(
+        path
+        for path, place in places.items()
+        if os.path.isdir(place) and not os.path.join(place, "").startswith(own)
+    )

@@ -130,6 +130,8 @@ def _export(name: str, value: str) -> str:
 
 def _environment(job: Job, efa: bool) -> str:
     lines = [*sweep.export(job.sweep), *_places(job)]
+    if _moves_home(job):
+        lines.append("train_home=$HOME  # the secrets are there")
     mpi = job.launcher == "mpirun" or "mpi" in job.srun_options
     for one in environment.settings(job.machine_type, efa=efa, mpi=mpi):
         if one.name not in job.environment:
@@ -199,10 +201,15 @@ def _rendezvous(job: Job) -> str:
     )
 
 
+def _moves_home(job: Job) -> bool:
+    return bool(job.secrets) and "HOME" in job.environment
+
+
 def _secrets(job: Job, path: str) -> str:
     if not job.secrets:
         return ""
-    place = shlex.quote(path) if path else f'"$HOME/{SECRETS}/{job.number}"'
+    home = "$train_home" if _moves_home(job) else "$HOME"
+    place = shlex.quote(path) if path else f'"{home}/{SECRETS}/{job.number}"'
     names = ", ".join(name for name, _file in job.secrets)
     return _titled(
         f"Secrets ({names}): NAME=value lines of a file of mode 0600, written when the job has its number",

@@ -109,6 +109,8 @@ def after(job: Job) -> str:
     if samples_gpus(job):
         lines += ['kill "$gpu_samples" 2> /dev/null', 'wait "$gpu_samples" 2> /dev/null']
     if job.signal:
+        # The end of the script removes the secrets, and a job that comes back would wait for them.
+        remedy = "submit the job again" if job.secrets else f"scontrol requeue {job.number}"
         lines += [
             "# Ended by the limit: the job waits again and continues from its newest checkpoint.",
             "if (( at_limit )); then",
@@ -118,8 +120,7 @@ def after(job: Job) -> str:
             *(["    (tries limit)"] if retries.tries(job) else []),
             '    exit "$code"',
             "  fi",
-            '  echo "the limit ended this job, and Slurm did not take it back'
-            f' -> scontrol requeue {job.number}" >&2',
+            f'  echo "the limit ended this job, and Slurm did not take it back -> {remedy}" >&2',
             '  exit "$(( code ? code : 1 ))"',
             "fi",
         ]

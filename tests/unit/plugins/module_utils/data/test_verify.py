@@ -58,6 +58,18 @@ def test_what_differs_is_named(store: Store, tmp_path: Path) -> None:
     assert with_new.recent == [] and with_new.checked == 3
 
 
+def test_links_to_directories_elsewhere_are_named(store: Store, tmp_path: Path) -> None:
+    source = make(tmp_path / "set", {"step-1/a": b"1", "link/b": b"2"})
+    make(tmp_path / "set-2", {"c": b"3"})
+    (source / "latest").symlink_to("step-1")
+    (source / "link/run7").symlink_to(tmp_path / "set-2")
+    (source / "scratch").symlink_to(tmp_path / "set-2")
+    (source / "gone").symlink_to("nowhere")
+    sync(source, bucket(store))
+    found = compare(str(source), bucket(store), exclude=["scratch"])
+    assert found.outside == ["link/run7"] and found.same and found.files == 2
+
+
 def test_a_damaged_object_is_found_whatever_it_says(store: Store, tmp_path: Path) -> None:
     source = make(tmp_path / "set", {"plain": b"1", "large": os.urandom(PART + 9)})
     sync(source, bucket(store))

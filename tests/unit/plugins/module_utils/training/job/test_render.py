@@ -274,6 +274,29 @@ def test_a_signal_before_the_limit_requeues_the_job(slurm: Slurm) -> None:
     assert limit["action"] == "limit"
 
 
+def test_a_job_whose_secrets_went_is_not_told_to_come_back(slurm: Slurm) -> None:
+    """It would wait for them and fail."""
+    given = {"launcher": "srun", "command": "x", "signal": {}}
+    assert "take it back -> scontrol requeue $SLURM_JOB_ID" in text(**given)
+    made = text(**given, secrets=[{"name": "A", "file": "/x"}])
+    assert "take it back -> submit the job again" in made and 'requeue $SLURM_JOB_ID"' not in made
+
+
+def test_secrets_are_in_the_home_of_the_owner_whatever_home_the_tasks_get(slurm: Slurm) -> None:
+    place = slurm.path / "home/.config/trainwright/secrets/12345"
+    place.parent.mkdir(parents=True)
+    place.write_text("A=1\n")
+    slurm.program("srun", 'echo "$HOME $A"')
+    made = text(
+        launcher="srun",
+        command="x",
+        environment={"HOME": "/scratch/alice"},
+        secrets=[{"name": "A"}],
+    )
+    assert slurm.run(made, HOME=str(slurm.path / "home")) == (0, "/scratch/alice 1\n")
+    assert not place.exists()
+
+
 def test_a_job_that_ends_before_its_limit_is_not_requeued(slurm: Slurm) -> None:
     code, _said = slurm.run(text(launcher="srun", command="bash -c 'exit 4'", signal={}))
     assert code == 4 and not slurm.log
