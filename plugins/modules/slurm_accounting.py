@@ -129,6 +129,7 @@ options:
       - Never removed are the account root, its user, and the QOS normal. A removal is refused while
         jobs run or wait on it, while something that stays needs it, when O(accounts) is empty, and
         when it is more than O(owned.limit) things; then nothing is changed at all.
+      - A partition of slurmctld needs the QOS that it names. For removals slurmctld has to answer.
     type: dict
     default: {}
     suboptions:

@@ -17,7 +17,7 @@ from ..client.objects import diff
 from ..client.session import Session
 from ..client.transport import Operation, Transport
 from ..errors import SlurmError, unknown_names
-from ..records import Job
+from ..records import Job, Partition
 from . import identity, kept, plan, removals, uids
 from . import state as accounting
 from .state import AccountingError, Plan, State, Wanted
@@ -70,6 +70,11 @@ def _state(
 def _jobs(session: Session, transport: Transport) -> list[Job]:
     """Return the jobs that slurmctld knows."""
     return session.call(transport.jobs)
+
+
+def _partitions(session: Session, transport: Transport) -> list[Partition]:
+    """Return the partitions of slurmctld."""
+    return session.call(transport.partitions)
 
 
 def _needs(operations: t.Sequence[Operation]) -> list[str]:
@@ -135,7 +140,8 @@ def tree(session: Session) -> dict[str, t.Any]:
 
     def planner(cluster: str, state: State, transport: Transport) -> Plan:
         jobs = _jobs(session, transport) if owns else []
-        return plan.plan(cluster, wanted, state, jobs)
+        partitions = _partitions(session, transport) if owned.qos else []
+        return plan.plan(cluster, wanted, state, jobs, partitions)
 
     with _own_conf(session):
         return _tree(session, wanted, planner)
@@ -251,7 +257,7 @@ def qos(session: Session) -> dict[str, t.Any]:
             name,
             state,
             _jobs(session, transport),
-            session.call(transport.partitions),
+            _partitions(session, transport),
         ),
     )
 

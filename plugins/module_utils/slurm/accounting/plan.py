@@ -12,7 +12,7 @@ import typing as t
 
 from ..client.transport import Operation
 from ..errors import nearest
-from ..records import Job
+from ..records import Job, Partition
 from .removals import owned_removals
 from .state import (
     AccountingError,
@@ -305,10 +305,17 @@ def _plan_cluster(out: Plan, cluster: str, wanted: Wanted, state: State) -> None
         out.note(f"cluster {cluster}", _old(settings, row), _new(settings))
 
 
-def plan(cluster: str, wanted: Wanted, state: State, jobs: t.Iterable[Job] = ()) -> Plan:
+def plan(
+    cluster: str,
+    wanted: Wanted,
+    state: State,
+    jobs: t.Iterable[Job] = (),
+    partitions: t.Iterable[Partition] = (),
+) -> Plan:
     """Return the operations that lead from state to wanted; none when it is so already.
 
-    Only what wanted.owned names is removed. jobs: those that slurmctld knows, for what is removed.
+    Only what wanted.owned names is removed. jobs, partitions: those that slurmctld knows, for what
+    is removed.
     Raises AccountingError for names that nothing defines and for removals that must not be.
     """
     _check_references(wanted, state)
@@ -318,6 +325,7 @@ def plan(cluster: str, wanted: Wanted, state: State, jobs: t.Iterable[Job] = ())
     _plan_qos(out, wanted, state)
     _plan_accounts(out, cluster, wanted, state)
     _plan_users(out, cluster, wanted, state, gone.places)
+    gone.check_partitions(partitions)
     gone.check_jobs(jobs)
     gone.plan(out, cluster, state)
     return out

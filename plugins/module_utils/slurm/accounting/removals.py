@@ -72,6 +72,26 @@ class Removals:
                 "(scancel), then run again"
             )
 
+    def check_partitions(self, partitions: t.Iterable[Partition]) -> None:
+        """Raise AccountingError if a partition names a QOS that is to be removed.
+
+        A slurmctld that starts ends at a partition whose QOS is not in the database.
+        """
+        named: dict[str, set[str]] = {}
+        for partition in partitions:
+            # slurm.conf may have other letter case than the database; to Slurm that is the same.
+            names = (partition.qos, *partition.allow_qos, *partition.deny_qos)
+            for name in {name.lower() for name in names}.intersection(self.qos):
+                named.setdefault(name, set()).add(partition.name)
+        if named:
+            what = "; ".join(
+                f"qos {name}: partition {_few(sorted(used))} names it"
+                for name, used in sorted(named.items())
+            )
+            raise AccountingError(
+                f"{what}, and slurmctld would not start without -> remove it from slurm.conf first"
+            )
+
     def plan(self, out: Plan, cluster: str, state: State) -> None:
         """Add the operations to out, users first and accounts before those above them."""
         # Elsewhere in the same database the user or account may be needed.
@@ -365,17 +385,8 @@ def without_qos(
         raise AccountingError("qos normal is Slurm's own -> leave it")
     if name not in state.qos:
         return out
-    used = sorted(
-        partition.name
-        for partition in partitions
-        if name in (partition.qos, *partition.allow_qos, *partition.deny_qos)
-    )
-    if used:
-        raise AccountingError(
-            f"qos {name}: partition {_few(used)} names it, and slurmctld would not start without "
-            "-> remove it from slurm.conf first"
-        )
     gone = Removals(qos=[name])
+    gone.check_partitions(partitions)
     _check_qos_unused(gone, None, state)
     gone.check_jobs(jobs)
     gone.plan(out, cluster, state)

@@ -46,6 +46,8 @@ class Transport:
         self.fake = Slurmrestd(42)
         self.failures: list[SlurmError] = []
         self.known_jobs: list[Job] = []
+        self.known_partitions: list[Partition] | SlurmError = []
+        self.asked_for_partitions = 0
 
     def accounting_rows(self, kinds: t.Any, cluster: str, columns: t.Any) -> t.Any:
         return rest_accounting.rows(self.fake.get, kinds, cluster, columns, self.api)
@@ -60,7 +62,10 @@ class Transport:
         return self.known_jobs
 
     def partitions(self) -> list[Partition]:
-        return []
+        self.asked_for_partitions += 1
+        if isinstance(self.known_partitions, SlurmError):
+            raise self.known_partitions
+        return self.known_partitions
 
 
 @pytest.fixture(name="there")
@@ -185,3 +190,42 @@ def test_jobs_hold_an_account(there: Transport) -> None:
     for check in (True, False):
         with pytest.raises(SlurmError, match="account lab by jobs 12"):
             run("slurm_account", check, name="lab", state="absent")
+
+
+def test_partitions_hold_a_qos(there: Transport) -> None:
+    """Whichever module would remove it, in check mode too; without an answer of slurmctld as well."""
+    for name in ("lab-part", "lab-old"):
+        run("slurm_qos", name=name)
+    calls: list[tuple[str, dict[str, t.Any]]] = [
+        ("slurm_accounting", {"owned": {"qos": ["lab-*"]}}),
+        ("slurm_qos", {"name": "lab-part", "state": "absent"}),
+    ]
+    sent = list(there.fake.sent)
+    down = SlurmError("down", "slurmctld does not answer")
+    answers: list[tuple[list[Partition] | SlurmError, str]] = [
+        ([Partition("gpu", qos="lab-part")], "qos lab-part: partition gpu names it"),
+        (down, "slurmctld does not answer"),
+    ]
+    for there.known_partitions, message in answers:
+        for module, given in calls:
+            for check in (True, False):
+                with pytest.raises(SlurmError, match=message):
+                    run(module, check, controller_timeout=0, **given)
+    assert there.fake.sent == sent
+    assert set(there.fake.qos) == {"normal", "lab-part", "lab-old"}
+    # The one that no partition names goes.
+    there.known_partitions = [Partition("gpu", qos="lab-part")]
+    done = run("slurm_accounting", qos=[{"name": "lab-part"}], owned={"qos": ["lab-*"]})
+    assert done["operations"] == ["remove qos lab-old"]
+    assert set(there.fake.qos) == {"normal", "lab-part"}
+
+
+def test_partitions_are_read_only_for_owned_qos(there: Transport) -> None:
+    """Other removals do not need them."""
+    there.known_partitions = SlurmError("down", "slurmctld does not answer")
+    run("slurm_account", name="lab")
+    run("slurm_account", name="vision", parent="lab")
+    given = {"accounts": [{"name": "lab"}], "owned": {"accounts_below": ["lab"]}}
+    assert run("slurm_accounting", **given)["changed"]
+    assert not run("slurm_accounting", accounts=[{"name": "lab"}])["changed"]
+    assert there.asked_for_partitions == 0

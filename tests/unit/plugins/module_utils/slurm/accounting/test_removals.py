@@ -53,10 +53,12 @@ def state_of(shown: t.Mapping[str, str] = SHOWN) -> accounting.State:
     )
 
 
-def plan(jobs: t.Sequence[Job] = (), **params: t.Any) -> list[str]:
+def plan(
+    jobs: t.Sequence[Job] = (), partitions: t.Sequence[Partition] = (), **params: t.Any
+) -> list[str]:
     """Return the calls of sacctmgr."""
     wanted = accounting.wanted_from(params)
-    planned = accounting_plan.plan("demo", wanted, state_of(), jobs)
+    planned = accounting_plan.plan("demo", wanted, state_of(), jobs, partitions)
     return [" ".join(cli_accounting.argv(operation)) for operation in planned.operations]
 
 
@@ -127,6 +129,39 @@ def test_qos_by_pattern() -> None:
     ]
     with pytest.raises(SlurmError, match="qos uni-a by account uni"):
         plan(owned={"qos": ["*"]})
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        Partition("gpu", qos="uni-b"),
+        Partition("gpu", qos="Uni-B"),  # as slurm.conf has it: to Slurm it is the same
+        Partition("gpu", allow_qos=("normal", "uni-b")),
+        Partition("gpu", deny_qos=("uni-b",)),
+    ],
+    ids=lambda partition: f"{partition.qos}{partition.allow_qos}{partition.deny_qos}",
+)
+def test_a_partition_holds_its_qos(partition: Partition) -> None:
+    """A slurmctld that starts ends at a partition without it: as one QOS, and as one of the owned."""
+    message = "qos uni-b: partition gpu names it, and slurmctld would not start without -> remove"
+    other = Partition("cpu", qos="normal")
+    with pytest.raises(SlurmError, match=message):
+        plan(partitions=[other, partition], owned={"qos": ["uni-b"]})
+    with pytest.raises(SlurmError, match=message):
+        removals.without_qos("demo", "uni-b", state_of(), [], [other, partition])
+    assert plan(partitions=[other], owned={"qos": ["uni-b"]}) == ["delete qos where name=uni-b"]
+    # It stays where the list names it.
+    assert plan(partitions=[partition], qos=[{"name": "uni-b"}], owned={"qos": ["uni-b"]}) == []
+
+
+def test_each_qos_of_partitions_is_named() -> None:
+    """With all partitions that name it."""
+    partitions = [Partition(name, allow_qos=("uni-a", "uni-b")) for name in ("gpu", "cpu")]
+    with pytest.raises(SlurmError) as caught:
+        removals.Removals(qos=["uni-a", "uni-b"]).check_partitions(partitions)
+    assert str(caught.value).startswith(
+        "qos uni-a: partition cpu, gpu names it; qos uni-b: partition cpu, gpu names it, and "
+    )
 
 
 @pytest.mark.parametrize(
