@@ -46,7 +46,7 @@ options:
   owner:
     description:
       - The part for which the task acts, such as V(health). It marks O(reason), and O(state=resumed)
-        then ends only drains of this owner.
+        then ends only drains of this owner. A node that a person set down keeps its reason when it is drained.
       - Without it, the task acts for a person, and O(state=resumed) ends all drains except those that
         are marked as some owner's. Those of V(hook) end too, since nothing else ends them.
     type: str
@@ -91,9 +91,9 @@ options:
     type: str
   wait:
     description:
-      - V(drained) waits until no job is left on the nodes; one that is down needs no waiting. V(idle)
-        waits until they are idle, answer and are not drained, V(usable) also takes nodes with jobs. Nodes in
-        RV(kept) are not waited for.
+      - V(drained) waits until no job is left on the nodes, suspended ones included; one that is down needs no
+        waiting. V(idle) waits until they are idle, answer and are not drained, V(usable) also takes nodes with
+        jobs. Nodes in RV(kept) are not waited for.
     type: str
     choices: [none, drained, idle, usable]
     default: none

@@ -27,6 +27,8 @@ elif words == ["show", "nodes"]:
     for name, node in state["nodes"].items():
         print("NodeName=%s Arch=x86_64\\n   CPUAlloc=0 CPUTot=8" % name)
         print("   State=%s ThreadsPerCore=1\\n   Reason=%s\\n" % (node["state"], node["reason"]))
+elif words == ["show", "jobs"]:
+    print("No jobs in the system")
 elif words == ["show", "reservations"]:
     one = state["reservation"]
     start = datetime.datetime(2026, 1, 1)

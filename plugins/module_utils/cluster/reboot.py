@@ -13,8 +13,9 @@ import time
 import typing as t
 
 from ..node.reboots import plain
-from ..node.terminal import printable
+from ..node.terminal import one_line, printable
 from ..slurm.client.node import owner_of
+from ..slurm.client.readiness import of_slurmctld
 from ..slurm.hostlist import fold
 
 OWNER = "reboot"
@@ -208,9 +209,19 @@ def _left(host: str, node: Facts | None, facts: Facts, boot_check: bool) -> str:
         return f"{host}: a container ends with a reboot and does not come back -> reboot the machine that it runs on"
     if node and "NOT_RESPONDING" in node.get("flags", ()):
         return f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
+    if node and _of_another(node):
+        by, reason = (one_line(node.get(key) or "") for key in ("reason_user", "reason"))
+        return f"{host}: set down by {by or 'somebody'}: {reason} -> resume it, or drain it first"
     if not node and facts["services"].get("slurmd") == "active":
         return f"{host}: slurmd runs there, and slurmctld does not know the node -> run site.yml, or stop slurmd"
     return ""
+
+
+def _of_another(node: Facts) -> bool:
+    """Tell whether a person or another part has set a node down. A reboot ends that; it does not end a drain."""
+    reason = str(node.get("reason") or "")
+    down = node.get("state") == "DOWN" and "DRAIN" not in node.get("flags", ())
+    return down and bool(reason) and owner_of(reason) != OWNER and not of_slurmctld(reason)
 
 
 def _used(facts: Facts, done: bool) -> list[str]:

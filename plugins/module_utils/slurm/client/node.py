@@ -8,17 +8,23 @@ import dataclasses
 import re
 import typing as t
 
+from ...node.names import some
 from ..errors import SlurmError
-from ..records import REBOOTING, USABLE, Node
+from ..records import REBOOTING, USABLE, Job, Node
 from . import objects
+from .readiness import of_slurmctld
 
 if t.TYPE_CHECKING:
     from .session import Session
 
 Settings = dict[str, str]
+#: All nodes, and the suspended jobs with those of the wanted nodes that each is on.
+_Seen = tuple[dict[str, Node], dict[int, list[str]]]
 _OWNED = re.compile(r"tw:([a-z_]+):")
 #: Nothing tells a job hook that its node is repaired: it runs with the next job.
 _ENDED_BY_PERSONS = ("hook",)
+#: Jobs that a message names; the others are counted.
+_MOST = 10
 _LOST = (
     "weight and features of {names}: slurmctld forgets them at its next restart or reconfigure unless "
     "slurm.conf has the same setting -> set them there too"
@@ -97,12 +103,17 @@ def _set_state(out: Plan, node: Node, word: str, expected: Node) -> None:
 
 
 def _reason(node: Node, params: t.Mapping[str, t.Any]) -> str:
-    """The reason to write: that of the task, or the one there where it belongs to another part."""
-    own = owned(objects.one_line("reason", params.get("reason") or ""), params.get("owner") or "")
+    """The reason to write: that of the task, or the one there where it belongs to somebody else."""
+    owner = params.get("owner") or ""
+    own = owned(objects.one_line("reason", params.get("reason") or ""), owner)
     theirs = owner_of(node.reason)
-    keep = node.drained or (theirs and theirs != (params.get("owner") or ""))
-    if node.reason and keep and not params.get("force"):
-        return node.reason
+    if node.reason and not params.get("force"):
+        if own and not owner and own != node.reason and not may_end(node, "", False):
+            # As for a node that is drained already: the part would give it back while a person works on it.
+            return f"{own}; before: {node.reason}"
+        of_person = node.state == "DOWN" and not theirs and not of_slurmctld(node.reason)
+        if node.drained or (theirs and theirs != owner) or (owner and of_person):
+            return node.reason
     if not own:
         raise SlurmError(
             "invalid",
@@ -257,11 +268,27 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
     params = session.params
     limit = params["wait_timeout"]
 
-    def look() -> dict[str, Node]:
-        return {node.name: node for node in session.call(transport.nodes)}
+    def running(known: t.Mapping[str, Node]) -> list[str]:
+        return [name for name in names if name in known and known[name].busy]
 
-    def busy(known: t.Mapping[str, Node]) -> str:
-        left = [name for name in names if name in known and known[name].busy]
+    def look() -> _Seen:
+        known = {node.name: node for node in session.call(transport.nodes)}
+        # A node that is down runs no job. Most polls are one question: the jobs come last.
+        up = [name for name in names if name in known and known[name].state != "DOWN"]
+        if params["wait"] != "drained" or not up or running(known):
+            return known, {}
+        return known, _suspended(session.call(transport.jobs), up)
+
+    def busy(found: _Seen) -> str:
+        known, suspended = found
+        if suspended:
+            held = {name for on in suspended.values() for name in on}
+            return (
+                f"{', '.join(name for name in names if name in held)}: suspended jobs are left after {limit:g} s "
+                f"({some([str(job) for job in suspended], _MOST)}) -> resume them (scontrol resume JOB) and wait for "
+                "their end, or cancel them (scancel JOB); the nodes stay drained"
+            )
+        left = running(known)
         if not left:
             return ""
         return (
@@ -272,7 +299,8 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
 
     states = ("IDLE",) if params["wait"] == "idle" else USABLE
 
-    def not_usable(known: t.Mapping[str, Node]) -> str:
+    def not_usable(found: _Seen) -> str:
+        known, _none = found
         left = [
             f"{name} is {known[name].shown}" for name in names if not _is(known.get(name), states)
         ]
@@ -283,8 +311,20 @@ def _wait(session: Session, transport: t.Any, names: t.Sequence[str]) -> dict[st
             "there; wait longer with wait_timeout"
         )
 
-    test = {"none": lambda known: "", "drained": busy}.get(params["wait"], not_usable)
-    return objects.wait(look, test, limit)
+    test = {"none": lambda found: "", "drained": busy}.get(params["wait"], not_usable)
+    known, _suspended_jobs = objects.wait(look, test, limit)
+    return known
+
+
+def _suspended(jobs: t.Iterable[Job], names: t.Sequence[str]) -> dict[int, list[str]]:
+    """Return the suspended jobs and which of the nodes each is on: Slurm shows a node with such jobs alone as IDLE."""
+    found: dict[int, list[str]] = {}
+    for job in jobs:
+        if job.state == "SUSPENDED":
+            on = {*objects.hosts(job.nodes, f"nodes of job {job.id}")} & {*names}
+            if on:
+                found[job.id] = [name for name in names if name in on]
+    return found
 
 
 def _is(node: Node | None, states: t.Collection[str]) -> bool:

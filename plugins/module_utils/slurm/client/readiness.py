@@ -25,6 +25,9 @@ _NOT_YET = re.compile(
     r"gres/gpu(:\S+)? count (reported lower than configured|too low) \(0 < \d+\)", re.IGNORECASE
 )
 _OWN = re.compile(r"tw:([a-z]+):")
+_NOT_RESPONDING, _REBOOTED = "not responding", "node unexpectedly rebooted"
+# Reasons with which slurmctld itself sets a node down (ping_nodes.c, node_mgr.c, power_save.c), in lower case.
+_OF_SLURMCTLD = (_NOT_RESPONDING, _REBOOTED, "reboot timed out", "resumetimeout reached")
 
 
 def brief(node: Node) -> dict[str, t.Any]:
@@ -51,11 +54,16 @@ def may_resume(node: Node, reasons: t.Collection[str], owner: str) -> bool:
     own = _OWN.match(node.reason)
     if own:
         return bool(owner) and own[1] == owner
-    if node.reason.lower() == "not responding":
+    if node.reason.lower() == _NOT_RESPONDING:
         return "not_responding" in reasons
-    if node.reason.lower() == "node unexpectedly rebooted":
+    if node.reason.lower() == _REBOOTED:
         return "unexpected_reboot" in reasons
     return False
+
+
+def of_slurmctld(reason: str) -> bool:
+    """Whether slurmctld wrote the whole reason of a node that is down. It appends its own to one that is there."""
+    return all(part.strip().lower() in _OF_SLURMCTLD for part in reason.split(" : "))
 
 
 def overwritten(node: Node) -> bool:

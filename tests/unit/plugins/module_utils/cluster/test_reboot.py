@@ -175,6 +175,39 @@ def test_a_node_that_does_not_answer_is_named(named: bool) -> None:
     assert plan["hosts"] == [] and "start slurmd there" in said[0]
 
 
+BAD = "bad DIMM"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("state", "flags", "reason", "left"),
+    [
+        ("DOWN", (), BAD, f"c1: set down by alice: {BAD} -> resume it, or drain it first"),
+        ("DOWN", (), f"{BAD} : Not responding", f"c1: set down by alice: {BAD} : Not responding"),
+        ("DOWN", (), "tw:health:gpu: lost -> replace it", "c1: set down by alice: tw:health:gpu"),
+        ("DOWN", ("DRAIN",), BAD, ""),
+        ("IDLE", ("DRAIN",), BAD, ""),
+        ("DOWN", (), "Not responding", ""),
+        ("DOWN", (), "Node unexpectedly rebooted", ""),
+        ("DOWN", (), "", ""),
+        ("DOWN", (), "tw:reboot:node: x -> reboot.yml resumes it : reboot timed out", ""),
+    ],
+)
+def test_a_node_that_somebody_set_down_is_left(
+    named: bool, state: str, flags: tuple[str, ...], reason: str, left: str
+) -> None:
+    """A reboot would give it back: slurmctld takes a node that has booted for up, whoever set it down."""
+    answers = {"c1": facts(("system", "an upgrade"))}
+    down = {**node("c1", state), "flags": list(flags), "reason": reason, "reason_user": "alice"}
+    plan = reboot.plan(answers, [down], named, "x", now=9)
+    assert chosen(plan) == ([] if left else [("c1", False)])
+    assert plan["mark"] == (["c1"] if named and not left else [])
+    if left:
+        said = plan["problems"] if named else plan["lines"]
+        assert said[0].startswith(left) and len(said) == 1
+        assert bool(plan["problems"]) is named
+
+
 def test_a_node_that_only_slurmd_knows_is_not_rebooted_past_its_jobs() -> None:
     running = facts(("system", "an upgrade"), services={"slurmd": "active"})
     plan = reboot.plan({"c1": running}, [], False)

@@ -38,6 +38,8 @@ class FakeControl:
         self.version = version
         self.user = "root"
         self.all_nodes = {node.name: node for node in nodes}
+        self.all_jobs: list[records.Job] = []
+        self.asked_jobs = 0
         self.all_partitions: dict[str, records.Partition] = {}
         self.all_reservations: dict[str, records.Reservation] = {}
         self.calls: list[tuple[t.Any, ...]] = []
@@ -50,6 +52,10 @@ class FakeControl:
         if self.looks:
             self.looks.pop(0)()
         return list(self.all_nodes.values())
+
+    def jobs(self, job_id: int | None = None) -> list[records.Job]:
+        self.asked_jobs += 1
+        return [job for job in self.all_jobs if job_id in (None, job.id)]
 
     def partitions(self) -> list[records.Partition]:
         return list(self.all_partitions.values())

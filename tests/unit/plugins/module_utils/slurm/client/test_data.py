@@ -275,7 +275,9 @@ def test_a_suspended_job() -> None:
     item = job(
         42, job_state=["SUSPENDED"], pre_sus_time=num(42, 20), suspend_time=num(42, NOON + 21)
     )
-    assert data.jobs({"jobs": [item]}, now=NOON + 61)[0].elapsed == 20
+    (read,) = data.jobs({"jobs": [item]}, now=NOON + 61)
+    assert (read.elapsed, read.state, read.nodes) == (20, "SUSPENDED", item["nodes"])
+    assert read.nodes
     item |= {"job_state": ["RUNNING"], "suspend_time": num(42, NOON + 41)}
     assert data.jobs({"jobs": [item]}, now=NOON + 61)[0].elapsed == 40
 

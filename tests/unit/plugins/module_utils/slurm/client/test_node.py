@@ -10,7 +10,11 @@ import typing as t
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import node, objects
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
-from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import USABLE, Node
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import (
+    USABLE,
+    Job,
+    Node,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +109,15 @@ def test_a_part_that_removes_a_node_takes_it_over_by_force() -> None:
     ("reason", "owner", "force", "written"),
     [
         ("Not responding", "", False, "rack 4"),
-        (HEALTH, "", False, HEALTH),
+        ("Not responding", "reboot", False, "tw:reboot:rack 4"),
+        ("Not responding : reboot timed out", "reboot", False, "tw:reboot:rack 4"),
+        ("", "reboot", False, "tw:reboot:rack 4"),
+        ("bad DIMM", "", False, "rack 4"),
+        ("bad DIMM", "reboot", False, "bad DIMM"),
+        ("bad DIMM : Not responding", "reboot", False, "bad DIMM : Not responding"),
+        ("bad DIMM", "remove", True, "tw:remove:rack 4"),
+        (HEALTH, "", False, f"rack 4; before: {HEALTH}"),
+        ("tw:hook:scratch: full -> empty it", "", False, "tw:hook:scratch: full -> empty it"),
         (HEALTH, "remove", False, HEALTH),
         (HEALTH, "health", False, "tw:health:rack 4"),
         (HEALTH, "", True, "rack 4"),
@@ -117,6 +129,25 @@ def test_a_node_that_is_down_keeps_the_reason_of_another_owner_when_it_is_draine
     fake = control(Node("c1", "DOWN", (), reason))
     run(fake, names=["c1"], state="drained", reason="rack 4", owner=owner, force=force)
     assert fake.calls[0][2] == {"State": "DRAIN", "Reason": written}
+    assert not run(fake, names=["c1"], state="drained", reason="rack 4", owner=owner, force=force)[
+        "changed"
+    ]
+    assert fake.all_nodes["c1"].reason == written
+
+
+def test_a_person_takes_a_node_that_is_down_from_the_part_that_would_resume_it() -> None:
+    fake = control(Node("c1", "DOWN", (), HEALTH))
+    run(fake, names=["c1"], state="drained", reason="rack 4")
+    assert run(fake, names=["c1"], state="resumed", owner="health")["kept"]
+    assert fake.all_nodes["c1"].shown == "DOWN+DRAIN"
+    assert run(fake, names=["c1"], state="resumed")["changed"]
+
+
+def test_a_reboot_gives_no_node_back_that_a_person_has_set_down() -> None:
+    fake = control(Node("c1", "DOWN", (), "bad DIMM"))
+    run(fake, names=["c1"], state="drained", reason="kernel", owner="reboot")
+    done = run(fake, names=["c1"], state="resumed", owner="reboot")
+    assert done["kept"] == {"c1": "bad DIMM"} and fake.all_nodes["c1"].drained
 
 
 def test_a_drained_node_that_is_set_down_keeps_its_reason() -> None:
@@ -268,6 +299,41 @@ def test_a_wait_for_jobs_that_go_on_ends_with_their_nodes() -> None:
     with pytest.raises(SlurmError, match="^c1: jobs still run after 0 s -> ") as caught:
         run(fake, names=["c1", "c2"], state="drained", reason="x", wait="drained", wait_timeout=0)
     assert caught.value.kind == "timeout" and fake.calls
+
+
+def test_it_waits_for_suspended_jobs_on_nodes_that_slurm_shows_as_idle() -> None:
+    fake = control(Node("c1"), Node("c2"), Node("c3", "DOWN"))
+    fake.all_jobs = [
+        Job(7, state="SUSPENDED", nodes="c[1,3]"),
+        Job(8, state="RUNNING", nodes="c1"),
+        Job(9, state="SUSPENDED", nodes="c2"),
+        Job(10, state="PENDING"),
+    ]
+    wish: dict[str, t.Any] = {"state": "drained", "reason": "x", "wait": "drained"}
+    with pytest.raises(SlurmError) as caught:
+        run(fake, names=["c1", "c3"], wait_timeout=0, **wish)
+    assert caught.value.kind == "timeout"
+    assert str(caught.value).startswith("c1: suspended jobs are left after 0 s (7) -> resume them")
+    assert fake.all_nodes["c1"].drained and fake.all_nodes["c3"].drained
+
+    def ends() -> None:
+        fake.all_jobs = fake.all_jobs[1:]
+
+    fake.looks = [lambda: None, lambda: None, ends]
+    assert run(fake, names=["c1", "c3"], wait_timeout=60, **wish)["nodes"][0]["name"] == "c1"
+    assert fake.looks == []
+
+
+def test_it_asks_for_jobs_only_when_none_runs_on_the_nodes() -> None:
+    fake = control(Node("c1", "MIXED"), Node("c2"), Node("c3", "DOWN"))
+    wish: dict[str, t.Any] = {"state": "drained", "reason": "x", "wait_timeout": 0}
+    with pytest.raises(SlurmError, match="^c1: jobs still run"):
+        run(fake, names=["c1", "c2"], wait="drained", **wish)
+    run(fake, names=["c3"], wait="drained", **wish)
+    run(fake, names=["c2"], wait="none", **wish)
+    assert fake.asked_jobs == 0
+    run(fake, names=["c2"], wait="drained", **wish)
+    assert fake.asked_jobs == 1
 
 
 @pytest.mark.parametrize(

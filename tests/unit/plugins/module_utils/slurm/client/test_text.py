@@ -285,6 +285,11 @@ def test_the_exit_of_a_job_shows_when_it_has_ended(
     assert (read.exit_code, read.exit_signal) == wanted
 
 
+def test_a_suspended_job() -> None:
+    (read,) = text.jobs(job().replace("=RUNNING ", "=SUSPENDED "))
+    assert (read.state, read.flags, read.nodes) == ("SUSPENDED", (), "c[1-2]")
+
+
 def test_a_job_that_waits() -> None:
     shown = (
         job()
