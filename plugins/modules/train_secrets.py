@@ -16,6 +16,7 @@ description:
     removes it
     when the job is over.
   - Files of jobs that ended without removing theirs, such as jobs cancelled while pending, are removed.
+    So are those of the tasks of an array that have ended.
   - The home must be on storage that the nodes share.
 extends_documentation_fragment: [trainwright.slurm.slurm]
 options:
@@ -25,7 +26,9 @@ options:
         exist, so that a missing one is reported before the job is submitted, and writes nothing.
     type: int
   array:
-    description: Indices of a job array, such as V(0-7%4). Each task gets a file. Without it, the job is not an array.
+    description:
+      - Indices of a job array, such as V(0-7%4). Each task that has not ended gets a file. Without it, the job is
+        not an array.
     type: str
   secrets:
     description: The secrets that the job's description names.
@@ -66,7 +69,7 @@ EXAMPLES = r"""
 RETURN = r"""
 names: {description: Names of the secrets., returned: always, type: list, elements: str, sample: [HF_TOKEN]}
 files:
-  description: The files, of mode 0600.
+  description: The files, of mode 0600, without those of tasks that have ended.
   returned: always
   type: list
   elements: str

@@ -141,7 +141,7 @@ def tail(path: str, lines: int, owner: str) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def _waits(text: str, task: int) -> bool:
+def covers(text: str, task: int) -> bool:
     """Return whether a task is among those of a record, such as 1,4-9:2%2."""
     for part in text.strip("[]").partition("%")[0].split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part.strip("[]"))
@@ -157,7 +157,7 @@ def _task(session: Session, found: list[Job], job_id: int, task: int) -> list[Jo
     for known in (found, _whole_array(session, found, job_id)):
         own = [job for job in known if job.array_task == str(task)]
         # Those that wait have one record: 4-9%2.
-        own += [job for job in known if _waits(job.array_task, task)]
+        own += [job for job in known if covers(job.array_task, task)]
         if own:
             return [dataclasses.replace(own[0], array_task=str(task))]
     raise SlurmError(

@@ -95,10 +95,10 @@ def write(path: str, text: str) -> None:
         raise
 
 
-def stale(directory: str, live: t.Collection[int]) -> list[str]:
+def stale(directory: str, needed: t.Callable[[int, int | None], bool]) -> list[str]:
     """Return the files whose jobs are gone: cancelled before they began, or killed with no time to clean up.
 
-    live: numbers of the jobs that wait or run, of arrays that of the array.
+    needed: whether the job of a number, or the task of an array, waits or runs.
     """
     try:
         names = sorted(os.listdir(directory))
@@ -108,7 +108,9 @@ def stale(directory: str, live: t.Collection[int]) -> list[str]:
     for name in names:
         match = _NAME.match(name)
         path = os.path.join(directory, name)
-        if match and int(match[1]) not in live and time.time() - os.lstat(path).st_mtime > GRACE:
+        if not match or time.time() - os.lstat(path).st_mtime <= GRACE:
+            continue
+        if not needed(int(match[1]), int(match[2][1:]) if match[2] else None):
             found.append(path)
     return found
 

@@ -11,8 +11,10 @@ import os
 import typing as t
 from pathlib import Path
 
+from ...slurm.client import jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
+from ...slurm.records import ENDED, Job
 from ..job import render, secrets
 
 View = dict[str, t.Any]
@@ -29,14 +31,27 @@ def work(slurm: Session) -> View:
         result: View = {"names": list(found), "changed": False, "files": []}
         if params["id"] is None:
             return {**result, "removed": []}
-        tasks = [f"_{task}" for task in secrets.tasks(params["array"])] if params["array"] else [""]
+        tasks: list[int | None] = [None]
+        if params["array"]:
+            tasks = [*secrets.tasks(params["array"])]
     except secrets.SecretError as error:
         raise SlurmError("invalid", str(error)) from None
     transport = slurm.using("jobs")
-    live = {job.array_job_id or job.id for job in slurm.call(transport.jobs) if not job.ended}
-    gone = secrets.stale(directory, live)
+    listed: dict[int, list[Job]] = {}
+    for job in slurm.call(transport.jobs):
+        listed.setdefault(job.array_job_id or job.id, []).append(job)
+    gone = secrets.stale(
+        directory, lambda number, task: _needed(listed.get(number, []), task, lambda job: job.ended)
+    )
+    own = listed.get(params["id"])
+    if own is not None:
+        # A task that is still COMPLETING has read its file: it is neither written again nor removed before the end.
+        tasks = [task for task in tasks if _needed(own, task, lambda job: job.state in ENDED)]
     text = secrets.content(found)
-    result["files"] = [os.path.join(directory, f"{params['id']}{task}") for task in tasks]
+    result["files"] = [
+        os.path.join(directory, str(params["id"]) + ("" if task is None else f"_{task}"))
+        for task in tasks
+    ]
     outdated = [path for path in result["files"] if secrets.differs(path, text)]
     if not slurm.check:
         for path in outdated:
@@ -44,3 +59,19 @@ def work(slurm: Session) -> View:
         for path in gone:
             os.unlink(path)
     return {**result, "changed": bool(outdated or gone), "removed": gone}
+
+
+def _needed(found: t.Sequence[Job], task: int | None, over: t.Callable[[Job], bool]) -> bool:
+    """Return whether a job, or the task of an array, waits or runs.
+
+    found: all records of the job. over: whether that of a record has ended.
+    """
+    mine = [job for job in found if task is None or job.array_task == str(task)]
+    if mine:
+        return not all(over(job) for job in mine)
+    # Tasks that wait have one record: 4-9%2. Slurm ends a long list of them with "...", so that any may be among them.
+    return any(
+        jobs.covers(job.array_task, task) or "..." in job.array_task or not job.array_task
+        for job in found
+        if task is not None and not over(job)
+    )

@@ -21,6 +21,12 @@ JOBS = [
     Job(7, state="RUNNING"),
     Job(13, state="PENDING", array_job_id=12),
     Job(9, state="COMPLETED"),
+    Job(101, state="COMPLETED", array_job_id=100, array_task="0"),
+    Job(102, state="FAILED", flags=("COMPLETING",), array_job_id=100, array_task="1"),
+    Job(103, state="RUNNING", array_job_id=100, array_task="2"),
+    Job(100, state="PENDING", array_job_id=100, array_task="4-9:2%2"),
+    Job(200, state="PENDING", array_job_id=200, array_task="1,3,5,..."),
+    Job(201, state="CANCELLED", array_job_id=200, array_task="0"),
 ]
 
 
@@ -61,6 +67,29 @@ def test_it_writes_one_file_for_its_owner(place: Path, run: t.Callable[..., t.An
 def test_each_task_of_an_array_has_a_file(place: Path, run: t.Callable[..., t.Any]) -> None:
     run(id=12, array="0-2%1")
     assert sorted(one.name for one in place.iterdir()) == ["12_0", "12_1", "12_2"]
+
+
+def test_tasks_that_have_ended_get_no_file_again(place: Path, run: t.Callable[..., t.Any]) -> None:
+    """The play or `train submit` finds the array there, and its tasks have removed their files."""
+    names = ["100_2", "100_4", "100_6", "100_8"]
+    made = run(id=100, array="0-9%2")
+    assert made["files"] == [str(place / name) for name in names] and made["changed"]
+    assert sorted(one.name for one in place.iterdir()) == names
+    assert not run(id=100, array="0-9%2")["changed"]
+    # Slurm shortens a long list of tasks that wait.
+    assert len(run(id=200, array="0-9")["files"]) == 9
+    assert len(run(id=300, array="0-9")["files"]) == 10, "slurmctld does not list it yet"
+
+
+def test_files_of_tasks_that_have_ended_go(place: Path, run: t.Callable[..., t.Any]) -> None:
+    place.mkdir(parents=True)
+    for name in ("100_0", "100_1", "100_2", "100_3", "100_4", "200_0", "200_7"):
+        (place / name).write_text("")
+        os.utime(place / name, (0, 0))
+    removed = [str(place / name) for name in ("100_0", "100_3", "200_0")]
+    assert run(id=7, _ansible_check_mode=True)["removed"] == removed
+    assert run(id=7)["removed"] == removed and not (place / "100_3").exists()
+    assert (place / "100_1").exists(), "it is COMPLETING and may be requeued"
 
 
 def test_files_of_jobs_that_are_gone_go(place: Path, run: t.Callable[..., t.Any]) -> None:
