@@ -179,6 +179,37 @@ cli.client.wait = wait
     assert len(json.loads(done.stdout)["lines"]) == 3 and "COMPLETED" in done.stderr
 
 
+def test_a_failed_task_of_an_array_is_named_while_others_run(command: Path) -> None:
+    answer = """
+sweep = %s
+tasks = [
+    {"array_task": "2", "state": "FAILED", "stdout": "/l/7_2.out", "stderr": ""},
+    {"array_task": "3", "state": "RUNNING", "stdout": "/l/7_3.out", "stderr": ""},
+    {"array_task": "4-9%%2", "state": "PENDING", "stdout": "", "stderr": ""},
+]
+job = {"id": 7, "state": "RUNNING", "tasks": tasks}
+cli.client.status = lambda job_, **options: {
+    "job": job, "sweep": sweep, "failure": %s, "lines": ["job 7 (lr): RUNNING on c1"]
+}
+"""
+    rows = [
+        {"task": 3, "state": "RUNNING", "log": "/l/3"},
+        {"task": 2, "state": "TIMEOUT", "log": "/l/2"},
+        {"task": 0, "state": "FAILED", "log": "/l/0"},
+    ]
+    done = loaded(command, answer % ([], []), "why", "lr")
+    assert (done.returncode, done.stdout) == (1, "task 2: FAILED -> see /l/7_2.out\n"), done.stderr
+    done = loaded(command, answer % (rows, []), "why", "lr")
+    both = "task 0: FAILED -> see /l/0\ntask 2: TIMEOUT -> see /l/2\n"
+    assert (done.returncode, done.stdout) == (1, both), done.stderr
+    done = loaded(command, answer % (rows, ["job 7 task 2 failed"]), "why", "lr")
+    assert (done.returncode, done.stdout) == (1, f"job 7 task 2 failed\n{both}")
+    done = loaded(command, answer % (rows, []), "why", "--json", "lr")
+    assert [one["task"] for one in json.loads(done.stdout)["failed_tasks"]] == [0, 2]
+    done = loaded(command, answer % (rows[:1], []), "why", "lr")
+    assert (done.returncode, done.stdout) == (0, "job 7 (lr): RUNNING on c1: it has not failed\n")
+
+
 def test_records_are_compared(
     command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,3 +50,25 @@ class Table:
 def failed(rows: t.Sequence[View]) -> list[int]:
     """Return the tasks of a sweep that did not end well, by the rows of results.rows()."""
     return sorted(row["task"] for row in rows if row["state"] not in _GOOD)
+
+
+def failed_tasks(seen: View) -> list[View]:
+    """Return task, state and log of the tasks of an array that did not end well, also while others run.
+
+    seen: as results.look() returns it. The rows of a sweep count, since records know tasks that Slurm has forgotten.
+    """
+    rows = seen["sweep"] or [
+        {
+            "task": int(one["array_task"]),
+            "state": one["state"],
+            "log": one["stderr"] or one["stdout"],
+        }
+        for one in seen["job"].get("tasks") or []
+        if one["array_task"].isdigit()
+    ]
+    bad = failed(rows)
+    return [
+        {key: row[key] for key in ("task", "state", "log")}
+        for row in sorted(rows, key=lambda row: row["task"])
+        if row["task"] in bad
+    ]
