@@ -9,6 +9,7 @@ reads it again after the job was requeued. Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -25,6 +26,7 @@ from .judgement import NO_START, End, Json, classify, decide, last_step, line, p
 _READ = 4 * 2**20  # bytes of the log that are read
 _FURTHEST = 64 * 2**20  # bytes at its end in which the last step is looked for
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
+_LATE = 5  # seconds by which a busy node may prolong a sleep
 _GRACE = 8  # seconds between two ways to end a try, and for its steps to go
 # Boot id, start of the first process (a container has its host's boot id), failed checks of the health runner.
 _PROBE = """read -r boot < /proc/sys/kernel/random/boot_id
@@ -77,19 +79,22 @@ class Record:
         except OSError:
             pass
 
-    def add(self, event: str, **values: t.Any) -> None:
-        """Append an event; a file that cannot be written ends nothing."""
+    def add(self, event: str, **values: t.Any) -> bool:
+        """Append an event. Return whether the file has it; one that cannot be written ends no running try."""
         one = {"event": event, "time": int(time.time()), **values}
         self.events.append(one)
         try:
-            handle = self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            handle = self._open(os.O_RDWR | os.O_APPEND | os.O_CREAT)  # the next command reads it
             with os.fdopen(handle, "a", encoding="utf-8") as file:
                 file.write(("\n" if self.cut else "") + json.dumps(one) + "\n")
                 self.cut = False
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            say(f"{self.path}: {error.strerror} -> train_status does not show this try")
+            say(f"{self.path}: {error.strerror} -> make room or correct its permissions: without it,"
+                " a failed try is not retried, and train_status does not show it")  # fmt: skip
+            return False
+        return True
 
     def of(self, *names: str) -> list[Json]:
         """Return the events of these names."""
@@ -125,9 +130,10 @@ class Record:
 
 
 def say(text: str) -> None:
-    """Write a line into the job's log."""
-    sys.stderr.write(f"retry: {text}\n")
-    sys.stderr.flush()
+    """Write a line into the job's log, unless its disk is full."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"retry: {text}\n")
+        sys.stderr.flush()
 
 
 def reply(text: str) -> None:
@@ -341,16 +347,19 @@ def watch(job: Job, process: int) -> int:
     """Look after a try until its process has ended; end it if it hangs, or if a node of it has gone."""
     policy = job.policy
     patience = policy["hang_after"]
-    began = time.monotonic()
     size: dict[str, int] = {}
-    grew = moved = began
+    grew = moved = asked = now = time.monotonic()
     step, longest, forward = None, 0.0, 0
     first = job.registered(job.record.start["nodes"])
     every = max(2.0, min(30.0, (patience or 1800) / 10))
-    asked = began
     while _lives(process):
+        before, slept = now, time.monotonic()
         time.sleep(every)
         now = time.monotonic()
+        # A suspension of the job (SIGSTOP) prolongs a sleep, or a question. The try was stopped for that time too.
+        parts = ((now - slept - every, _LATE), (slept - before, 3 * _PATIENCE))
+        lost = sum(part for part, most in parts if part > most)
+        grew, moved, asked = grew + lost, moved + lost, asked + lost
         if job.sizes() != size:
             size, grew = job.sizes(), now
             newest = last_step(job.lines(), policy)[0]
@@ -417,7 +426,8 @@ def end(job: Job, code: int) -> int:
     """Find out why a try ended, and print what comes next: `retry PAUSE`, `requeue PAUSE NODES` or `end`."""
     record, policy = job.record, job.policy
     state = job.state()
-    if state.get("JobState", "RUNNING") != "RUNNING":
+    # Slurm calls a job suspended shortly before it stops these processes.
+    if state.get("JobState", "RUNNING") not in ("RUNNING", "SUSPENDED"):
         reply("end")  # cancelled, or at its limit: Slurm ends the job
         return 0
     begun = record.start
@@ -450,9 +460,13 @@ def end(job: Job, code: int) -> int:
     )
     plan = place(nodes, wanted, dead, odd, others, named)
     how = plan.how if decision.again else "end"
-    record.add("end", **_fields(job, found), code=code, action=how, why=decision.why, pause=decision.pause,
-               suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()],
-               out=plan.out if how != "end" else [], next=plan.nodes)  # fmt: skip
+    kept = record.add("end", **_fields(job, found), code=code, action=how, why=decision.why, pause=decision.pause,
+                      suspects=[f"{node}: {why}" for node, why in {**odd, **dead}.items()],
+                      out=plan.out if how != "end" else [], next=plan.nodes)  # fmt: skip
+    if not kept and how != "end":
+        # The end of the next try would not count this one.
+        how = "end"
+        record.events[-1].update(action=how, why="without a record, nothing limits the retries")
     say(line(record.events[-1]))
     out = sorted({*plan.out, *job.asked(state, "ExcNodeList")})
     reply(f"{how} {decision.pause} {','.join(out) if how == 'requeue' else ''}")
@@ -528,14 +542,7 @@ def main(words: t.Sequence[str], policy: Json) -> int:
     if words[0] == "watch":
         return watch(job, int(words[1]))
     if words[0] == "limit":
-        job.record.add(
-            "end",
-            **_fields(job, End("limit")),
-            action="limit",
-            why="",
-            suspects=[],
-            out=[],
-            pause=0,
-        )
+        limit = _fields(job, End("limit"))
+        job.record.add("end", **limit, action="limit", why="", suspects=[], out=[], pause=0)
         return 0
     return end(job, int(words[1]))
