@@ -48,8 +48,10 @@ def begin(job: Job) -> str:
             f'  {PYTHON} -I - "$1" "$run_record" "$run_job" "$2" \\',
             '    <<< "$(sed -n \'/^: <<.RECORD.$/,/^RECORD$/{//!p}\' "$0")" &> /dev/null',
             "}",
-            "# Not a child of this shell, whose `wait` would wait for it too.",
-            "(run_record start $$ &) &> /dev/null < /dev/null",
+            "# Not a child of this shell, whose `wait` would wait for it too. With the time of the script: on a busy",
+            "# node the program may begin after a script that ends at once.",
+            "printf -v run_began '%(%s)T' -1",
+            "(RUN_BEGAN=$run_began run_record start $$ &) &> /dev/null < /dev/null",
         ]
     )
 

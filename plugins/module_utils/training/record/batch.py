@@ -132,8 +132,9 @@ def start(path: str, job: str, shell: int) -> None:
     """Note a start of the job. shell: the process of its batch script, without which nothing is waited for."""
     values = os.environ
     restart = values.get("SLURM_RESTART_COUNT") or "0"
+    began = values.get("RUN_BEGAN") or ""
     one = {
-        "time": int(time.time()),
+        "time": int(began) if began.isdigit() else int(time.time()),
         "restart": int(restart) if restart.isdigit() else 0,
         "nodes": values.get("SLURM_JOB_NODELIST", "")[:4096],
         "gpus": values.get("SLURM_GPUS_ON_NODE", "")[:_TEXT],

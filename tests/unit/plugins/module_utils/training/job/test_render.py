@@ -205,6 +205,12 @@ def test_the_job_writes_its_part_of_the_record(slurm: Slurm, launcher: str) -> N
     assert (code, said) == (3, "")
     record = json.loads((slurm.path / "run-12345.json").read_text(encoding="utf-8"))
     assert record["job"] == {"id": "12345"} and record["end"]["exit_code"] == 3
+    # The start is noted beside the script, after it where that is short.
+    deadline = time.monotonic() + 60
+    while "starts" not in record and time.monotonic() < deadline:
+        time.sleep(0.1)
+        record = json.loads((slurm.path / "run-12345.json").read_text(encoding="utf-8"))
+    assert len(record["starts"]) == 1
     # Without Python, the job runs without a record.
     slurm.program("python3", "exit 127")
     (slurm.path / "run-12345.json").unlink()

@@ -88,6 +88,13 @@ def test_starts_and_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert batch.main(["start", path, "7", str(os.getpid())]) == 0
     found = document.read(path)
     assert [one["restart"] for one in found["starts"]] == [0, 1] and found["end"] is None
+    # On a busy node the program may begin after its script has ended.
+    assert batch.main(["end", path, "7", "3"]) == 0
+    batch.change(path, "7", lambda record: record["end"].update(time=50))
+    monkeypatch.setenv("RUN_BEGAN", "50")
+    assert batch.main(["start", path, "7", str(os.getpid())]) == 0
+    found = document.read(path)
+    assert found["end"]["exit_code"] == 3 and found["starts"][-1]["time"] == 50
     assert batch.main(["end", "/none/run-7.json", "7", "0"]) == 1
 
 
