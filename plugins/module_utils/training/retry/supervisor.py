@@ -24,7 +24,9 @@ import typing as t
 from .judgement import NO_START, End, Json, classify, decide, last_step, line, place, sound
 
 _READ = 4 * 2**20  # bytes of the log that are read
-_FURTHEST = 64 * 2**20  # bytes at its end in which the last step is looked for
+_FURTHEST = (
+    64 * 2**20
+)  # bytes at its end in which the last step is looked for, and of the record of tries
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
 _LATE = 5  # seconds by which a busy node may prolong a sleep
 _GRACE = 8  # seconds between two ways to end a try, and for its steps to go
@@ -48,7 +50,7 @@ class Record:
         self._set_aside()
         try:
             with os.fdopen(self._open(os.O_RDONLY), encoding="utf-8", errors="replace") as file:
-                text = file.read(_READ)
+                text = file.read(_FURTHEST)
         except OSError:
             return
         self.cut = bool(text) and not text.endswith("\n")

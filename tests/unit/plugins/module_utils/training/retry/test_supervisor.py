@@ -60,6 +60,16 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: Answers) -> su
     return made
 
 
+def test_all_tries_of_a_job_of_many_nodes_are_counted(tmp_path: Path) -> None:
+    record = supervisor.Record(str(tmp_path / "attempts-7.jsonl"))
+    nodes = [f"gpu{number:04}.example.org" for number in range(1000)]
+    for number in range(60):
+        record.add("start", nodes=nodes, boots=dict.fromkeys(nodes, "0" * 36), **{"try": number})
+        record.add("end", **{"class": "connection", "try": number})
+    assert os.path.getsize(record.path) > 4 * 2**20
+    assert len(supervisor.Record(record.path).failures) == 60
+
+
 def test_a_record_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
     path = tmp_path / "attempts-7.jsonl"
     record = supervisor.Record(str(path))
