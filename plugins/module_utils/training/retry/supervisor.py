@@ -24,9 +24,7 @@ import typing as t
 from .judgement import NO_START, End, Json, classify, decide, last_step, line, place, sound
 
 _READ = 4 * 2**20  # bytes of the log that are read
-_FURTHEST = (
-    64 * 2**20
-)  # bytes at its end in which the last step is looked for, and of the record of tries
+_FURTHEST = 64 * 2**20  # bytes at its end that have the last step; also of the record of tries
 _PATIENCE = 60  # seconds for one question to Slurm or to the nodes
 _LATE = 5  # seconds by which a busy node may prolong a sleep
 _GRACE = 8  # seconds between two ways to end a try, and for its steps to go
