@@ -9,7 +9,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import wanted
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster.drift_report import report
-from ansible_collections.trainwright.slurm.plugins.module_utils.node.drift import DRIFTED
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.drift_paths import DRIFTED
 
 #: Lines about one host that a run prints.
 _MOST = 5

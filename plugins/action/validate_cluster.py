@@ -14,7 +14,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks import re
 from ansible_collections.trainwright.slurm.plugins.module_utils.cluster import stack as stacks
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import run_lock
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.table import table
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import job_messages
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import arguments
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
@@ -145,8 +145,8 @@ class ActionModule(WaitsForJob):
         slurm = self._module(
             "slurm_info", gather=["nodes", "partitions", "controllers", "reservations"]
         )
-        nodes = [validation.record(Node, item) for item in slurm["nodes"]]
-        partitions = [validation.record(Partition, item) for item in slurm["partitions"]]
+        nodes = [Node.of(item) for item in slurm["nodes"]]
+        partitions = [Partition.of(item) for item in slurm["partitions"]]
         partition = plan.partition_of(partitions, nodes, options["partition"])
         there = self._look(read=[_STATE]) if self._task.check_mode else self._begin()
         kept = {key: value for key, value in options.items() if key in SPEC and key not in _SAME}
@@ -439,7 +439,7 @@ class _Jobs:
         """Note the nodes that take no job at two looks, so that one that reboots is not given up."""
         self.looked = time.monotonic()
         answer = self.action._module("slurm_info", gather=["nodes"])
-        nodes = {item["name"]: validation.record(Node, item) for item in answer["nodes"]}
+        nodes = {item["name"]: Node.of(item) for item in answer["nodes"]}
         found = {host.name: plan.lost(nodes.get(host.name)) for host in self.asked.hosts}
         found = {name: why for name, why in found.items() if why and name not in self.lost}
         sure = {name: why for name, why in found.items() if name in self.doubtful}

@@ -55,9 +55,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.validation import check_type_float
+from ansible_collections.trainwright.slurm.plugins.module_utils.health.agent import decide
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
-from ansible_collections.trainwright.slurm.plugins.module_utils.validation import summary
-from ansible_collections.trainwright.slurm.plugins.plugin_utils.validation import record
 
 
 def drains_within_cap(
@@ -70,8 +69,8 @@ def drains_within_cap(
         percent = None if cap is None else float(check_type_float(cap))
     except TypeError:
         raise AnsibleFilterError(f"cap: {cap!r} is not a number -> write a percentage") from None
-    known = {one["name"]: record(Node, one) for one in nodes}
-    found, over = summary.within_cap(
+    known = {one["name"]: Node.of(one) for one in nodes}
+    found, over = decide.within_cap(
         {name: reason for name, reason in drains.items() if name in known}, known, percent
     )
     return {

@@ -55,7 +55,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
     from_json,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import printable
-from ansible_collections.trainwright.slurm.plugins.module_utils.report.results import table
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.table import table
 
 _CHECK = "trainwright_health"
 

@@ -50,11 +50,6 @@ PROBE = "probe"
 SCRATCH = "node_scratch_path"
 
 
-def record(kind: t.Any, item: Mapping[str, t.Any]) -> t.Any:
-    """Return what slurm_info returned of an object as its record."""
-    return kind(**{key: tuple(one) if isinstance(one, list) else one for key, one in item.items()})
-
-
 def exports(given: t.Any) -> dict[str, str]:
     """Return variables of a mapping, or of `A=1,B=2` as DeepOps writes srun_exports. Raises PlanError."""
     if isinstance(given, Mapping):
@@ -221,9 +216,9 @@ def asked(
     earlier: nodes of the run that goes on, () for a new one. Raises CheckError, PlanError.
     """
     made, probe = checks(options)
-    nodes = [record(Node, item) for item in slurm["nodes"]]
+    nodes = [Node.of(item) for item in slurm["nodes"]]
     reserved = plan.reserved_nodes(
-        [record(Reservation, item) for item in slurm.get("reservations") or []],
+        [Reservation.of(item) for item in slurm.get("reservations") or []],
         options["reservation"],
     )
     wanted = plan.chosen(
@@ -265,7 +260,7 @@ def asked(
         if check.kind == "training" and check.stage in options["stages"]:
             training(check, under_test[:2], directory, run)
     results = options["node_results"]
-    partitions = [record(Partition, item) for item in slurm["partitions"]]
+    partitions = [Partition.of(item) for item in slurm["partitions"]]
     return Asked(
         checks=tuple(made),
         stages=tuple(catalogue.stages(options["stages"])),
@@ -274,7 +269,7 @@ def asked(
         slurm=slurm_state.Slurm(
             tuple(wanted),
             tuple(partitions),
-            tuple(record(Controller, item) for item in slurm["controllers"]),
+            tuple(Controller.of(item) for item in slurm["controllers"]),
             options["wake"],
         ),
         frame=Frame(

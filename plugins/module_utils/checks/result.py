@@ -36,6 +36,8 @@ class Verdict(str, enum.Enum):
 
 
 _ORDER = list(Verdict)
+#: The number of each verdict in a metric: higher is worse.
+NUMBERS = {verdict: number for number, verdict in enumerate(Verdict)}
 
 
 class ResultError(ValueError):

@@ -7,8 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..checks.result import Result, Verdict
-from ..node.drift import AS_LEFT, DRIFTED, NOT_KNOWN
-from ..node.drift_paths import FIRST
+from ..node.drift_paths import AS_LEFT, DRIFTED, FIRST, NOT_KNOWN
 from ..node.terminal import one_line
 
 CHECK, HOOKS = "as_left", "job_hooks"

@@ -13,7 +13,7 @@ import hashlib
 import re
 import typing as t
 
-from ..node.drift import AS_LEFT, DRIFTED
+from ..node.drift_paths import AS_LEFT, DRIFTED
 from ..node.mounting import is_own
 from .digests import digest
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ..checks.result import Result, counts
-from ..report.results import NUMBERS
+from ..checks.result import NUMBERS, Result, counts
 
 
 def of_node(

@@ -31,7 +31,7 @@ from . import (
     sysctl,
     tuning,
 )
-from .drift_paths import Difference
+from .drift_paths import AS_LEFT, DRIFTED, NOT_KNOWN, Difference
 from .left import accounts_of
 from .machine import MOUNTINFO, read
 from .manifest import Entry, Item
@@ -42,7 +42,6 @@ from .terminal import one_line
 from .unit_properties import parse_show
 from .users import Accounts
 
-AS_LEFT, DRIFTED, NOT_KNOWN = "as left", "drifted", "not known"
 #: Calls of other runs, where nobody could count them: never as many as before.
 NOT_COUNTED = -2
 #: The module that keeps the secrets of the cluster.

@@ -20,6 +20,8 @@ from . import hosts_file, manifest, safe_path
 from .file_blocks import block_of, is_in_place
 from .manifest import Item
 
+#: How a host is, compared with its manifest.
+AS_LEFT, DRIFTED, NOT_KNOWN = "as left", "drifted", "not known"
 #: One difference: what differs, what is there, what was left; the last two without contents.
 Difference = tuple[str, str, str]
 Seen = dict[str, t.Any]

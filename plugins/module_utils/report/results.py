@@ -9,17 +9,18 @@ that neither a terminal nor a spreadsheet nor a browser obeys it. Runs on nodes:
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
 import typing as t
-from xml.sax.saxutils import escape, quoteattr
 
-from ..checks.result import FORMAT, Result, Verdict, counts, document, worst
+from ..checks.result import FORMAT, NUMBERS, Result, Verdict, counts, document, worst
 from ..node.terminal import escaped_line
 from . import page
 from .folding import folded
 from .markup import number
+from .table import table
 
 Results = t.Sequence[Result]
 
@@ -36,24 +37,6 @@ _COLUMNS = (
 )
 #: Results up to which a page has a row for each: with 250 bytes a row, 1.5 MB.
 MOST_ROWS = 6000
-#: The number of each verdict in a metric: higher is worse.
-NUMBERS = {verdict: number for number, verdict in enumerate(Verdict)}
-
-
-def table(suite: str, results: Results) -> str:
-    """Return a table for a terminal, the verdicts that need somebody first, and a last line with their number."""
-    rows = [("HOST", "CHECK", "VERDICT", "FOUND")]
-    for result in _ordered(results):
-        found = result.what + (f" -> {result.remedy}" if result.remedy else "")
-        rows.append((result.host, result.check, str(result.verdict), found))
-    shown = [tuple(escaped_line(cell) for cell in row) for row in rows]
-    widths = [max(len(row[column]) for row in shown) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[3]]).rstrip()
-        for row in shown
-    ]
-    found = ", ".join(f"{count} {name}" for name, count in counts(results).items() if count)
-    return "\n".join([*lines, f"{suite}: {found or 'nothing was checked'}"]) + "\n"
 
 
 def as_json(suite: str, results: Results) -> str:
@@ -82,7 +65,9 @@ def junit(suite: str, results: Results) -> str:
                 f"{begin}><{elements[result.verdict]} message={_attribute(said)}/></testcase>"
             )
         elif result.verdict is Verdict.WARN:
-            lines.append(f"{begin}><system-out>{escape(f'WARN: {said}')}</system-out></testcase>")
+            lines.append(
+                f"{begin}><system-out>{html.escape(f'WARN: {said}')}</system-out></testcase>"
+            )
         else:
             lines.append(f"{begin}/>")
     return "\n".join([*lines, "</testsuite>"]) + "\n"
@@ -176,7 +161,7 @@ def _row(group: Results) -> tuple[page.Cell, ...]:
     return (host, one.check, one.verdict.value, found, one.provenance, one.remedy)
 
 
-def html(suite: str, results: Results) -> str:
+def as_html(suite: str, results: Results) -> str:
     """Return a page that needs nothing else, the verdicts that need somebody first."""
     found = [(name.replace("_", " "), number) for name, number in counts(results).items() if number]
     return page.render(
@@ -197,17 +182,12 @@ RENDERERS: dict[str, t.Callable[[str, Results], str]] = {
     "xml": junit,
     "csv": as_csv,
     "prom": prometheus,
-    "html": html,
+    "html": as_html,
 }
 
 
-def _ordered(results: Results) -> list[Result]:
-    """Return the worst first, each kind in its order."""
-    return sorted(results, key=lambda one: -NUMBERS[one.verdict])
-
-
 def _attribute(text: str) -> str:
-    return quoteattr(escaped_line(text))
+    return f'"{html.escape(escaped_line(text))}"'
 
 
 def _cell(value: object) -> object:

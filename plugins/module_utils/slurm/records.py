@@ -14,6 +14,7 @@ import typing as t
 from dataclasses import dataclass, field
 
 Tres = dict[str, int]
+_Kind = t.TypeVar("_Kind", bound="Record")
 #: Job states after which nothing changes any more
 #: (https://slurm.schedmd.com/job_state_codes.html).
 ENDED = frozenset(
@@ -41,6 +42,11 @@ REBOOTING = ("REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT^", "REBOOT@", "REBOOT"
 @dataclass(frozen=True)
 class Record:
     """Base of all records."""
+
+    @classmethod
+    def of(cls: type[_Kind], shown: t.Mapping[str, t.Any]) -> _Kind:
+        """Return the record that as_dict has shown."""
+        return cls(**{key: tuple(v) if isinstance(v, list) else v for key, v in shown.items()})
 
     def as_dict(self) -> dict[str, t.Any]:
         """The record as a module returns it: tuples become lists."""

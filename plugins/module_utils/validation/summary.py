@@ -9,11 +9,9 @@ import typing as t
 
 from ..checks.result import Result, Verdict, worst
 from ..hardware import thresholds
-from ..health.agent import decide
 from ..node.names import some
 from ..report.folding import folded
 from ..slurm.hostlist import fold
-from ..slurm.records import Node
 from . import document as documents
 from . import earlier, pairing, plan
 from .catalogue import STAGES
@@ -147,26 +145,6 @@ def drains(course: Course) -> dict[str, str]:
         if one.verdict is Verdict.FAIL and own and one.host not in found:
             found[one.host] = line(f"{one.check}: {one.what} -> {one.remedy}")
     return found
-
-
-def within_cap(
-    reasons: t.Mapping[str, str], nodes: t.Mapping[str, Node], cap: float | None = None
-) -> tuple[dict[str, str], list[str]]:
-    """Return the nodes of these reasons that may be drained, and those for which the cap does not have room.
-
-    nodes: all of the cluster by name, in their states of now: others may have drained some during the run. cap: percent
-    of a partition; None: the agent's default.
-    """
-    cap = decide.Settings.cap if cap is None else cap
-    found: dict[str, str] = {}
-    over: list[str] = []
-    for name, reason in reasons.items():
-        node = nodes[name]
-        if node.drained or decide.room(node, nodes.values(), list(found), cap):
-            found[name] = reason
-        else:
-            over.append(name)
-    return found, over
 
 
 def planned(asked: Asked) -> list[str]:

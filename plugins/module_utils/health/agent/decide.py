@@ -120,6 +120,26 @@ def room(node: Node, nodes: t.Iterable[Node], planned: t.Collection[str], cap: f
     return True
 
 
+def within_cap(
+    reasons: t.Mapping[str, str], nodes: t.Mapping[str, Node], cap: float | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the nodes of these reasons that may be drained, and those for which the cap does not have room.
+
+    nodes: all of the cluster by name, in their states of now: others may have drained some during the run. cap: percent
+    of a partition; None: the agent's default.
+    """
+    cap = Settings.cap if cap is None else cap
+    found: dict[str, str] = {}
+    over: list[str] = []
+    for name, reason in reasons.items():
+        node = nodes[name]
+        if node.drained or room(node, nodes.values(), list(found), cap):
+            found[name] = reason
+        else:
+            over.append(name)
+    return found, over
+
+
 def is_automatic(node: Node) -> bool:
     """Whether a program drained the node: this agent, a validation, or a failed Prolog or Epilog."""
     by_hook = owner_of(node.reason) == "hook" or _HOOK_REASON.match(node.reason)

@@ -13,11 +13,13 @@ import xml.etree.ElementTree as ElementTree
 import jsonschema
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result import (
+    NUMBERS,
     SCHEMA,
     Result,
     Verdict,
 )
 from ansible_collections.trainwright.slurm.plugins.module_utils.report import results as rendered
+from ansible_collections.trainwright.slurm.plugins.module_utils.report.table import table
 
 SOURCE = "machine type p5.48xlarge"
 RESULTS = [
@@ -31,14 +33,14 @@ EVIL = [Result('c1"\x1b]0;x\x07', "gpus", Verdict.FAIL, '=cmd|" /C x"!A0', "</sc
 
 
 def test_the_table_has_what_needs_somebody_first_and_ends_with_the_sum() -> None:
-    lines = rendered.table("preflight", RESULTS).splitlines()
+    lines = table("preflight", RESULTS).splitlines()
     assert lines[0].split() == ["HOST", "CHECK", "VERDICT", "FOUND"]
     assert lines[1].split(None, 3) == [
         "c2", "gpus", "FAIL", "7 of 8 GPUs (7 on the PCI bus) -> replace it"
     ]  # fmt: skip
     assert lines[2].startswith("c3") and lines[3].startswith("c2    memory")
     assert lines[-1] == "preflight: 1 PASS, 1 NOT_APPLICABLE, 1 WARN, 1 INCOMPLETE, 1 FAIL"
-    assert rendered.table("preflight", []).endswith("preflight: nothing was checked\n")
+    assert table("preflight", []).endswith("preflight: nothing was checked\n")
 
 
 def test_json_is_of_the_schema() -> None:
@@ -89,7 +91,7 @@ def series(text: str) -> dict[str, float]:
 def test_prometheus_has_verdict_value_and_threshold_as_numbers() -> None:
     found = series(rendered.prometheus("preflight", RESULTS))
     labels = 'suite="preflight",host="c2",check="gpus"'
-    assert found[f"trainwright_check_verdict{{{labels}}}"] == rendered.NUMBERS[Verdict.FAIL] == 4
+    assert found[f"trainwright_check_verdict{{{labels}}}"] == NUMBERS[Verdict.FAIL] == 4
     assert found[f'trainwright_check_value{{{labels},unit="GPUs"}}'] == 7
     assert found[f'trainwright_check_threshold{{{labels},unit="GPUs"}}'] == 8
     assert sum("verdict" in name for name in found) == 5
@@ -97,7 +99,7 @@ def test_prometheus_has_verdict_value_and_threshold_as_numbers() -> None:
 
 
 def test_html_shows_verdicts_as_badges_and_the_worst_first() -> None:
-    page = rendered.html("preflight", RESULTS)
+    page = rendered.as_html("preflight", RESULTS)
     assert page.count('class="verdict FAIL"') == 2, "the whole and the one result"
     assert page.index("7 of 8 GPUs") < page.index("no machine type")
 

@@ -12,6 +12,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.checks.result im
     Verdict,
     worst,
 )
+from ansible_collections.trainwright.slurm.plugins.module_utils.health.agent import decide
 from ansible_collections.trainwright.slurm.plugins.module_utils.validation import (
     catalogue,
     plan,
@@ -199,10 +200,10 @@ def test_no_more_nodes_are_drained_than_the_cap_has_room_for() -> None:
 
     course, _works = drive(asked(NAMES, ["static"]), fault)
     reasons, nodes = summary.drains(course), {one.name: one for one in course.asked.slurm.nodes}
-    drains, over = summary.within_cap(reasons, nodes)
+    drains, over = decide.within_cap(reasons, nodes)
     assert list(drains) == ["c2"] and over == ["c4", "c5"]
     assert drains["c2"].startswith("open_files: 64 ")
-    allowed, _over = summary.within_cap(reasons, nodes, cap=50)
+    allowed, _over = decide.within_cap(reasons, nodes, cap=50)
     assert list(allowed) == ["c2", "c4", "c5"]
 
 
