@@ -229,12 +229,14 @@ def wait(
     """Look at a job until it has ended, cannot start, or timeout seconds have passed; return it.
 
     patience: seconds for which slurmctld may be silent. say: called with a line when something changed.
+    It also knows the ends of an array's tasks that Slurm has forgotten meanwhile.
     The result has "waited" as well, in seconds. Raises the SlurmError of a look unless it is a passing one.
     """
     begin = clock()
+    tasks: dict[str, View] = {}
 
     def over(seen: View) -> View:
-        return {**seen, "waited": round(clock() - begin, 1)}
+        return {**_with_forgotten(seen, tasks), "waited": round(clock() - begin, 1)}
 
     silent: float | None = None
     lost: float | None = None
@@ -255,6 +257,7 @@ def wait(
                 said = error.kind
         else:
             silent = None
+            tasks.update((one["array_task"], one) for one in seen.get("tasks") or [])
             line, news = job_messages.progress(seen)
             if news != said:
                 say(line)
@@ -276,6 +279,26 @@ def wait(
             return over(seen)
         sleep(max(0.0, min(pause, left)))
         pause = min(pause * 1.3, LONGEST_PAUSE)
+
+
+def _with_forgotten(seen: View, tasks: t.Mapping[str, View]) -> View:
+    """Return a look at an array with the tasks that earlier looks saw fail and that Slurm does not know any more.
+
+    Without accounting slurmctld knows the end of a task for MinJobAge (300 s), which may be less than the others run.
+    """
+    known = {one["array_task"] for one in seen.get("tasks") or []}
+    lost = [
+        one
+        for name, one in tasks.items()
+        if name not in known and one["state"] in ENDED and one["state"] != "COMPLETED"
+    ]
+    if not lost or not seen["ended"]:
+        return seen
+    found = {**seen, "tasks": [*seen["tasks"], *lost]}
+    if seen["state"] == "COMPLETED":
+        found.update(lost[0], id=seen["id"], failed_task=lost[0]["array_task"])
+        del found["array_task"]
+    return found
 
 
 def verdict(seen: View, waited: float | None, fail_on_error: bool) -> View:

@@ -127,21 +127,32 @@ def _drained(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
         flags = ("DRAIN", *node.flags)
         reason = _reason(node, params)
         _set_state(out, node, "DRAIN", dataclasses.replace(node, flags=flags, reason=reason))
-    elif params.get("reason") and not may_end(node, "", False):
-        # The part would give the node back while a person works on it, or another part removes it.
-        owner = params.get("owner") or ""
-        own = owned(objects.one_line("reason", params["reason"]), owner)
-        taken = not owner or (params.get("force") and owner != owner_of(node.reason))
-        if taken and owner_of(node.reason) and own != node.reason:
-            reason = f"{own}; before: {node.reason}"
-            out.steps.append(Step({"Reason": reason}))
-            _note(out, "reason", node.reason, reason)
+    else:
+        _take(out, node, params)
 
 
 def _down(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
     if node.state != "DOWN":
         reason = _reason(node, params)
         _set_state(out, node, "DOWN", dataclasses.replace(node, state="DOWN", reason=reason))
+    else:
+        _take(out, node, params)
+
+
+def _take(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:
+    """Write the reason of the task on a node that is out of work already, where a part would end that by itself.
+
+    The part would give the node back while a person works on it, or another part removes it.
+    """
+    if not params.get("reason") or may_end(node, "", False):
+        return
+    owner = params.get("owner") or ""
+    own = owned(objects.one_line("reason", params["reason"]), owner)
+    taken = not owner or (params.get("force") and owner != owner_of(node.reason))
+    if taken and owner_of(node.reason) and own != node.reason:
+        reason = f"{own}; before: {node.reason}"
+        out.steps.append(Step({"Reason": reason}))
+        _note(out, "reason", node.reason, reason)
 
 
 def _resumed(out: Plan, node: Node, params: t.Mapping[str, t.Any]) -> None:

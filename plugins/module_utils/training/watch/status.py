@@ -82,7 +82,8 @@ def ending(seen: View, timeout: float | None, fail_on_error: bool) -> View:
     seen: what jobs.wait() returned of looks that watched() made.
     """
     said = jobs.verdict(seen, timeout, fail_on_error)
-    if said.get("error") == "job":
+    # The last look at an array does not explain a task that Slurm has forgotten.
+    if said.get("error") == "job" and seen["look"]["failure"]:
         said["msg"] = printable("\n".join(seen["look"]["failure"]))
     return {"waited": seen["waited"], **said}
 

@@ -463,6 +463,29 @@ def test_an_array_ends_as_its_worst_task_even_if_that_is_forgotten(cluster: Fake
     assert run(cluster, state="completed", id=200)["state"] == "COMPLETED"
 
 
+def test_a_task_that_was_seen_to_fail_counts_when_slurm_has_forgotten_it(
+    cluster: FakeCluster,
+) -> None:
+    """Also without accounting; one that was requeued, and ended well later, does not."""
+    cluster.accounting = OFF
+    looks = [
+        [task(1, "FAILED", exit_code=4), task(2, "FAILED", exit_code=5), task(3, "RUNNING")],
+        [task(2, "COMPLETED"), task(3, "RUNNING")],
+        [task(3, "COMPLETED", stdout="/logs/3.out")],
+    ]
+
+    def again() -> dict[str, t.Any]:
+        cluster.known[200] = looks.pop(0)
+        return jobs.look(FakeSession(cluster), 200, 0)
+
+    seen = jobs.wait(again, None, 1)
+    assert (seen["id"], seen["state"]) == (200, "FAILED")
+    assert (seen["failed_task"], seen["exit_code"]) == ("1", 4)
+    assert [one["array_task"] for one in seen["tasks"]] == ["3", "1"]
+    done = jobs.verdict(seen, None, True)
+    assert done["failed"] and "task 1 failed with exit code 4" in done["msg"]
+
+
 def test_a_cancelled_array_is_described_by_a_task_that_ran(cluster: FakeCluster) -> None:
     """Not by those that never started, whose log has no number yet; and by one that failed before."""
     waited = task(4, "CANCELLED", stdout="/logs/%a.out")

@@ -135,11 +135,15 @@ def test_a_node_that_is_down_keeps_the_reason_of_another_owner_when_it_is_draine
     assert fake.all_nodes["c1"].reason == written
 
 
-def test_a_person_takes_a_node_that_is_down_from_the_part_that_would_resume_it() -> None:
+@pytest.mark.parametrize(("state", "shown"), [("drained", "DOWN+DRAIN"), ("down", "DOWN")])
+def test_a_person_takes_a_node_that_is_down_from_the_part_that_would_resume_it(
+    state: str, shown: str
+) -> None:
     fake = control(Node("c1", "DOWN", (), HEALTH))
-    run(fake, names=["c1"], state="drained", reason="rack 4")
+    run(fake, names=["c1"], state=state, reason="rack 4")
+    assert not run(fake, names=["c1"], state=state, reason="rack 4")["changed"]
     assert run(fake, names=["c1"], state="resumed", owner="health")["kept"]
-    assert fake.all_nodes["c1"].shown == "DOWN+DRAIN"
+    assert fake.all_nodes["c1"].shown == shown
     assert run(fake, names=["c1"], state="resumed")["changed"]
 
 
