@@ -19,7 +19,7 @@ import struct
 import subprocess
 import typing as t
 
-from .machine import read, read_int, unescape_mount
+from .machine import mount_rows, read, read_int, unescape_mount
 
 #: Name of the array and label of the file system that are ours.
 NAME = "tw-scratch"
@@ -109,11 +109,10 @@ def superblock(data: bytes) -> tuple[str, str, int] | None:
 def in_use(places: Places) -> dict[str, str]:
     """Return how block devices are used, by their kernel name: mounted on a path, or swap."""
     found: dict[str, str] = {}
-    for line in read(f"{places.proc}/self/mountinfo").splitlines():
-        left, _dash, right = line.partition(" - ")
-        source = unescape_mount(right.split()[1]) if len(right.split()) > 1 else ""
+    for fields, of_type in mount_rows(read(f"{places.proc}/self/mountinfo")):
+        source = unescape_mount(of_type[1])
         if source.startswith("/dev/"):
-            found[_kernel_name(source, places)] = f"is mounted on {unescape_mount(left.split()[4])}"
+            found[_kernel_name(source, places)] = f"is mounted on {unescape_mount(fields[4])}"
     for line in read(f"{places.proc}/swaps").splitlines()[1:]:
         if line.startswith("/dev/"):
             found[_kernel_name(line.split()[0], places)] = "is swap"

@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from .file_systems import EFS_OPTIONS, TABLE
-from .machine import is_plain_path, unescape_mount
+from .machine import is_plain_path, mount_rows, unescape_mount
 
 #: Options that take the place of one another.
 _FAMILIES = (
@@ -148,15 +148,12 @@ def unmounted(text: str, mountinfo: str) -> list[str]:
 def mounted(mountinfo: str) -> dict[str, Mount]:
     """Return what is mounted on each path; an automount that waits has the type autofs."""
     found = {}
-    for line in mountinfo.splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, of_type = left.split(), right.split()
-        if len(fields) >= 5 and len(of_type) >= 2:
-            found[unescape_mount(fields[4])] = Mount(
-                of_type[0],
-                unescape_mount(of_type[1]),
-                "ro" in ",".join([*fields[5:6], *of_type[2:3]]).split(","),
-            )
+    for fields, of_type in mount_rows(mountinfo):
+        found[unescape_mount(fields[4])] = Mount(
+            of_type[0],
+            unescape_mount(of_type[1]),
+            "ro" in ",".join([*fields[5:6], *of_type[2:3]]).split(","),
+        )
     return found
 
 
@@ -201,11 +198,8 @@ def is_bound(mountinfo: str, source: str, path: str) -> bool | None:
     source: its path without links. Source: proc(5), mountinfo: device and root of each mount.
     """
     rows: dict[str, tuple[str, str, str]] = {}
-    for line in mountinfo.splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, of_type = left.split(), right.split()
-        if len(fields) >= 5 and of_type:
-            rows[unescape_mount(fields[4])] = (fields[2], unescape_mount(fields[3]), of_type[0])
+    for fields, of_type in mount_rows(mountinfo):
+        rows[unescape_mount(fields[4])] = (fields[2], unescape_mount(fields[3]), of_type[0])
     above = [one for one in rows if source == one or source.startswith(one.rstrip("/") + "/")]
     if path not in rows or not above:
         return None

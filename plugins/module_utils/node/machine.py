@@ -7,6 +7,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import typing as t
 
 from .file_systems import TABLE
 
@@ -296,6 +297,20 @@ def unescape_mount(text: str) -> str:
     return re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
+def mount_rows(mountinfo: str) -> t.Iterator[tuple[list[str], list[str]]]:
+    """Yield the fields of each line of mountinfo: those before its dash, five or more, and the two or more after it.
+
+    A user names the mount point and the source of a FUSE file system. The kernel writes blanks, tabs, line ends and
+    backslashes of such names in octal, and no other character: what else Python takes for the end of a line or for a
+    blank (U+2028, form feed) would make lines of the user's choice. Source: proc_pid_mountinfo(5).
+    """
+    for line in mountinfo.split("\n"):
+        left, _dash, right = line.partition(" - ")
+        fields, of_type = left.split(" "), right.split(" ")
+        if len(fields) >= 5 and len(of_type) >= 2:
+            yield fields, of_type
+
+
 def is_plain_path(path: str) -> bool:
     """Whether a mount point is one that cluster_mounts can have."""
     return re.fullmatch(r"/[\w.+@/-]+", path) is not None
@@ -312,11 +327,7 @@ _MOUNTS = 256
 def network_mounts(mountinfo: str) -> list[dict[str, str]]:
     """The network file systems that are mounted, by path: path, source, fstype. Paths as fstab can have them."""
     found: dict[str, dict[str, str]] = {}
-    for line in mountinfo.splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, of_type = left.split(), right.split()
-        if len(fields) < 5 or len(of_type) < 2:
-            continue
+    for fields, of_type in mount_rows(mountinfo):
         path = unescape_mount(fields[4])
         # The last of several mounts on one point is the one in use.
         found.pop(path, None)
@@ -340,16 +351,12 @@ def disk(path: str, mountinfo: str) -> dict[str, object]:
 def mount_of(where: str, mountinfo: str) -> dict[str, object]:
     """Type and mount point of the file system of a path, by the path alone, and whether it enforces project quotas."""
     best, fstype, quota = "", "", False
-    for line in mountinfo.splitlines():
-        left, dash, right = line.partition(" - ")
-        fields = left.split()
-        if not dash or len(fields) < 5:
-            continue
+    for fields, of_type in mount_rows(mountinfo):
         mount = unescape_mount(fields[4])
         inside = where == mount or where.startswith(mount.rstrip("/") + "/")
         # The last of several mounts on one point is the one in use.
         if inside and len(mount) >= len(best):
-            best, fstype = mount, right.split()[0]
+            best, fstype = mount, of_type[0]
             # xfs shows it as prjquota, and as pqnoenforce where it only counts.
-            quota = "prjquota" in right.split()[-1].split(",")
+            quota = "prjquota" in of_type[-1].split(",")
     return {"fstype": fstype, "mount": best, "project_quota": quota}

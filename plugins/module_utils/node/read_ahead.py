@@ -15,16 +15,14 @@ import os
 import typing as t
 
 from .fstab import NFS
+from .machine import mount_rows
 
 
 def _devices(mountinfo: str) -> dict[str, tuple[str, str]]:
     """Return the device and the type of what is mounted on each path. Source: proc_pid_mountinfo(5)."""
     found = {}
-    for line in mountinfo.splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, of_type = left.split(), right.split()
-        if len(fields) >= 5 and of_type:
-            found[fields[4]] = (fields[2], of_type[0])
+    for fields, of_type in mount_rows(mountinfo):
+        found[fields[4]] = (fields[2], of_type[0])
     return found
 
 

@@ -50,8 +50,9 @@ def remove_left(directory: str, job: str, mounts: str = "/proc/self/mountinfo") 
     names = [name for name in names if name.startswith(prefix) and name[len(prefix) :].isdigit()]
     if not names:
         return ""
-    with open(mounts, encoding="utf-8") as handle:
-        mounted = [line.split()[4] for line in handle]
+    # A user names the mount point of a FUSE file system, in any bytes; the kernel escapes blanks and line ends only.
+    with open(mounts, encoding="utf-8", errors="surrogateescape", newline="\n") as handle:
+        mounted = [line.split(" ")[4] for line in handle]
     stay = []
     for name in names:
         path = f"{directory}/{name}"

@@ -244,7 +244,11 @@ def test_only_unnamed_containers_of_this_job_are_removed(tmp_path: Path) -> None
     (outside / "kept").write_text("kept")
     (tmp_path / "pyxis_7.0/link").symlink_to(outside)
     mounts = tmp_path.parent / f"{tmp_path.name}-mounts"
-    mounts.write_text(f"1 2 0:3 / {tmp_path}/pyxis_7.1/usr rw - fuse squashfuse rw\n")
+    # Before it, one that a user has named in bytes that are not UTF-8, with a carriage return.
+    mounts.write_bytes(
+        b"4 2 0:9 / /home/eve/\xff\ry rw - fuse.x eve rw\n"
+        + f"1 2 0:3 / {tmp_path}/pyxis_7.1/usr rw - fuse squashfuse rw\n".encode()
+    )
     fault = enroot.remove_left(str(tmp_path), "7", str(mounts))
     assert fault == "containers of job 7 are left: pyxis_7.1 (mounted)"
     assert sorted(os.listdir(tmp_path)) == [

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.node import fstab
+from ansible_collections.trainwright.slurm.plugins.module_utils.node import fstab, machine
 
 # As ParallelCluster and an installer of Debian leave it.
 FSTAB = """# /etc/fstab: static file system information.
@@ -136,3 +136,21 @@ def test_names_of_units(path: str, unit: str) -> None:
 )
 def test_options_that_exclude_each_other(options: str, found: tuple[str, str] | None) -> None:
     assert fstab.opposites(options.split(",")) == found
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x0c", "\x1e", "\x85"])
+def test_a_user_names_a_mount_point_and_not_a_mount(end: str) -> None:
+    """The kernel escapes only blanks, tabs, line ends and backslashes in the name of a user's directory."""
+    row = "60 22 0:70 / /home/eve/x{} rw,nosuid shared:9 - fuse.sshfs eve rw\n"
+    forged = MOUNTINFO + row.format(f"{end}40\u200322\u20030:50\u2003/\u2003/shared")
+    assert fstab.mounted(forged).keys() - fstab.mounted(MOUNTINFO).keys() == {
+        f"/home/eve/x{end}40\u200322\u20030:50\u2003/\u2003/shared"
+    }
+    assert fstab.unmounted("nas:/s /shared nfs4 _netdev 0 0\n", forged) == ["/shared"]
+    assert fstab.is_bound(forged, "/srv", "/shared") is None
+    assert machine.mount_of("/shared/data", forged)["mount"] == "/"
+
+
+def test_a_mount_without_a_source_keeps_its_options() -> None:
+    found = fstab.mounted("60 22 0:70 / /x rw - tmpfs  ro\n")
+    assert found == {"/x": fstab.Mount("tmpfs", "", is_read_only=True)}

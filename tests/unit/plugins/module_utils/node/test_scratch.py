@@ -154,6 +154,14 @@ def test_files_on_the_disk_below_are_not_hidden(
     assert scratch.decide(found._replace(source="/dev/nvme1n1", below=False)).kind == scratch.SITE
 
 
+def test_a_name_of_a_users_mount_does_not_stop_the_look_at_the_disks(host: Host) -> None:
+    """U+2028 in it is not the end of a line of mountinfo."""
+    host.disk("nvme1n1", INSTANCE_STORE)
+    with (host.root / "proc/self/mountinfo").open("a") as stream:
+        stream.write("36 29 0:32 / /home/eve/a\u2028b rw shared:1 - fuse.x /dev/nvme9n1 rw\n")
+    assert names(host.decide()) == ["nvme1n1"]
+
+
 def test_only_blank_instance_stores_are_taken_by_default(host: Host) -> None:
     host.disk("nvme0n1", NETWORK_VOLUME, partition=True)
     host.disk("nvme1n1", NETWORK_VOLUME)
