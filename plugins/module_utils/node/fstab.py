@@ -90,6 +90,26 @@ def options_of(fstype: str, source: str, given: str, timeout: int, tuning: bool 
     return ",".join([*options, *(one for one in more if _family(one) not in decided)]) or "defaults"
 
 
+def with_server(text: str, mounts: t.Sequence[t.Mapping[str, t.Any]]) -> set[str]:
+    """Return the paths of all mounts that have a server: of the lines of fstab, and of the mounts that are wanted."""
+    wanted = {one["path"]: (one["fstype"], one["options"].split(",")) for one in mounts}
+    lines = {path: (fstype, options) for path, fstype, options in entries(text)}
+    return {
+        path for path, (fstype, given) in {**lines, **wanted}.items() if is_network(fstype, given)
+    }
+
+
+def binds_one_of(paths: t.Iterable[str], source: str, options: str) -> bool:
+    """Whether a mount is a bind of a directory on one of these mounts.
+
+    Without _netdev, systemd counts it among the host's own disks, which boot waits for: a server that is away then ends
+    in emergency mode. Source: systemd.mount(5), systemd.special(7), local-fs.target.
+    """
+    if not {"bind", "rbind"} & {*options.split(",")}:
+        return False
+    return any(source == path or source.startswith(f"{path}/") for path in paths)
+
+
 def line_of(path: str, source: str, fstype: str, options: str) -> str:
     """Return a line of fstab without its last two fields."""
     return f"{source} {path} {fstype} {options}"

@@ -88,10 +88,14 @@ def plan(mounts: t.Sequence[t.Mapping[str, t.Any]], timeout: int, tuning: bool) 
         before = ""
     there, wanted, pending, warnings = _now_mounted(), {}, [], []
     leaves = []
+    servers = fstab.with_server(before, mounts)
     for mount in mounts:
+        given = mount["options"]
+        if fstab.binds_one_of(servers, mount["source"], given):
+            given, servers = f"{given},_netdev", {*servers, mount["path"]}
         path, options = (
             mount["path"],
-            fstab.options_of(mount["fstype"], mount["source"], mount["options"], timeout, tuning),
+            fstab.options_of(mount["fstype"], mount["source"], given, timeout, tuning),
         )
         wanted[path] = fstab.line_of(path, mount["source"], mount["fstype"], options)
         leaves.append(

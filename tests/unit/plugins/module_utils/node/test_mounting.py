@@ -109,6 +109,27 @@ def test_another_lustre_or_directory_is_named(
     assert plan.pending == [] and bool(plan.warnings) is warned
 
 
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("/home/apps", "bind,_netdev,x-systemd.automount,x-systemd.mount-timeout=30"),
+        ("/site/apps", "bind,_netdev,x-systemd.automount,x-systemd.mount-timeout=30"),
+        ("/homes/apps", "bind"),
+        ("/srv/apps", "bind"),
+    ],
+)
+def test_a_bind_of_storage_with_a_server_does_not_hold_up_boot(
+    host: Path, source: str, line: str
+) -> None:
+    """Else it is one of the host's own disks for systemd: emergency mode when the server is away."""
+    (host / "fstab").write_text("nas:/site /site nfs4 _netdev 0 0\n/dev/sdb /srv xfs noatime 0 0\n")
+    bind = {"path": "/opt/apps", "source": source, "fstype": "none", "options": "bind"}
+    plan = mounting.plan([HOME, bind], 30, True)
+    assert plan.text.splitlines()[-1] == f"{source} /opt/apps none {line} 0 0"
+    mounting.write_fstab(plan.text)
+    assert mounting.plan([HOME, bind], 30, True).text == plan.text
+
+
 def test_a_helper_that_mounts_by_another_client_is_none(host: Path) -> None:
     row = "40 22 0:50 / /home rw - nfs files.example.org:/home rw\n"
     (host / "mountinfo").write_text(row)
