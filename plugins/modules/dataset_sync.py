@@ -38,7 +38,7 @@ options:
   exclude:
     description:
       - Patterns of paths in the directory to ignore on both sides, such as V(*.tmp) or V(cache/*); C(*) also
-        matches slashes.
+        matches slashes. A directory that matches is ignored with all that is in it.
     type: list
     elements: str
     default: []

@@ -114,6 +114,16 @@ def left_out(path: str, exclude: t.Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(path, pattern.rstrip("/")) for pattern in exclude)
 
 
+def ignored(path: str, exclude: t.Sequence[str]) -> bool:
+    """Tell whether a pattern matches the path or a directory above it: what :func:`scan` would not have listed.
+
+    >>> ignored("a/b", ["a/"]), ignored("a/b", ["b"]), ignored("a/b/c.tmp", ["*.tmp"])
+    (True, False, True)
+    """
+    parts = path.split("/") if exclude else []
+    return any(left_out("/".join(parts[:count]), exclude) for count in range(1, len(parts) + 1))
+
+
 def entry_of(handle: t.IO[bytes]) -> Entry:
     """An open file as it is now."""
     info = os.fstat(handle.fileno())

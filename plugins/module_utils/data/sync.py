@@ -149,7 +149,7 @@ class Sync:
         self._tell("listing the destination")
         there = self._target.listing()
         there = {
-            path: one for path, one in there.items() if not manifest.left_out(path, self._exclude)
+            path: one for path, one in there.items() if not manifest.ignored(path, self._exclude)
         }
         planned = plan(self._files, there, sent)
         self._target.refuse({path: self._files[path] for path in planned.send})

@@ -77,7 +77,7 @@ def compare(
         else:
             alike.append(path)
     found.extra = sorted(
-        path for path in there if path not in files and not manifest.left_out(path, exclude)
+        path for path in there if path not in files and not manifest.ignored(path, exclude)
     )
     if sample is not None and sample < len(alike):
         alike = random.Random(seed).sample(alike, sample)

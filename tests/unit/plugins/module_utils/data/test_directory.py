@@ -10,7 +10,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.trainwright.slurm.plugins.module_utils.data import directory, manifest
+from ansible_collections.trainwright.slurm.plugins.module_utils.data import (
+    directory,
+    manifest,
+    verify,
+)
 from ansible_collections.trainwright.slurm.plugins.module_utils.data import sync as syncing
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.directory import Directory
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
@@ -54,6 +58,18 @@ def test_removing(tmp_path: Path) -> None:
     assert sync(source, Directory(str(there)), delete=True, check=True).removed == ["x/k", "x/y/z"]
     sync(source, Directory(str(there)), delete=True, confirm=2)
     assert content(there) == {"a": b"1"} and not (there / "x").exists()
+
+
+@pytest.mark.parametrize("pattern", ["cache", "cache/", "*/.git"])
+def test_what_is_in_an_excluded_directory_is_not_removed(tmp_path: Path, pattern: str) -> None:
+    source = make(tmp_path / "set", {"a": b"1", "cache/x/y": b"0", "run/.git/config": b"0"})
+    there = make(tmp_path / "nfs", {"a": b"1", "cache/old/z": b"2", "run/.git/HEAD": b"3"})
+    kept = "cache/old/z" if pattern.startswith("cache") else "run/.git/HEAD"
+    made = sync(source, Directory(str(there)), delete=True, confirm=9, exclude=[pattern])
+    assert kept not in made.removed and len(made.removed) == 1
+    assert kept in content(there)
+    found = verify.compare(str(source), Directory(str(there)), exclude=[pattern])
+    assert found.extra == []
 
 
 def test_no_room_is_said_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
