@@ -43,12 +43,16 @@ def _is_elsewhere(home: str) -> bool:
 def with_block(text: str, marker: str, lines: list[str]) -> str:
     """Text with the lines in a separate marked block; without lines, the block is left out."""
     begin, end = "# BEGIN %s" % marker, "# END %s" % marker
-    have = text.splitlines()
+    # A comment may have U+2028 or a form feed, which do not end a line for sshd.
+    have = text.split("\n")
+    have = have[:-1] if not have[-1] else have
     block = [begin, *lines, end] if lines else []
-    if begin in have and end in have[have.index(begin) :]:
-        first = have.index(begin)
-        last = have.index(end, first)
-        have[first : last + 1] = block
+    for last in [number for number, line in enumerate(have) if line == end]:
+        if begin in have[:last]:
+            # The nearest: the user may have removed the end of an earlier one, and what follows that is the user's.
+            first = last - 1 - have[:last][::-1].index(begin)
+            have[first : last + 1] = block
+            break
     else:
         have += block
     return "".join(line + "\n" for line in have)

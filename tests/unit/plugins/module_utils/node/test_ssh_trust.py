@@ -155,6 +155,23 @@ def test_a_file_of_windows_is_not_changed_for_its_line_ends(tmp_path):
     assert ssh_trust.ensure_keys(str(tmp_path), "alice", False, [], False) == []
 
 
+def test_keys_of_the_user_stay_where_the_end_of_a_block_was_removed():
+    begin, end = "# BEGIN m\n", "# END m\n"
+    text = f"{begin}old\nssh-ed25519 AAAA user\n"
+    once = ssh_trust.with_block(text, "m", ["new"])
+    assert once == f"{text}{begin}new\n{end}"
+    assert ssh_trust.with_block(once, "m", ["new"]) == once
+    assert ssh_trust.with_block(once, "m", []) == text
+    assert ssh_trust.with_block(f"{end}{text}", "m", ["new"]) == f"{end}{once}"
+
+
+@pytest.mark.parametrize("blank", ["\u2028", "\x0c", "\x1c", "\x85"])
+def test_a_comment_of_a_key_keeps_its_characters(blank):
+    text = f"ssh-ed25519 AAAA a{blank}b\n"
+    assert ssh_trust.with_block(text, "m", []) == text
+    assert ssh_trust.with_block(text, "m", ["new"]) == f"{text}# BEGIN m\nnew\n# END m\n"
+
+
 class TestWhoseFault:
     """A full disk is the host's; a user's own file system or quota is not."""
 
