@@ -51,11 +51,12 @@ REMOVED: dict[str, tuple[str, ...]] = {
         "/var/lib/trainwright/proved",
         "/var/lib/trainwright/secrets",
         "/var/lib/trainwright/stamps",
-        "/root/.aws",
-        "/root/.config/enroot",
-        "/root/.docker",
-        "/root/.ssh/id_*",
-        "/home/*/.ssh/id_*",
+        # Logins for AWS and for registries, and keys, of whoever set the machine up.
+        *(
+            f"{home}/{name}"
+            for home in ("/root", "/home/*")
+            for name in (".aws", ".config/enroot", ".config/containers", ".docker", ".ssh/id_*")
+        ),
     ),
     "Slurm's own state": ("/var/lib/munge/*", "/run/slurm/conf", "/var/spool/slurmd/*"),
     "names of network devices": (

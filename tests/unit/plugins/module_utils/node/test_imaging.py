@@ -28,6 +28,11 @@ GOES = (
     "root/.bash_history",
     "root/.ssh/id_ed25519",
     "root/.aws/credentials",
+    "root/.config/containers/auth.json",
+    "home/ada/.aws/credentials",
+    "home/ada/.config/containers/auth.json",
+    "home/ada/.config/enroot/.credentials",
+    "home/ada/.docker/config.json",
     "home/ada/.python_history",
     "home/ada/.ssh/known_hosts",
     "var/lib/apt/lists/archive_dists_trixie_InRelease",
@@ -45,6 +50,7 @@ STAYS = (
     "var/lib/cloud/seed/nocloud/user-data",
     "var/lib/apt/lists/lock",
     "home/ada/data",
+    "home/ada/.config/other",
     "root/.ssh/authorized_keys",
 )
 
