@@ -97,6 +97,24 @@ def test_a_node_that_joins_has_every_key_of_the_model_that_its_roles_read() -> N
     assert "mounts" in read and read <= keys, read - keys
 
 
+def test_a_node_that_joins_has_every_variable_of_other_roles_that_its_roles_read() -> None:
+    """Such as slurm_job_tmp, which role node_scratch reads: the control node's variables are not there."""
+    (_read, joining) = yaml.safe_load((ROOT / "playbooks" / "join.yml").read_text("utf-8"))
+    plays = yaml.safe_load((ROOT / "playbooks" / "image.yml").read_text("utf-8"))
+    module = "trainwright.slurm.node_bundle"
+    (pack,) = [task[module] for task in plays[-1]["tasks"] if module in task]
+    read = set()
+    for role in re.findall(r"trainwright\.slurm\.([a-z_]+)", json.dumps(joining)):
+        for path in (ROOT / "roles" / role).rglob("*"):
+            if path.suffix in (".yml", ".j2") and {"tasks", "vars", "templates"} & {*path.parts}:
+                text = path.read_text("utf-8")
+                read |= set(re.findall(r"\b((?:slurm|lustre)_[a-z_]+) \| default\(", text))
+    # What the inventory declares for the node comes with the next site.yml, and another Slurm is refused.
+    read -= {"slurm_facts", "slurm_model", "slurm_key", "slurm_node", "slurm_prefix"}
+    assert "slurm_job_tmp" in read
+    assert [one for one in read if not re.fullmatch("|".join(pack["variables"]), one)] == []
+
+
 def test_the_health_checks_of_a_node_that_joins_are_configured(tmp_path: Path) -> None:
     """As the role has it, with no more of the model than join.yml gives."""
     (_read, joining) = yaml.safe_load((ROOT / "playbooks" / "join.yml").read_text("utf-8"))
