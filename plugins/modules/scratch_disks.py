@@ -191,14 +191,8 @@ def main() -> None:
                 diffs.append(change.diff())
             return bool(todo.changes)
 
-        new_files = settle(*wanted_files(params, decision))
         if decision.kind == scratch.LOCAL:
-            if decision.action != scratch.NOTHING:
-                changed += [disk.device for disk in decision.disks]
-            if not check:
-                if decision.action != scratch.NOTHING:
-                    record.begin()
-                scratch.make(decision, params["directories"])
+            # First: nothing is formatted that could not be mounted.
             options = f"noatime,nofail,x-systemd.device-timeout={params['timeout']}"
             if params["install"]:
                 options += f",x-systemd.requires={params['unit']}"
@@ -209,6 +203,15 @@ def main() -> None:
                 "options": options,
             }
             plan = mounting.plan([mount], params["timeout"], False)
+            mounting.refuse_links(plan)
+        new_files = settle(*wanted_files(params, decision))
+        if decision.kind == scratch.LOCAL:
+            if decision.action != scratch.NOTHING:
+                changed += [disk.device for disk in decision.disks]
+            if not check:
+                if decision.action != scratch.NOTHING:
+                    record.begin()
+                scratch.make(decision, params["directories"])
             changed += plan.changed
             left.extend(plan.leaves)
             if plan.changed:

@@ -98,3 +98,17 @@ def test_without_disks_a_directory_is_made_once(
     again = node.run(capsys, check=False)
     assert (again["changed"], again["kind"]) == (False, "directory")
     assert "tw-scratch" not in node.fstab.read_text()
+
+
+def test_a_link_on_which_systemd_does_not_mount_is_refused_before_disks_are_formatted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = Node(tmp_path, monkeypatch, 2)
+    (tmp_path / "nvme").mkdir()
+    os.symlink("nvme", node.path)
+    before = node.fstab.read_text()
+    for check in (True, False):
+        answer = node.run(capsys, check)
+        assert answer["failed"] and f"symbolic link to {tmp_path}/nvme" in answer["msg"]
+    assert not node.made and node.fstab.read_text() == before
+    assert not os.path.exists(scratch.CONFIG)
