@@ -11,6 +11,7 @@ import typing as t
 from collections import Counter
 from dataclasses import dataclass
 
+from ..node.machine import escape_mount
 from ..node.mount_points import problem_of, purpose_problem
 from .fsx_records import USABLE, Association, FileSystem, Volume
 
@@ -65,7 +66,8 @@ def source_of_volume(one: Volume, server: str) -> Source | None:
     if not one.path or not server or one.security_style == "NTFS":
         return None
     options = ONTAP_OPTIONS if one.type == "ONTAP" else OPENZFS_OPTIONS
-    return Source(f"{server}:{one.path}", "nfs", options)
+    # A junction path of ONTAP may have blanks.
+    return Source(f"{server}:{escape_mount(one.path)}", "nfs", options)
 
 
 def mount_of(

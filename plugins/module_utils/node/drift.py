@@ -33,7 +33,7 @@ from . import (
 )
 from .drift_paths import AS_LEFT, DRIFTED, NOT_KNOWN, Difference
 from .left import accounts_of
-from .machine import MOUNTINFO, read
+from .machine import MOUNTINFO, read, unescape_mount
 from .manifest import Entry, Item
 from .mounting import FSTAB
 from .packages import FORM, Installed
@@ -268,7 +268,9 @@ def _mounts(items: t.Sequence[Item]) -> Found:
     sources = [item["line"].split(" ", 1)[0] for item in items]
     local = sorted({one for one in sources if one.startswith("/")})
     # By a child: a source may be below the mount of a dead server.
-    real = deadline.answers(lambda path: {"path": os.path.realpath(path)}, local, _PATIENCE_S)
+    real = deadline.answers(
+        lambda path: {"path": os.path.realpath(unescape_mount(path))}, local, _PATIENCE_S
+    )
     silent = _silent([item["name"] for item in items if item["auto"] and _of_network(item)])
     return [
         (number, (_UNKNOWN, silent[item["name"]], "a file system that answers"))

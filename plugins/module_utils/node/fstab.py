@@ -195,8 +195,10 @@ def other_mount(
 ) -> list[tuple[str, str, str]]:
     """Return what else is mounted than what the line of fstab names: another server, or a disk or memory over it.
 
-    Each is "source" or "type", what is there, and what is wanted. network: whether the line has a server.
+    Each is "source" or "type", what is there, and what is wanted. network: whether the line has a server. source: as in
+    the line, with a blank as \\040.
     """
+    source = unescape_mount(source)
     if there.fstype in NFS and fstype in (*NFS, "efs"):
         # A helper of EFS mounts from an address of its own.
         if fstype in NFS and there.source.rstrip("/") != source.rstrip("/"):

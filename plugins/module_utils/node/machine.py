@@ -297,6 +297,11 @@ def unescape_mount(text: str) -> str:
     return re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
+def escape_mount(text: str) -> str:
+    """Return a path or source as fstab has it: blanks, tabs, line ends and backslashes in octal. Source: fstab(5)."""
+    return re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match[0]):03o}", text)
+
+
 def mount_rows(mountinfo: str) -> t.Iterator[tuple[list[str], list[str]]]:
     """Yield the fields of each line of mountinfo: those before its dash, five or more, and the two or more after it.
 

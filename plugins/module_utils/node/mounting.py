@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from . import files, fstab, safe_path, walk
 from .file_systems import TABLE
-from .machine import MOUNTINFO
+from .machine import MOUNTINFO, unescape_mount
 from .services import run
 from .terminal import PrintableError
 from .unit_properties import parse_show
@@ -129,7 +129,8 @@ def _of_another(
     path, source = mount["path"], mount["source"]
     if {"bind", "rbind"} & {*options}:
         with open(MOUNTINFO, encoding="utf-8", errors="surrogateescape") as handle:
-            bound = fstab.is_bound(handle.read(), os.path.realpath(source), path)
+            real = os.path.realpath(unescape_mount(source))
+            bound = fstab.is_bound(handle.read(), real, path)
         different = [("source", "another directory", source)] if bound is False else []
     else:
         network = fstab.is_network(mount["fstype"], options)

@@ -105,6 +105,10 @@ def test_volumes_of_ontap_need_the_name_of_their_server() -> None:
     assert [mount["source"] for mount in found.mounts] == ["svm-1.example:/data"]
     assert "nfsvers=4.1" in found.mounts[0]["options"]
     assert fsx_records.volume(one).quota == 2
+    # Else preflight would refuse the line of fstab, and with it the cluster.
+    one["OntapConfiguration"]["JunctionPath"] = "/old data\\x"
+    (odd,) = mounts([ontap], [one], servers={machine: "svm-1.example"}).mounts
+    assert odd["source"] == "svm-1.example:/old\\040data\\134x"
     one["OntapConfiguration"]["SecurityStyle"] = "NTFS"
     assert "no NFS or Lustre path" in mounts([ontap], [one], servers={machine: "x"}).warnings[0]
 

@@ -154,3 +154,8 @@ def test_a_user_names_a_mount_point_and_not_a_mount(end: str) -> None:
 def test_a_mount_without_a_source_keeps_its_options() -> None:
     found = fstab.mounted("60 22 0:70 / /x rw - tmpfs  ro\n")
     assert found == {"/x": fstab.Mount("tmpfs", "", is_read_only=True)}
+
+
+def test_a_name_is_written_as_fstab_has_it() -> None:
+    assert machine.escape_mount("/a b\\c\td\ne") == r"/a\040b\134c\011d\012e"
+    assert machine.unescape_mount(machine.escape_mount("/a b\\040")) == "/a b\\040"

@@ -69,6 +69,13 @@ def test_another_source_is_left_to_its_jobs(host: Path) -> None:
     assert "drain the host" in warning
 
 
+def test_a_source_with_a_blank_is_the_one_that_is_mounted(host: Path) -> None:
+    """Preflight has people write it as fstab(5) does."""
+    (host / "mountinfo").write_text(THERE.replace("nas:/home", r"nas:/old\040home"))
+    plan = mounting.plan([{**HOME, "source": r"nas:/old\040home"}], 30, True)
+    assert plan.warnings == [] and r"nas:/old\040home /home nfs4" in plan.text
+
+
 def test_a_mount_that_became_read_only_is_named(host: Path) -> None:
     (host / "fstab").write_text(LINE)
     (host / "mountinfo").write_text(THERE.replace("/home rw", "/home ro"))
@@ -98,6 +105,7 @@ def test_a_disk_in_the_place_of_storage_is_refused(host: Path, row: str) -> None
         ("0:50 / /home rw - lustre 10.0.0.1@tcp:/old", "10.0.0.1@tcp:/new", True),
         ("8:1 /srv/a /home rw - ext4 /dev/sda1", "/srv/a", False),
         ("8:1 /srv/b /home rw - ext4 /dev/sda1", "/srv/a", True),
+        ("8:1 /srv/a\\040b /home rw - ext4 /dev/sda1", "/srv/a\\040b", False),
     ],
 )
 def test_another_lustre_or_directory_is_named(
