@@ -239,15 +239,15 @@ def _publish(
         before["recovering"] = {"": 0}
     # While a check recovers, each cycle is published: the agent counts the passes.
     recovering = {
-        name: count + 1
-        for name, count in {**(before.get("recovering") or {}), **dict.fromkeys(failing, 0)}.items()
-        if name in failing or count < (checks[name].resume_after if name in checks else 3)
+        name: 0 if name in unsure else count + 1
+        for name, count in (before.get("recovering") or {}).items()
+        if name in unsure or count < (checks[name].resume_after if name in checks else 3)
     }
     recovering.update(dict.fromkeys(failing, 0))
     content = json.dumps([bad, unsure, hooks, host.boot_id()], default=lambda one: one.__dict__)
     cycle = int(before.get("cycle", 0)) + 1
     heartbeat = int(host.config.get("heartbeat") or 6)
-    past = {name for name in recovering if name not in failing}
+    past = {name for name in recovering if name not in failing and name not in unsure}
     awaits_reset = any(one.action == "reset" for one in bad)
     unsent = {**before, "cycle": cycle, "recovering": recovering}
     due = content != before.get("content") or past or cycle >= heartbeat or awaits_reset

@@ -20,6 +20,8 @@ from .manifest import ACTIONS, NAME, Check
 FORMAT = 1
 #: Characters of the whole text, and how many failures and versions it has at most.
 LONGEST, _MOST, _MOST_VERSIONS = 1500, 6, 20
+#: Checks that could not be tested, of which no more are named.
+_MOST_UNSURE = 20
 #: The name of a driver or a package.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,59}")
 _TEXT = re.compile(r"[ -~]{0,120}")
@@ -72,6 +74,10 @@ class Publication:
         """Return the failure that decides; None if nothing failed that asks for an action."""
         due = [one for one in self.failures if one.action != "none"]
         return max(due, key=lambda one: ORDER.index(one.action), default=None)
+
+    def is_unsure(self, check: str) -> bool:
+        """Whether this check could not be tested, or may be one of those that are not named any more."""
+        return check in self.unsure or len(self.unsure) >= _MOST_UNSURE
 
 
 def plain(text: object) -> str:
@@ -128,7 +134,7 @@ def dump(word: Publication) -> str:
         if word.hooks:
             data["hooks"] = [[one.check, one.fault, one.remedy] for one in word.hooks]
         if word.unsure:
-            data["unsure"] = list(word.unsure[:20])
+            data["unsure"] = list(word.unsure[:_MOST_UNSURE])
         if word.did:
             data["did"] = word.did
         if word.kernel:

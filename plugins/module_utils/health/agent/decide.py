@@ -290,7 +290,9 @@ def _judge(
     if bad:
         out.groups["failing"].append(node.name)
     if new or bad:
-        record["passes"] = 0 if bad else record.get("passes", 0) + 1
+        # A driver that hangs after a GPU was lost says nothing of it: only the check itself ends its drain.
+        fails = bad or (mine and word.is_unsure(mine))
+        record["passes"] = 0 if fails else record.get("passes", 0) + 1
     if now - record.get("seen", now) > settings.silent:
         out.groups["silent"].append(node.name)
         return

@@ -212,6 +212,32 @@ def test_it_resumes_its_own_drain_after_passes_in_a_row(world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    "unsure",
+    [("gpu_count",), tuple(f"check_{number}" for number in range(25))],
+    ids=["its check", "more than are named"],
+)
+def test_a_check_that_could_not_be_tested_has_not_passed(
+    world: World, unsure: tuple[str, ...]
+) -> None:
+    """A driver that hangs after GPUs are lost says nothing of them."""
+    world.publish("n1", GPU)
+    world.look()
+    for _turn in range(2):
+        world.publish("n1")
+        world.look()
+    for _turn in range(4):
+        world.publish("n1", unsure=unsure)
+        world.look()
+    for _turn in range(2):
+        world.publish("n1")
+        world.look()
+    assert world.slurm.kinds() == [("DRAIN", "n1")]
+    world.publish("n1", unsure=("clock",))
+    world.look()
+    assert world.slurm.kinds() == [("DRAIN", "n1"), ("RESUME", "n1")]
+
+
+@pytest.mark.parametrize(
     "reason",
     ["bad fan, ask Ann", "tw:validate:hardware: 7 GPUs -> replace", "tw:hook:tmp: full -> clean"],
 )

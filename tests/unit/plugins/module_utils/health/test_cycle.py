@@ -167,6 +167,20 @@ def test_it_publishes_changes_recoveries_and_a_heartbeat(place: Place) -> None:
     assert [one.seq for one in place.updates] == [4, 5, 6, 7, 8]
 
 
+def test_each_pass_is_published_after_a_check_that_could_not_be_tested(place: Place) -> None:
+    lost = place.world.gpus.pop()
+    place.run()
+    place.world.gpus.append(lost)
+    place.world.tools["nvidia-smi"] = "kill -9 $$"
+    for _turn in range(5):
+        assert place.run()["gpu_count"] is Verdict.INCOMPLETE
+    del place.world.tools["nvidia-smi"]
+    place.calls.clear()
+    for _turn in range(5):
+        place.run()
+    assert len(place.updates) == 3
+
+
 DPKG = """
 case " $* " in *" libnccl2 "*) ;; *) exit 9 ;; esac
 case " $* " in *" my-lib+x "*) echo 'installed my-lib+x 4' ;; esac
