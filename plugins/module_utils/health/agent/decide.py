@@ -168,7 +168,7 @@ def decide(
     for node in sorted(nodes, key=lambda one: one.name):
         record = records.setdefault(node.name, {})
         _not_later(record, now)
-        record["steps"] = [s for s in record.get("steps", []) if now - s["at"] < _DAY]
+        record["steps"] = _steps(record, now, bool(own_check(node)))
         if node.name in held:
             _first(out, node, settings)
         if is_away(node):
@@ -190,6 +190,18 @@ def decide(
         _judge(out, node, word, record, nodes, planned, settings, now, node.name in quarantine)
     _compare(out, nodes, versions)
     return out
+
+
+def _steps(record: Record, now: int, ours: bool) -> list[dict[str, t.Any]]:
+    """Return the steps that still count. ours: the node is drained, and by us.
+
+    A person may take days for a machine, which until then is neither rebooted nor reported again.
+    """
+    return [
+        step
+        for step in record.get("steps", [])
+        if now - step["at"] < _DAY or (ours and step["kind"] in ("person", "replace"))
+    ]
 
 
 def is_state(found: object) -> bool:

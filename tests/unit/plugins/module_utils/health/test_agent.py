@@ -523,6 +523,47 @@ def test_a_worn_disk_is_replaced_without_a_reboot(world: World, tmp_path: Path) 
     assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize("failure", [WORN, GPU], ids=["replace", "reboot"])
+def test_a_machine_that_waits_for_days_is_one_event(
+    world: World, tmp_path: Path, failure: Failure
+) -> None:
+    world.publish("n1", failure)
+    for _turn in range(3):
+        world.look()
+    world.reboot("n1")
+    for _turn in range(12):
+        world.publish("n1", failure)
+        decision = world.look(seconds=6 * 3600)
+    assert decision.groups["person"] == ["n1"]
+    assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 1
+    assert [kind for kind, _name in world.slurm.kinds()].count("reboot") == (failure is GPU)
+    # The next fault of the machine that came in its place is another one.
+    for _turn in range(3):
+        world.publish("n1")
+        world.look(seconds=3600)
+    assert world.slurm.kinds()[-1] == ("RESUME", "n1")
+    for _turn in range(3):
+        world.publish("n1", WORN)
+        world.look(seconds=3600)
+    assert len((tmp_path / "ctl1" / "events.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_node_that_was_rebooted_too_often_waits_for_a_person_for_days(world: World) -> None:
+    for _turn in range(2):
+        world.publish("n1", GPU)
+        world.look()
+        world.look()
+        world.reboot("n1")
+        for _pass in range(3):
+            world.publish("n1")
+            world.look()
+    for seconds in [30] * 3 + [4 * 3600] * 12:
+        world.publish("n1", GPU)
+        decision = world.look(seconds=seconds)
+    assert decision.groups["person"] == ["n1"]
+    assert [kind for kind, _name in world.slurm.kinds()].count("reboot") == 2
+
+
 def test_a_reset_is_waited_for_and_then_the_node_reboots(world: World) -> None:
     world.publish("n1", Failure("gpu_xid", "Xid 95", "reset the GPU", "reset"))
     world.look()
