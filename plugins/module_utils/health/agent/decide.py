@@ -142,8 +142,13 @@ def within_cap(
 
 def is_automatic(node: Node) -> bool:
     """Whether a program drained the node: this agent, a validation, or a failed Prolog or Epilog."""
-    by_hook = owner_of(node.reason) == "hook" or _HOOK_REASON.match(node.reason)
-    return node.drained and (owner_of(node.reason) in (OWNER, "validate") or bool(by_hook))
+    by_hook = owner_of(node.reason) == "hook" or is_slurms_of_a_hook(node.reason)
+    return node.drained and (owner_of(node.reason) in (OWNER, "validate") or by_hook)
+
+
+def is_slurms_of_a_hook(reason: str) -> bool:
+    """Whether Slurm itself gave this reason, after a Prolog or an Epilog failed."""
+    return _HOOK_REASON.match(reason) is not None
 
 
 def decide(
@@ -359,7 +364,7 @@ def _recovered(out: Decision, node: Node, check: str, record: Record, settings: 
 
 def _of_hook(out: Decision, node: Node, word: Publication, settings: Settings) -> None:
     """Put the part that failed into the reason of a node that Slurm itself drained for it."""
-    if word.hooks and _HOOK_REASON.match(node.reason) and not owner_of(node.reason):
+    if word.hooks and is_slurms_of_a_hook(node.reason):
         part = word.hooks[0]
         _act(out, Action("reword", node.name, part.check, part.reason("hook")), settings)
 

@@ -27,7 +27,7 @@ from ...slurm.errors import SlurmError
 from ...slurm.records import Controller, Node, Reservation
 from ...slurm.values import compress
 from .. import manifest, metrics
-from .decide import OWNER, Action, Decision, Settings, decide, is_state
+from .decide import OWNER, Action, Decision, Settings, decide, is_slurms_of_a_hook, is_state
 
 CONFIG = "/etc/trainwright/health-agent.json"
 FORMAT = 1
@@ -253,7 +253,8 @@ class Agent:
             self.slurm.update_nodes([node.name], step.settings)
 
     def _reword(self, node: Node, action: Action, *_more: t.Any) -> bool:
-        ours = change.owner_of(node.reason) in ("", OWNER)
+        # A person may have given a reason of his own since the decision.
+        ours = change.owner_of(node.reason) == OWNER or is_slurms_of_a_hook(node.reason)
         if not node.drained or not ours or node.reason == action.reason:
             return False
         self.slurm.update_nodes([node.name], {"Reason": action.reason})
@@ -318,9 +319,10 @@ class Agent:
         try:
             done = subprocess.run(
                 self.command,
-                input=text + "\n",
-                capture_output=True,
-                text=True,
+                # Its output may be of any form, and nobody reads it.
+                input=f"{text}\n".encode(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
                 timeout=60,
                 check=False,
             )

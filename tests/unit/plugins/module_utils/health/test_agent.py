@@ -268,6 +268,29 @@ def test_a_person_who_drains_between_look_and_action_is_not_overwritten(world: W
     assert not world.slurm.calls
 
 
+@pytest.mark.parametrize(
+    ("reason", "failure", "more"),
+    [
+        ("tw:health:mounts: not mounted: /fsx -> mount it", GPU, {}),
+        ("Prolog error", None, {"hooks": (Failure("scratch", "exit code 1", "mount /scratch"),)}),
+    ],
+)
+def test_a_reason_that_a_person_gives_between_look_and_action_stays(
+    world: World, reason: str, failure: Failure | None, more: dict[str, t.Any]
+) -> None:
+    world.publish("n1", *filter(None, [failure]), **more)
+    world.slurm.set("n1", flags=("DRAIN",), reason=reason)
+    answers = [world.slurm.nodes()]
+
+    def nodes() -> list[Node]:
+        return answers.pop() if answers else list(world.slurm.known.values())
+
+    world.slurm.nodes = nodes  # type: ignore[method-assign]
+    world.slurm.set("n1", flags=("DRAIN",), reason="bad fan, ask Ann")
+    world.look()
+    assert not world.slurm.calls and world.slurm.known["n1"].reason == "bad fan, ask Ann"
+
+
 def test_of_eight_nodes_that_fail_at_once_one_is_drained(tmp_path: Path) -> None:
     world = World(tmp_path, count=8)
     for number in range(1, 9):
@@ -562,6 +585,16 @@ def test_a_node_that_was_rebooted_too_often_waits_for_a_person_for_days(world: W
         decision = world.look(seconds=seconds)
     assert decision.groups["person"] == ["n1"]
     assert [kind for kind, _name in world.slurm.kinds()].count("reboot") == 2
+
+
+def test_a_command_that_prints_other_than_utf_8_ends_nothing(world: World, tmp_path: Path) -> None:
+    command = tmp_path / "command"
+    command.write_text("#!/bin/sh\nprintf 'no \\351tat\\n' >&2\nexit 3\n")
+    command.chmod(0o755)
+    world.publish("n1", WORN)
+    world.look()
+    world.look(command=(str(command),))
+    assert any("exit 3" in line for line in world.report()["lines"])
 
 
 def test_a_reset_is_waited_for_and_then_the_node_reboots(world: World) -> None:
