@@ -159,6 +159,32 @@ def confirmed(
     return finding
 
 
+def _earlier(
+    host: Host, checks: t.Mapping[str, Check], findings: t.Sequence[Finding], publish: bool
+) -> list[Finding]:
+    """Return the failures of checks that only run at boot, in a cycle without them, and note those of this one.
+
+    Each counts until its check passes: the agent takes a check that does not fail for one that passed. One that fails
+    when a person runs it is not published, so it is not noted.
+    """
+    before = [Finding.from_json(item) for item in host.memory.get("failed") or ()]
+    known, ran = {one.check for one in before}, {one.check for one in findings}
+    left = [
+        one
+        for one in before
+        if one.check not in ran and one.check in checks and checks[one.check].enabled
+    ]
+    bad = (Verdict.FAIL, Verdict.INCOMPLETE)
+    new = [
+        one
+        for one in findings
+        if "idle" not in checks[one.check].contexts
+        and (one.verdict in bad if one.check in known else publish and one.verdict is Verdict.FAIL)
+    ]
+    host.remembered["failed"] = [one.to_json() for one in (*left, *new)]
+    return left
+
+
 def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> list[results.Result]:
     """Run the checks of a context, write what was found, and return it. Raises ConfigError, ManifestError."""
     host = this_host(context, memory())
@@ -190,10 +216,16 @@ def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> li
         if not only:
             one = confirmed(one, check, host.memory.get("counted") or {}, counted)
         findings.append(one)
+    earlier = _earlier(host, checks, findings, publish)
+    if not only:
+        findings += earlier
     source = f"machine type {host.declared['machine_type']}" if host.declared else "site.yml"
     found = [one.result(host.name, source) for one in findings]
     if only:
         # The memory of kernel log and counters still belongs to whole cycles.
+        failed = host.remembered["failed"]
+        if failed != (host.memory.get("failed") or []):
+            keep(host.memory, {"failed": failed})
         return found
     seconds = time.monotonic() - started
     host.remembered["counted"] = counted

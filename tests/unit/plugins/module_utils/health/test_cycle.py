@@ -98,8 +98,8 @@ class Place:
         made.context, made.memory = context, memory
         return made
 
-    def run(self, publish: bool = True, **more: t.Any) -> dict[str, Verdict]:
-        return {one.check: one.verdict for one in cycle.run("idle", publish=publish, **more)}
+    def run(self, publish: bool = True, context: str = "idle", **more: t.Any) -> dict[str, Verdict]:
+        return {one.check: one.verdict for one in cycle.run(context, publish=publish, **more)}
 
     def agent(self, state: dict[str, t.Any]) -> list[Action]:
         """Return what an enforcing agent does about the record of this node."""
@@ -408,6 +408,55 @@ def test_failures_are_confirmed_where_the_manifest_wants_it(place: Place, error:
     place.world.config["checks"] = [{"name": "mounts", "confirm": 3}]
     FAULTS["mount-missing"][0](place.world)
     assert [place.run()["mounts"].value for _turn in range(4)] == ["WARN", "WARN", "FAIL", "FAIL"]
+
+
+def diag(place: Place, status: str) -> None:
+    """Let DCGM's diagnosis end with this status."""
+    tests = place.world.dcgm_diag["DCGM Diagnostic"]["test_categories"][0]["tests"]
+    tests[0]["results"][0]["status"] = status
+
+
+def test_a_check_of_the_boot_that_failed_counts_until_it_passes(place: Place) -> None:
+    """It runs again at the next boot, and the agent takes a check that does not fail for one that passed."""
+    diag(place, "Fail")
+    state: dict[str, t.Any] = {}
+    assert place.run(context="boot")["dcgm_diag"] is Verdict.FAIL
+    drain = place.agent(state)[0]
+    assert (drain.kind, drain.check) == ("drain", "dcgm_diag")
+    place.state, place.reason = "IDLE+DRAIN", drain.reason
+    for _turn in range(5):
+        assert place.run()["dcgm_diag"] is Verdict.FAIL
+        assert not place.agent(state)
+    place.world.tools["dcgmi"] = "kill -9 $$"
+    assert place.run(context="boot")["dcgm_diag"] is Verdict.INCOMPLETE
+    for _turn in range(5):
+        assert place.run()["dcgm_diag"] is Verdict.INCOMPLETE
+        assert not place.agent(state)
+    del place.world.tools["dcgmi"]
+    diag(place, "Pass")
+    assert place.run(context="boot")["dcgm_diag"] is Verdict.PASS
+    for _turn in range(2):
+        assert not place.agent(state)
+        assert "dcgm_diag" not in place.run()
+    assert [one.kind for one in place.agent(state)] == ["resume"]
+
+
+@pytest.mark.parametrize("only", [(), ("dcgm_diag",)], ids=["all", "alone"])
+def test_a_check_of_the_boot_can_be_repeated_by_hand(place: Place, only: tuple[str, ...]) -> None:
+    diag(place, "Fail")
+    place.run(context="boot")
+    assert place.run(publish=False, context="on_demand", only=only)["dcgm_diag"] is Verdict.FAIL
+    assert place.run()["dcgm_diag"] is Verdict.FAIL
+    diag(place, "Pass")
+    assert place.run(publish=False, context="on_demand", only=only)["dcgm_diag"] is Verdict.PASS
+    assert "dcgm_diag" not in place.run()
+
+
+def test_a_check_of_the_boot_that_is_switched_off_is_forgotten(place: Place) -> None:
+    diag(place, "Fail")
+    place.run(context="boot")
+    place.world.config["checks"] = [{"name": "dcgm_diag", "enabled": False}]
+    assert "dcgm_diag" not in place.run()
 
 
 def test_one_check_writes_nothing(place: Place) -> None:
