@@ -27,6 +27,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KEPT = 2000
 #: The same for a part of TaskProlog, of which Slurm reads the export, unset and print lines.
 KEPT_FOR_TASKS = 65536
+#: Digits to which Slurm pads a number in the name of a job's output at most (sbatch(1), filename pattern).
+PADDED = 10
 #: Exit code of a part of ours that could not tell, which is never a reason to drain.
 UNKNOWN = 70
 #: Seconds for the note to the job's user, and for the lock of the results.
@@ -407,7 +409,10 @@ def output_file(environment: dict[str, str]) -> str:
         letter = part[width : width + 1]
         if letter not in known:
             return ""
-        found += known[letter].rjust(int(part[:width] or 0), "0") + part[width + 1 :]
+        digits = part[:width].lstrip("0")
+        # As Slurm: a user may have written any number.
+        padded = min(int(digits[:3] or 0), PADDED)
+        found += known[letter].rjust(padded, "0") + part[width + 1 :]
     return os.path.join(environment.get("SLURM_JOB_WORK_DIR", "/"), found)
 
 
@@ -478,7 +483,10 @@ def main(manifest: dict[str, t.Any], environment: dict[str, str] | None = None) 
     # slurmd writes this into its log.
     sys.stdout.write(f"{drain['reason']}\n")
     if kind == "prolog":
-        tell_user(environment, f"{host}: this job could not start here: {drain['reason']}")
+        try:
+            tell_user(environment, f"{host}: this job could not start here: {drain['reason']}")
+        except Exception as error:  # the job may not start here all the same
+            sys.stderr.write(f"the job's user was not told: {error}\n")
     return 1
 
 

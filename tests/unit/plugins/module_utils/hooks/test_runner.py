@@ -432,6 +432,9 @@ def test_a_broken_document_and_a_missing_directory_do_not_matter(node: Node) -> 
         ("/shared/%u/%8j.out", "/shared/ada/00000007.out"),
         ("%A_%a.out", "/home/ada/7_.out"),
         ("100%%-%N", "/home/ada/100%-c1"),
+        ("%99999999999999j", "/home/ada/0000000007"),  # as Slurm, which pads to 10
+        (f"%{'0' * 5000}8j", "/home/ada/00000007"),
+        (f"%{'9' * 5000}j", "/home/ada/0000000007"),
         ("%x.out", ""),  # the job's name, which a Prolog does not have
         ("/dev/null", ""),
         ("", ""),
@@ -475,6 +478,26 @@ def test_the_jobs_user_reads_why_in_the_jobs_output_and_root_writes_nothing_ther
         for path in home.iterdir():
             path.unlink()
         home.rmdir()
+
+
+@pytest.mark.parametrize("name", ["%99999999999999j", f"%{'9' * 5000}j"])
+def test_the_name_of_a_jobs_output_does_not_start_a_job_on_a_bad_node(
+    node: Node, name: str
+) -> None:
+    done = node.run(site_part("mine", "exit 1"), SLURM_JOB_STDOUT=name)
+    assert done.returncode == 1 and node.document["hooks"]["drain"]
+
+
+def test_a_note_that_cannot_be_written_does_not_start_a_job_on_a_bad_node(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_given: t.Any) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(runner, "tell_user", full)
+    part = {"name": "mine", "policy": "drain", "deadline": 5.0, "text": "exit 1"}
+    assert runner.guarded({"kind": "prolog", "mode": "enforce", "parts": [part]}) == 1
+    assert "temporarily unavailable" in capsys.readouterr().err
 
 
 def test_slurms_own_deadline_leaves_nothing_behind(node: Node) -> None:
