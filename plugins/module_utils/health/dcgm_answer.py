@@ -30,6 +30,11 @@ class Outcome(t.NamedTuple):
     warnings: tuple[str, ...]
 
     @property
+    def is_configuration(self) -> bool:
+        """Whether it is about the machine's configuration alone."""
+        return bool(self.categories) and set(self.categories) == {CONFIGURATION}
+
+    @property
     def where(self) -> str:
         """Return the test and its GPU: `PCIe on GPU 2`."""
         return f"{self.test} on GPU {self.entity}" if self.entity else self.test

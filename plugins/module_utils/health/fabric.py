@@ -173,8 +173,9 @@ def diag(host: Host, level: int) -> list[Finding]:
         return [incomplete(name, problem, "see nvidia-dcgm.service")]
     found = dcgm_answer.outcomes(body)
     number = sum(one.status in ("pass", "fail", "warn") for one in found)
-    bad = [one.where for one in found if one.status == "fail"]
-    severity = max((one.severity for one in found if one.status == "fail"), default=0)
+    failing = [one for one in found if one.status == "fail"]
+    bad = [one.where for one in failing if not one.is_configuration]
+    severity = max((one.severity for one in failing if not one.is_configuration), default=0)
     if bad:
         action = "reset" if severity == 6 else "drain"
         remedy = (
@@ -183,6 +184,10 @@ def diag(host: Host, level: int) -> list[Finding]:
             else "run dcgmi diag -r 3; isolate the node"
         )
         return [failed(name, "; ".join(bad[:3]), remedy, action=action)]
+    if failing:
+        # As in validation: such as persistence mode that is off, which ends no job.
+        said = "; ".join(failing[0].warnings) or failing[0].where
+        return [warned(name, said, "correct the configuration, then run dcgmi diag -r 1")]
     if not number:
         return [
             incomplete(

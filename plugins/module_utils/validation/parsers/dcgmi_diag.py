@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ...health.dcgm_answer import CONFIGURATION, ROOTS, Outcome, outcomes
+from ...health.dcgm_answer import ROOTS, Outcome, outcomes
 from .error import ParseError, shown
 from .parsed import Parsed
 from .text import json_object, mapping, sequence
@@ -46,22 +46,18 @@ class DcgmiDiag(Parsed):
     @property
     def faults(self) -> tuple[str, ...]:
         """Return the failed tests but those that are of the configuration alone."""
-        found = [_line(one) for one in self._of("fail") if not _is_configuration(one)]
+        found = [_line(one) for one in self._of("fail") if not one.is_configuration]
         named = {one.test for one in self._of("fail")}
         return (*found, *(name for name in self.failed_tests if name not in named))
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """Return warnings, faults of the configuration, and remarks of tests that passed."""
-        soft = [one for one in self._of("fail") if _is_configuration(one)]
+        soft = [one for one in self._of("fail") if one.is_configuration]
         return tuple(
             _line(one)
             for one in (*soft, *self._of("warn"), *(o for o in self._of("pass") if o.warnings))
         )
-
-
-def _is_configuration(one: Outcome) -> bool:
-    return bool(one.categories) and set(one.categories) == {CONFIGURATION}
 
 
 def _line(one: Outcome) -> str:

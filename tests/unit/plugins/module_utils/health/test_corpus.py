@@ -8,6 +8,7 @@ Each goes the whole way: tools and files, checks, publication, agent.
 from __future__ import annotations
 
 import copy
+import json
 import typing as t
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,12 @@ def remap(index: int, text: str) -> Break:
 
 def fabric(**values: str) -> Break:
     return lambda world: world.fabric.update(values)
+
+
+def persistence(world: World) -> None:
+    """Let DCGM's diagnosis find that persistence mode is off: its answer for 8 GPUs."""
+    fixtures = Path(__file__).resolve().parents[4] / "fixtures" / "validation"
+    world.dcgm_diag = json.loads((fixtures / "dcgmi-4-persistence.json").read_text())
 
 
 def diag(status: str, severity: int = 2, old: bool = False) -> Break:
@@ -255,6 +262,7 @@ def test_a_healthy_machine_passes(tmp_path: Path) -> None:
 
 # name: (what looks like a fault, the verdict of that check)
 LOOK_ALIKES: dict[str, tuple[Break, str, str]] = {
+    "dcgm-diag-persistence-mode": (persistence, "dcgm_diag", "WARN"),
     "slow-nvidia-smi": (several(tool("nvidia-smi", "sleep 60"),
                                 config(checks=[{"name": name, "deadline": 1} for name in (
                                     "gpu_driver", "gpu_count", "gpu_recovery_action", "gpu_ecc", "gpu_row_remap",
