@@ -146,14 +146,20 @@ def write(path: str, text: str) -> None:
 
 
 def confirmed(
-    finding: Finding, check: Check, counted: t.Mapping[str, t.Any], now: dict[str, t.Any]
+    finding: Finding, check: Check, memory: t.Mapping[str, t.Any], now: dict[str, t.Any]
 ) -> Finding:
-    """Count failures in a row, and return a WARN for one that fewer cycles than its manifest wants have seen."""
-    row = int((counted.get(check.name) or {}).get("fails", 0))
+    """Count failures in a row, and return a WARN for one that fewer cycles than its manifest wants have seen.
+
+    A check that recovers from failures that were seen often enough just fails: a WARN would be one of the passes that
+    end its drain.
+    """
+    passes = ((memory.get("published") or {}).get("recovering") or {}).get(check.name)
+    recovers = passes is not None and passes < check.resume_after
+    row = int(((memory.get("counted") or {}).get(check.name) or {}).get("fails", 0))
     row = row + 1 if finding.verdict is Verdict.FAIL else 0
     if row:
         now[check.name] = {"fails": row}
-    if finding.verdict is Verdict.FAIL and row < check.confirm:
+    if finding.verdict is Verdict.FAIL and row < check.confirm and not recovers:
         detail = f"{finding.detail}; {row} of {check.confirm} times in a row".lstrip("; ")
         return Finding(**{**finding.__dict__, "verdict": Verdict.WARN, "detail": detail})
     return finding
@@ -214,7 +220,7 @@ def run(context: str, only: t.Collection[str] = (), publish: bool = False) -> li
         check = checks[one.check]
         one = runner.judged(one, check)
         if not only:
-            one = confirmed(one, check, host.memory.get("counted") or {}, counted)
+            one = confirmed(one, check, host.memory, counted)
         findings.append(one)
     earlier = _earlier(host, checks, findings, publish)
     if not only:

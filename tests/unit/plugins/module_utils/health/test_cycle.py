@@ -410,6 +410,34 @@ def test_failures_are_confirmed_where_the_manifest_wants_it(place: Place, error:
     assert [place.run()["mounts"].value for _turn in range(4)] == ["WARN", "WARN", "FAIL", "FAIL"]
 
 
+def test_a_failure_that_is_not_confirmed_yet_is_not_a_pass_of_a_check_that_recovers(
+    place: Place,
+) -> None:
+    """A mount that comes and goes was given back after a pass and two such failures."""
+    place.world.config["checks"] = [{"name": "mounts", "confirm": 3}]
+    good = place.world.files["/proc/self/mounts"]
+    state: dict[str, t.Any] = {}
+    FAULTS["mount-missing"][0](place.world)
+    bad = place.world.files["/proc/self/mounts"]
+    for _turn in range(3):
+        place.run()
+    place.state, place.reason = "IDLE+DRAIN", place.agent(state)[0].reason
+    for mounts in (good, bad, bad, good, bad, bad):
+        place.world.files["/proc/self/mounts"] = mounts
+        place.run()
+        assert not place.agent(state)
+    place.world.files["/proc/self/mounts"] = good
+    for _turn in range(2):
+        place.run()
+        assert not place.agent(state)
+    place.run()
+    assert [one.kind for one in place.agent(state)] == ["resume"]
+    place.state, place.reason = "IDLE", "none"
+    place.run()
+    place.world.files["/proc/self/mounts"] = bad
+    assert [place.run()["mounts"].value for _turn in range(3)] == ["WARN", "WARN", "FAIL"]
+
+
 def diag(place: Place, status: str) -> None:
     """Let DCGM's diagnosis end with this status."""
     tests = place.world.dcgm_diag["DCGM Diagnostic"]["test_categories"][0]["tests"]
