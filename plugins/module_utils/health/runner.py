@@ -8,15 +8,16 @@ there, its subject is not started again. Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import json
+import math
 import os
 import selectors
 import sys
 import time
 import typing as t
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..checks.result import Verdict
 from ..node.trusted_path import fault_of_program
@@ -48,17 +49,21 @@ SUBJECTS: dict[str, Callable[[Host], list[Finding]]] = {
 _HUNG: dict[str, Callable[[Host], list[Finding]]] = {"mounts": storage.hung}
 _MOST_BYTES = 256 * 1024
 _PARALLEL = 4
+#: Seconds without which no subject is begun, and the share of its deadline after which one hangs.
+_LEAST, _ENOUGH = 0.2, 0.9
 #: More than the runner ever has open.
 _MOST_HANDLES = 1024
 
 
-@dataclass
+@dataclasses.dataclass
 class _Running:
     subject: str
     pid: int
     pipe: int
     until: float
     checks: list[Check]
+    #: Whether it had less time than its deadline, since the whole run has to end.
+    short: bool = False
     data: bytes = b""
     ended: bool = False
 
@@ -79,9 +84,9 @@ def due(
     return found
 
 
-def run(wanted: t.Mapping[str, list[Check]], host: Host) -> list[Finding]:
-    """Run subjects, a few at a time, and return a finding for each check, in order."""
-    waiting = list(wanted.items())
+def run(wanted: t.Mapping[str, list[Check]], host: Host, budget: float = math.inf) -> list[Finding]:
+    """Run subjects, a few at a time, and return a finding for each check, in order. budget: seconds for all of them."""
+    waiting, over = list(wanted.items()), time.monotonic() + budget
     running: dict[int, _Running] = {}
     found: dict[str, Finding] = {}
     hanging = {
@@ -96,7 +101,13 @@ def run(wanted: t.Mapping[str, list[Check]], host: Host) -> list[Finding]:
                 if subject in hanging:
                     _note(found, checks, _hung(subject, checks, host))
                     continue
-                one = _start(subject, checks, host)
+                left = over - time.monotonic()
+                if left < _LEAST:
+                    _note(found, checks, _cut_short(checks))
+                    continue
+                short = left < _ENOUGH * max(check.deadline for check in checks)
+                one = _start(subject, [_within(check, left) for check in checks], host)
+                one.short = short
                 running[one.pipe] = one
                 selector.register(one.pipe, selectors.EVENT_READ)
             now = time.monotonic()
@@ -119,6 +130,11 @@ def _note(found: dict[str, Finding], checks: t.Sequence[Check], given: t.Iterabl
         found[check.name] = by_name.get(check.name) or incomplete(
             check.name, "the check gave no result", "run trainwright-health run --check on the node"
         )
+
+
+def _within(check: Check, left: float) -> Check:
+    """Return a check with a deadline of at most so many seconds."""
+    return check if check.deadline <= left else dataclasses.replace(check, deadline=left)
 
 
 def _start(subject: str, checks: list[Check], host: Host) -> _Running:
@@ -181,7 +197,7 @@ def _ended(one: _Running, host: Host, hanging: dict[str, t.Any]) -> list[Finding
     if not _gone(one.pid, 1.0 if in_time else 0.3):
         hanging[one.subject] = [one.pid, _born(one.pid)]
     if not one.ended:
-        return _hung(one.subject, one.checks, host)
+        return _cut_short(one.checks) if one.short else _hung(one.subject, one.checks, host)
     try:
         given = json.loads(one.data)
         findings = [Finding.from_json(item) for item in given["findings"]]
@@ -194,6 +210,13 @@ def _ended(one: _Running, host: Host, hanging: dict[str, t.Any]) -> list[Finding
             for check in one.checks
         ]
     return findings
+
+
+def _cut_short(checks: t.Sequence[Check]) -> list[Finding]:
+    remedy = "see the checks that hang; give slow ones a shorter deadline"
+    return [
+        incomplete(check.name, "the others left it too little time", remedy) for check in checks
+    ]
 
 
 def _hung(subject: str, checks: t.Sequence[Check], host: Host) -> list[Finding]:

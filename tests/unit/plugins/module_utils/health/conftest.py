@@ -16,7 +16,10 @@ if t.TYPE_CHECKING:
     from ansible_collections.trainwright.slurm.plugins.module_utils.health.manifest import Check
 
 # Words in the ids of tests whose checks need processes of their own: they do not end by themselves.
-APART = ("test_runner.py", "that_the_kernel_holds", "slow-nvidia-smi", "check-that-hangs")
+APART = (
+    *("test_runner.py", "that_the_kernel_holds", "before_slurmd"),
+    *("slow-nvidia-smi", "check-that-hangs"),
+)
 
 
 @pytest.fixture(autouse=True)

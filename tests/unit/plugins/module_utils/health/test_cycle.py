@@ -32,7 +32,7 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.health.agent.dec
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client import cli
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Node
 
-from .test_corpus import FAULTS, config, tool
+from .test_corpus import FAULTS, config, own_check, tool
 from .world import World
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -400,6 +400,22 @@ def test_a_state_that_is_broken_is_forgotten(place: Place, text: str) -> None:
     if text == '{"counted": 7}':
         path.chmod(0o666)  # others could have written it
     assert place.run()["gpu_count"] is Verdict.PASS
+
+
+def test_a_cycle_ends_before_slurmd_ends_it(place: Place) -> None:
+    """Else it publishes nothing, and the agent leaves a silent node alone whatever else is wrong there."""
+    place.monkeypatch.setattr(cycle, "_BUDGET", 2)
+    own_check("sleep 60")(place.world)
+    [check] = place.world.config["checks"]
+    place.world.config["checks"] = [
+        {**check, "name": f"slow_{number}", "deadline": 45} for number in range(33)
+    ]
+    FAULTS["mount-missing"][0](place.world)
+    began = time.monotonic()
+    found = place.run()
+    assert time.monotonic() - began < 10
+    assert {found[f"slow_{number}"] for number in range(33)} == {Verdict.INCOMPLETE}
+    assert [one.check for one in place.updates[0].failures] == ["mounts"]
 
 
 @pytest.mark.parametrize("error", [0, errno.ENOSPC])

@@ -116,6 +116,16 @@ def test_a_mount_that_does_not_answer_fails(
     assert found[0].verdict is Verdict.FAIL and "/fsx" in found[0].detail
 
 
+def test_a_mount_that_had_too_little_time_to_answer_does_not_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(runner.SUBJECTS, "mounts", hangs)
+    host = World(tmp_path).build()
+    began = time.monotonic()
+    found = runner.run({"mounts": [Check("mounts", "mounts", deadline=20)]}, host, budget=0.3)
+    assert found[0].verdict is Verdict.INCOMPLETE and time.monotonic() - began < 3
+
+
 def test_a_user_who_fills_tmp_drains_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
