@@ -84,6 +84,7 @@ _value:
     mark: {description: Hosts that get RV(_value.text) as their reason., type: list, elements: str}
     text: {description: The reason of the person and when it was given., type: str}
     problems: {description: Why nothing can be rebooted., type: list, elements: str}
+    waiting: {description: Hosts that wait for a reboot and cannot have it now., type: list, elements: str}
     lines: {description: The plan for a person., type: list, elements: str}
 """
 

@@ -159,6 +159,15 @@ def test_a_time_to_wait_that_is_no_number_is_refused(playbook: str, tmp_path: Pa
     assert status == 2 and "drain_timeout" in output and "int" in output
 
 
+@pytest.mark.parametrize("playbook", ["drain.yml", "reboot.yml"])
+def test_a_reason_of_which_only_the_first_word_would_count_is_refused(
+    playbook: str, tmp_path: Path
+) -> None:
+    _two_hosts(tmp_path)
+    status, output = play(tmp_path, playbook, "-e", "nodes=c1", "-e", "reason=rack 4: broken")
+    assert status == 2 and "-e: 4: broken: Ansible takes each word" in output, output
+
+
 def _two_hosts(tmp_path: Path) -> None:
     local = {"ansible_connection": "local", "ansible_become": False}
     hosts = {

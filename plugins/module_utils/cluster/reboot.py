@@ -129,6 +129,7 @@ def plan(
     hosts: list[dict[str, t.Any]] = []
     problems: list[str] = []
     lines: list[str] = []
+    waiting: list[str] = []
     for host in sorted(facts):
         node = nodes.get(host)
         reasons = {one["part"]: one["reason"] for one in facts[host].get("reboot", ())}
@@ -146,9 +147,12 @@ def plan(
             why = "; ".join(f"{part}: {said}" for part, said in reasons.items())
         else:
             continue
-        said = _left(host, node, facts[host], boot_check) if not done else ""
+        said = _left(node, facts[host], boot_check) if not done else ""
+        if said and named:
+            problems.append(f"{host}: {said}")
+            continue
         if said:
-            (problems if named else lines).append(said)
+            waiting.append(f"{host}: waits for a reboot ({plain(why)}); {said}")
             continue
         through_slurm = bool(node) and host not in controllers
         hosts.append(
@@ -170,6 +174,7 @@ def plan(
     problems += _below(floor, [one["node"] for one in hosts if one["through_slurm"]], slurm_nodes)
     for why in dict.fromkeys(one["why"] for one in hosts):
         lines.append(f"{fold([one['host'] for one in hosts if one['why'] == why])}: {why}")
+    lines += waiting
     return {
         "hosts": hosts,
         "through_slurm": [one["host"] for one in hosts if one["through_slurm"]],
@@ -177,6 +182,7 @@ def plan(
         "mark": [one["host"] for one in hosts if named and not one["done"]],
         "text": text,
         "problems": problems,
+        "waiting": waiting,
         "lines": lines or ["no host waits for a reboot"],
     }
 
@@ -203,17 +209,17 @@ def _below(floor: Floor, order: t.Sequence[str], nodes: t.Sequence[Facts]) -> li
     ]
 
 
-def _left(host: str, node: Facts | None, facts: Facts, boot_check: bool) -> str:
+def _left(node: Facts | None, facts: Facts, boot_check: bool) -> str:
     """Return why a host must not be rebooted now, or ""."""
     if boot_check and facts.get("virtualization") == "container":
-        return f"{host}: a container ends with a reboot and does not come back -> reboot the machine that it runs on"
+        return "a container ends with a reboot and does not come back -> reboot the machine that it runs on"
     if node and "NOT_RESPONDING" in node.get("flags", ()):
-        return f"{host}: slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
+        return "slurmd does not answer slurmctld, so Slurm cannot reboot it -> start slurmd there"
     if node and _of_another(node):
         by, reason = (one_line(node.get(key) or "") for key in ("reason_user", "reason"))
-        return f"{host}: set down by {by or 'somebody'}: {reason} -> resume it, or drain it first"
+        return f"set down by {by or 'somebody'}: {reason} -> resume it, or drain it first"
     if not node and facts["services"].get("slurmd") == "active":
-        return f"{host}: slurmd runs there, and slurmctld does not know the node -> run site.yml, or stop slurmd"
+        return "slurmd runs there, and slurmctld does not know the node -> run site.yml, or stop slurmd"
     return ""
 
 
