@@ -254,6 +254,8 @@ def _plan_users(
             if settings:
                 differing.setdefault((partition, _sets(settings, assoc)), []).append(account)
                 where = f"user {name} in account {account}" + (partition and f" on {partition}")
+                if not _changes_default(account, wanted, state):
+                    _check_default(where, settings, assoc)
                 out.note(where, _old(settings, assoc), _new(settings))
         for (partition, sets), accounts in differing.items():
             everywhere = len(accounts) == len(has) and not missing and not partition
@@ -263,6 +265,31 @@ def _plan_users(
     _emit(out, "add", adds)
     _emit(out, "modify", assoc_changes)
     out.grouped("modify", "user", {"cluster": cluster}, changes)
+
+
+def _changes_default(account: str, wanted: Wanted, state: State) -> bool:
+    """Whether the plan gives an account, or one above it, another default QoS, which its users inherit."""
+    seen: set[str] = set()
+    while account and account not in seen:
+        seen.add(account)
+        row = state.account_assocs.get(account, {})
+        entry = wanted.accounts.get(account, {})
+        given = wanted.cluster_settings if account == "root" else entry.get("settings", {})
+        if any(key.lower() == "defaultqos" for key in _differing(given, row)):
+            return True
+        account = entry.get("parent") or row.get("parentname", "")
+    return False
+
+
+def _check_default(where: str, settings: t.Mapping[str, t.Any], row: Row) -> None:
+    """Raise AccountingError for a QoS list without the default of an association that stays.
+
+    sacctmgr refuses it in the middle of a run, also a default that comes from an account above.
+    """
+    given = {key.lower(): value for key, value in settings.items()}
+    fault = default_qos_fault({**row, **given}) if {"qos", "defaultqos"} & {*given} else ""
+    if fault:
+        raise AccountingError(f"{where}: {fault} -> add it there, or give the user a default_qos")
 
 
 def _plan_places(

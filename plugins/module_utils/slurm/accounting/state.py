@@ -115,7 +115,8 @@ def default_qos_fault(given: t.Mapping[str, t.Any]) -> str:
     settings = {key.lower(): value for key, value in given.items()}
     default = text_of(settings.get("defaultqos", "")).lower()
     allowed = canonical("qos", settings.get("qos", ""))
-    if is_unset(default) or not allowed or default in allowed:
+    relative = any(name.startswith(("+", "-")) for name in allowed or ())
+    if is_unset(default) or not allowed or default in allowed or relative:
         return ""
     return f"the default qos {default} is not one of its qos {', '.join(allowed)}"
 

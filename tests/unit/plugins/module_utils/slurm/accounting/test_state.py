@@ -192,6 +192,11 @@ def test_the_diff_names_each_thing(state: accounting.State) -> None:
             {"users": [{"name": "alice", "qos": ["normal"], "default_qos": "high"}]},
             "default qos high is not one of",
         ),
+        # The default is in the database, her own or inherited: sacctmgr would refuse it after other changes.
+        (
+            {"users": [{"name": "alice", "qos": ["normal"]}]},
+            "alice in account lab: the default qos high is not one of its qos normal -> add it there",
+        ),
         ({"qos": [{"name": "q", "options": {"MaxWall": "soon"}}]}, "not a value of that option"),
         ({"qos": [{"name": "q", "options": {"Grp TRES": 1}}]}, "not an option of sacctmgr"),
         (
@@ -215,6 +220,13 @@ def test_bad_input_is_refused_with_its_remedy(
     with pytest.raises(accounting.AccountingError, match=message) as caught:
         plan(state, **params)
     assert " -> " in str(caught.value)
+
+
+def test_a_default_qos_that_changes_too_holds_no_list_of_qos(state: accounting.State) -> None:
+    assert plan(state, users=[{"name": "alice", "qos": ["normal"], "default_qos": "normal"}])
+    account = {"name": "lab", "default_qos": "normal"}
+    assert plan(state, accounts=[account], users=[{"name": "alice", "qos": ["normal"]}])
+    assert plan(state, users=[{"name": "alice", "default_account": "lab2"}])
 
 
 def test_seconds_and_no_limit_may_be_numbers(state: accounting.State) -> None:
