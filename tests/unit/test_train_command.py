@@ -90,6 +90,16 @@ def test_a_recipe_is_written_also_without_a_controller(command: Path) -> None:
     assert outside.returncode == 2 and "the compute nodes do not have it ->" in outside.stderr
 
 
+def test_whoever_reads_may_close_the_pipe(command: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        done = subprocess.run(
+            [str(command), "new"], stdout=pipe, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_errors_are_one_line_and_have_a_code(command: Path) -> None:
     Path("broken.yml").write_text("train_job: {a: 1")
     Path("terminal.yml").write_text("train_job: {name: '\x1b[2J'}")

@@ -68,6 +68,10 @@ def _remedy(words: t.Mapping[str, str], host: str, role: str, playbook: str) -> 
         return (
             f"remove it and run systemctl daemon-reload there, or first move its settings to {keep}"
         )
+    if words["what"] == "files":
+        return (
+            f"see systemctl cat {words['name']} there, run systemctl daemon-reload, then this again"
+        )
     if words["what"] == FIRST:
         return f"remove these lines from {words['name']} there, which count before those of the cluster"
     if words["kind"] == "package" and words["what"] == "version":

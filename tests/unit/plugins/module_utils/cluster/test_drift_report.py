@@ -55,6 +55,8 @@ REMOVE = "remove it and run systemctl daemon-reload there, or first move its set
         ("slurmd", "unit file", "/run/systemd/system/slurmd.service", REMOVE + "slurmd_unit"),
         # That of the package, where a person has removed the role's.
         ("slurmd", "unit file", "/usr/lib/systemd/system/slurmd.service", "run site.yml with --limit c1"),
+        # Whose the change is, is known only once systemd has read it.
+        ("slurmd", "files", "changed on the disk", "see systemctl cat /etc/a there, run systemctl daemon-reload"),
     ],
 )  # fmt: skip
 def test_a_file_that_no_run_removes_is_to_be_removed(
