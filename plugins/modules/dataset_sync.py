@@ -58,6 +58,13 @@ options:
         Check mode reports how many there are, and which.
     type: int
     default: 0
+  new_bucket:
+    description:
+      - Whether a task before this one makes the bucket. In check mode it does not, so one that is not there then counts
+        as an empty one.
+    type: bool
+    default: false
+    version_added: "1.2.0"
   state_dir:
     description:
       - Directory for the journal of sent files. Without it, C(.trainwright-sync) beside the source. After a
@@ -159,6 +166,7 @@ from ansible.module_utils.common.warnings import warn
 from ansible_collections.amazon.aws.plugins.module_utils.modules import AnsibleAWSModule
 from ansible_collections.trainwright.slurm.plugins.module_utils.data import journal, module_options
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.manifest import DatasetError
+from ansible_collections.trainwright.slurm.plugins.module_utils.data.s3 import Bucket
 from ansible_collections.trainwright.slurm.plugins.module_utils.data.sync import Outcome, Sync
 from ansible_collections.trainwright.slurm.plugins.module_utils.node import path_owner
 from ansible_collections.trainwright.slurm.plugins.module_utils.node.terminal import escaped_line
@@ -170,6 +178,7 @@ SPEC: dict[str, t.Any] = {
     "jobs": {"type": "int", "default": 16},
     "delete": {"type": "bool", "default": False},
     "confirm_delete": {"type": "int", "default": 0},
+    "new_bucket": {"type": "bool", "default": False},
     "state_dir": {"type": "path"},
 }
 _SHOWN = 100
@@ -223,6 +232,8 @@ def main() -> None:
                 f"source: {source}: give an absolute path, and at least one job -> correct them"
             )
         target = module_options.target_of(module, params["destination"], params["jobs"])
+        if isinstance(target, Bucket):
+            target.may_be_missing = module.check_mode and params["new_bucket"]
         owner = module_options.owner_of(source, target, path)
         if not module.check_mode:
             progress = module_options.Progress(journal.progress(source, params["destination"]))

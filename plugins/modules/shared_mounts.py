@@ -159,10 +159,10 @@ def main() -> None:
     here = [one for one in params["mounts"] if one["source"] == one["path"]]
     mounts = [one for one in params["mounts"] if one not in here]
     try:
-        plan = mounting.plan(mounts, params["timeout"], params["tuning"])
-        # First: a mount point may be in one of them, and whatever touches one that hangs, hangs too.
+        # First: a mount point or the source of a bind may be in one that hangs, and whatever touches that hangs, too.
         answered = mounting.may_hang(mounts)
         mounting.ask(answered, params["deadline"])
+        plan = mounting.plan(mounts, params["timeout"], params["tuning"])
         mounting.refuse_links(plan)
         changed = plan.changed
         told = list(plan.warnings)

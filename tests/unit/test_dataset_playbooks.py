@@ -166,6 +166,24 @@ def test_what_cannot_be_meant_is_refused(
     assert code == 2 and wrong in " ".join(said.split())
 
 
+def test_check_mode_counts_what_goes_into_a_bucket_that_the_run_would_make(
+    moto: str, tmp_path: Path
+) -> None:
+    source = make(tmp_path / "set", {"a": b"1", "b": b"2"})
+    variables = {
+        "dataset_source": str(source), "dataset_destination": "s3://to-be-made/set", "dataset_bucket": True,
+    }  # fmt: skip
+    where = {"AWS_ENDPOINT_URL_S3": moto}
+    code, said = play(tmp_path, "dataset", variables, "--check", **where)
+    assert code == 0 and "2 files, " in said and ": 2 sent at " in said, said
+    assert "to-be-made" not in [one["Name"] for one in client(moto).list_buckets()["Buckets"]]
+    # Without it, the real run would fail too.
+    code, said = play(
+        tmp_path, "dataset", {**variables, "dataset_bucket": False}, "--check", **where
+    )
+    assert code == 2 and "there is no such bucket" in said, said
+
+
 def test_results_that_are_not_in_s3_are_named(moto: str, world: World, tmp_path: Path) -> None:
     results = make(
         tmp_path / "fsx",

@@ -104,6 +104,7 @@ class Bucket:
         checksums: SHA256 (CRC32 for parts), or MD5 for a store that does not know them.
         resumed: bytes of parts that an earlier run sent.
         read_back: objects that had to be read to compare them.
+        may_be_missing: whether a bucket that is not there counts as an empty one.
     """
 
     def __init__(self, client: t.Any, url: str, jobs: int = 1, sender: t.Any = None) -> None:
@@ -112,6 +113,7 @@ class Bucket:
         self.name, self.prefix = split(url)
         self.checksums = "SHA256"
         self.resumed, self.read_back = 0, 0
+        self.may_be_missing = False
         self._own: set[str] = set()  # uploads that this run began
         self._fault: DatasetError | None = None  # the first of a part: it ends the run
         # Memory for the parts on their way and the next one, used again and again: fresh pages take time.
@@ -168,11 +170,15 @@ class Bucket:
     def listing(self) -> dict[str, There]:
         """All objects below the prefix by the rest of their key. Raises DatasetError."""
         found = {}
-        for page in self._pages("ListObjectsV2", Prefix=self.prefix):
-            for one in page.get("Contents", ()):
-                if not one["Key"].endswith("/"):  # a directory, as FSx and consoles write them
-                    tag = one.get("ETag", "").strip('"')
-                    found[one["Key"][len(self.prefix) :]] = There(one["Size"], tag)
+        try:
+            for page in self._pages("ListObjectsV2", Prefix=self.prefix):
+                for one in page.get("Contents", ()):
+                    if not one["Key"].endswith("/"):  # a directory, as FSx and consoles write them
+                        tag = one.get("ETag", "").strip('"')
+                        found[one["Key"][len(self.prefix) :]] = There(one["Size"], tag)
+        except DatasetError as error:
+            if error.code != "NoSuchBucket" or not self.may_be_missing:
+                raise
         return found
 
     def refuse(self, files: t.Mapping[str, Entry]) -> None:
