@@ -198,11 +198,13 @@ def leave_for_boot(params: dict, decided: efa.Decision, check: bool) -> dict:
     done = there and now == wanted
     # Without the archive this is a look, which changes nothing.
     copied = there or bool(params["archive"])
-    if not check and copied and not done:
-        if not there:
-            efa_order.stage(params["archive"], params["sha256"])
-        efa_order.write(wanted)
+    writes = not check and copied and not done
+    if writes and not there:
+        efa_order.stage(params["archive"], params["sha256"])
+    # Before the order: until then whoever restarts slurmd would start the installer below the jobs.
     new = efa.ask_for_reboot(why, ran=True, check=check or not copied)
+    if writes:
+        efa_order.write(wanted)
     found = {**efa.read_back(os.uname().machine), "domains": []}
     after = f"EFA {params['version']} at the next boot\n"
     return {

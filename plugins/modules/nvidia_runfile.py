@@ -49,6 +49,11 @@ options:
     description: Runs nothing, since another driver is in use.
     type: bool
     default: false
+  reason:
+    description: Why the host waits for its boot, which O(fetch_only) writes before the order.
+    type: str
+    default: ""
+    version_added: "1.2.0"
   timeout:
     description: Seconds for the installer.
     type: int
@@ -142,6 +147,8 @@ def ensure(module: AnsibleModule) -> tuple[bool, bool]:
         return True, True
     if not there:
         nvidia_runfile.stage(params["archive"], file, params["sha256"].lower())
+    if params["fetch_only"] and params["reason"]:
+        nvidia_runfile.ask_for_boot(params["reason"])
     nvidia_runfile.write_order(wanted)
     for path in nvidia_runfile.leftovers(keep=file):
         os.unlink(path)
@@ -161,6 +168,7 @@ def main() -> None:
             "options": {"type": "list", "elements": "str", "default": []},
             "program": {"type": "str", "required": True},
             "fetch_only": {"type": "bool", "default": False},
+            "reason": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 1800},
         },
         supports_check_mode=True,

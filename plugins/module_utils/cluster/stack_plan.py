@@ -147,6 +147,8 @@ def plan(
         above = DIRECTORY.rpartition("/")[0]
         directories |= {path: {"path": path, "mode": "0755"} for path in (above, DIRECTORY)}
         reboot = {"path": REASON, "mode": "0644", "content": f"{reason}\n"}
+    # A run that is killed in between leaves no packages without a reason: slurmd's next start would install them.
+    asked = [reboot, pending] if reason else [pending, reboot]
     units = []
     for unit in of("units"):
         if not unit.get("when", True):
@@ -165,7 +167,7 @@ def plan(
         "pins": pins,
         "boot_pins": PENDING_PINS,
         "directories": list(directories.values()),
-        "files": [*of("files"), *([pending, reboot] if not only or only == DRIVER else [])],
+        "files": [*of("files"), *(asked if not only or only == DRIVER else [])],
         "units": units,
         # A container has the modules of its host.
         "modules": {}

@@ -16,12 +16,14 @@ import re
 import shutil
 import typing as t
 
-from . import safe_path
+from . import reboots, safe_path
 from .efa_installer import sha256
 from .machine import read
 
 DIRECTORY = "/var/lib/trainwright/gpu_stack"
 ORDER = f"{DIRECTORY}/runfile"
+#: Why the host waits for a boot, which the file of role gpu_stack says too.
+REASON = f"{reboots.DIRECTORY}/gpu_stack"
 #: nvidia-installer, backup.c: the first line is "1.0-5959107 (595.91.07)", and the file goes with nvidia-uninstall.
 RECORD = "var/lib/nvidia/log"
 _FILE = re.compile(r"[A-Za-z0-9][\w.+-]{0,127}\.run")
@@ -110,3 +112,12 @@ def write_order(text: str, path: str = ORDER) -> None:
     """Write an order, whole."""
     with safe_path.replacing(path, 0o600, make=0o755) as stream:
         stream.write(text.encode())
+
+
+def ask_for_boot(reason: str, path: str = REASON) -> None:
+    """Write why the host waits for a boot.
+
+    Before the order: until then whoever restarts slurmd would start the installer below the jobs.
+    """
+    with safe_path.replacing(path, 0o644, make=0o755) as stream:
+        stream.write(f"{reason}\n".encode())

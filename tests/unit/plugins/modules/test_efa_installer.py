@@ -256,6 +256,19 @@ def test_a_version_that_jobs_may_use_is_replaced_at_the_next_boot(host: Host) ->
     assert not host.run(at_boot=True)["changed"]
 
 
+def test_the_reason_for_a_boot_is_there_before_the_order(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed in between leaves no order that slurmd's next start would carry out below jobs."""
+    found: list[int] = []
+    write = efa_order.write
+    monkeypatch.setattr(
+        efa_order, "write", lambda wanted: (found.append(len(host.reasons)), write(wanted))
+    )
+    upgraded(host)
+    assert found == [1]
+
+
 def test_a_boot_whose_installer_fails_tries_again(host: Host) -> None:
     upgraded(host)
     host.breaks = efa_installer.efa_installer.Failed("efa_installer.sh -y: exit 1: x", 1, ["x"])

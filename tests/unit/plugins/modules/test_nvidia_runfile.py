@@ -65,6 +65,8 @@ class Host:
             function = getattr(nvidia_runfile, name)
             patch.setattr(function, "__defaults__", (str(self.state),))
         patch.setattr(nvidia_runfile.leftovers, "__defaults__", ("", str(self.state)))
+        self.reason = root / "run/trainwright/reboot-required/gpu_stack"
+        patch.setattr(nvidia_runfile.ask_for_boot, "__defaults__", (str(self.reason),))
         patch.setenv("PATH", f"{root}/bin:{os.environ['PATH']}")
 
     def below(self, text: str) -> str:
@@ -157,6 +159,31 @@ def test_with_a_driver_in_use_it_waits_for_the_boot(host: Host) -> None:
     assert host.boot().returncode == 0
     assert (host.installed(), host.left()) == (NEW, set())
     assert host.boot().returncode == 0 and len(host.calls()) == 2
+
+
+def test_the_reason_for_the_boot_is_there_before_the_order(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends before its files are written leaves an order, and slurmd's next start reads the reason."""
+    host.run(OLD)
+    reason = "NVIDIA driver 595.91.07 instead of 580.95.05, which is loaded"
+    given = {"fetch_only": True, "reason": reason}
+    host.run(**given, check=True)
+    assert not host.reason.exists()
+    found: list[bool] = []
+    write = nvidia_runfile.write_order
+    monkeypatch.setattr(
+        nvidia_runfile,
+        "write_order",
+        lambda text: (found.append(host.reason.exists()), write(text)),
+    )
+    host.run(**given)
+    assert found == [True] and host.reason.read_text() == f"{reason}\n"
+
+
+def test_an_installer_that_runs_now_asks_for_no_boot(host: Host) -> None:
+    host.run(reason="nouveau has the GPUs")
+    assert host.installed() == NEW and not host.reason.exists()
 
 
 def test_a_version_that_is_taken_back_before_the_boot(host: Host) -> None:

@@ -441,6 +441,14 @@ def test_a_host_with_another_driver_loaded_waits_for_its_reboot() -> None:
     assert all("state" not in unit for unit in found["units"])
 
 
+def test_packages_never_wait_without_their_reason() -> None:
+    """Files are written in their order: a run that is killed in between, and then slurmd restarted below jobs."""
+    reason = "/run/trainwright/reboot-required/gpu_stack"
+    for loaded, order in (("580.95.05", [reason, PENDING]), ("595.91.07", [PENDING, reason])):
+        files = plan(PARTS, HOST, {"stack": {"driver": loaded}}, VERSIONS)["files"]
+        assert [item["path"] for item in files][-2:] == order
+
+
 def test_a_host_with_the_driver_loaded_does_not_wait() -> None:
     assert not plan(PARTS, HOST, {"stack": {"driver": "595.91.07"}}, VERSIONS)["waits"]
 
