@@ -12,7 +12,7 @@ import typing as t
 
 from ..checks.result import Result, Verdict
 from ..hardware import stack
-from ..hardware.machine_types import MachineTypeError
+from ..hardware.machine_types import MachineType, MachineTypeError
 from ..hardware.stack_data import COMPONENTS, DEFAULT_RELEASE
 from ..slurm.hostlist import fold
 from .declared import Declared, declarations
@@ -134,8 +134,14 @@ def _driver(facts: t.Mapping[str, t.Any], source: str, version: str) -> Json:
             "fabric_manager": archive.fabric_manager}  # fmt: skip
 
 
-def _switched(model: str, count: int) -> bool:
-    return count >= _SWITCHED.get(model, 2**16)
+def _switched(kind: MachineType | None) -> bool:
+    """Return whether a machine's GPUs reach each other through NVSwitches.
+
+    PCIe cards of the same models do not, as a row with 0 NVLink links says, and Fabric Manager ends with an error there.
+    """
+    if not kind or not kind.gpus or kind.nvlink_links == 0:
+        return False
+    return kind.gpus.count >= _SWITCHED.get(kind.gpus.model, 2**16)
 
 
 def parts(
@@ -171,8 +177,8 @@ def parts(
         if on and (not component or component in wanted)
     ]
     daemons = {
-        "fabric_manager": _switched(model, count),
-        "subnet_manager": model in _SUBNET,
+        "fabric_manager": _switched(kind),
+        "subnet_manager": model in _SUBNET and _switched(kind),
         "imex": model in _IMEX,
     }
     return {
@@ -335,7 +341,7 @@ def _lacks_manager(facts: t.Mapping[str, t.Any], declared: Declared | None) -> l
     """Return that Fabric Manager is missing where its hardware needs it: no program of CUDA starts there."""
     have = facts.get("stack") or {}
     gpus = declared.kind.gpus if declared and declared.kind else None
-    if not (gpus and have.get("driver") and _switched(gpus.model, gpus.count)):
+    if not (declared and gpus and have.get("driver") and _switched(declared.kind)):
         return []
     if have.get("fabric_manager"):
         return []
@@ -346,7 +352,7 @@ def _lacks_manager(facts: t.Mapping[str, t.Any], declared: Declared | None) -> l
             have["driver"],
             f"{gpus.count} {gpus.model} reach each other through NVSwitches, and CUDA does not start there without it",
             f"install nvidia-fabricmanager {have['driver']}, and hold both; where the hypervisor runs it, write"
-            f" {WORD}: {NONE}",
+            f" {WORD}: {NONE}; for PCIe cards without NVSwitch, nvlink_links: 0 in slurm_machine_types",
         )
     ]
 

@@ -133,6 +133,31 @@ def test_fabric_manager_that_is_missing_keeps_a_node_out() -> None:
     assert stack_results(given) == []
 
 
+PCIE = {"vcpus": 192, "cores": 96, "memory_mib": 2097152, "nvlink_links": 0, "efa_interfaces": 32,
+        "gpus": {"model": "H100", "count": 8, "memory_mib": 81920}}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["present", "managed"])
+def test_eight_cards_without_nvlink_do_not_need_fabric_manager(word: str) -> None:
+    """Fabric Manager finds no NVSwitch there and ends with an error, so a run that starts it ends as well."""
+    given = given_stack({"fabric_manager": None}, word=word, gpu_stack_repository=REPOSITORY)
+    given["settings"]["slurm_machine_types"] = {"rack": dict(PCIE)}
+    for host in ("c1", "c2", "c3"):
+        given["facts"][host]["stack"].pop("fabric_manager", None)
+        given["host_vars"][host]["slurm_node"]["machine_type"] = "rack"
+    assert stack_results(given) == []
+    hosts = build_model(given)["stack"]["hosts"]
+    assert [host["fabric_manager"] for host in hosts.values()] == [False] * len(hosts)
+    # A row that does not know of links is not believed.
+    del given["settings"]["slurm_machine_types"]["rack"]["nvlink_links"]
+    found = [one[:2] for one in stack_results(given)]
+    hosts = build_model(given)["stack"]["hosts"]
+    assert (
+        found == [(host, "FAIL") for host in ("c1", "c2", "c3")] if word == "present" else not found
+    )
+    assert [host["fabric_manager"] for host in hosts.values()] == [True] * len(hosts)
+
+
 def test_versions_of_the_inventory_alone_are_compared() -> None:
     given = given_stack(gpu_stack_versions={"driver": "595.112.07"})
     found = stack_results(given)
