@@ -253,6 +253,9 @@ def main() -> None:
     try:
         # Jobs may use the installed software: their steps outlive a restart of slurmd.
         waits = params["at_boot"] and bool(before)
+        apt = params["family"] == "debian" and before != params["version"]
+        if apt and not check and not kernel_modules.has_lists():
+            efa_installer.fetch_lists(params["lock_timeout"])
         decided, in_the_way = efa_order.decision(params, waits)
         needed = decided.action != "none"
         if needed and waits:

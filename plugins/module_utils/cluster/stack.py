@@ -137,7 +137,7 @@ def _driver(facts: t.Mapping[str, t.Any], source: str, version: str) -> Json:
 def _switched(kind: MachineType | None) -> bool:
     """Return whether a machine's GPUs reach each other through NVSwitches.
 
-    PCIe cards of the same models do not, as a row with 0 NVLink links says, and Fabric Manager ends with an error there.
+    PCIe cards of the same models do not, as a row with 0 NVLink links says, and Fabric Manager fails to start there.
     """
     if not kind or not kind.gpus or kind.nvlink_links == 0:
         return False

@@ -239,6 +239,13 @@ def call(
     return "\n".join(lines)
 
 
+def fetch_lists(seconds: float) -> None:
+    """Fetch apt's lists of packages. A failure shows in what follows, where they are needed."""
+    tool = ["apt-get", "--yes", f"-oDPkg::Lock::Timeout={seconds:.0f}"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        run([*tool, "--quiet", "update"], 600)
+
+
 def _last(done: subprocess.CompletedProcess) -> str:
     """Return why a program failed, on one line."""
     return apt_errors.cause(done.stdout + done.stderr)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import subprocess
@@ -75,6 +76,11 @@ def offered(family: str, package: str) -> bool:
     return bool(re.search(rf"^(Package: )?{re.escape(package)}", said or "", re.MULTILINE))
 
 
+def has_lists(root: str = "/") -> bool:
+    """Return whether apt has fetched the lists of packages, which images of machines come without."""
+    return bool(glob.glob(os.path.join(root, "var/lib/apt/lists/*_Packages*")))
+
+
 def build_faults(
     family: str, release: str | None = None, root: str = "/"
 ) -> t.Iterator[tuple[str, str]]:
@@ -90,7 +96,9 @@ def build_faults(
             "turn Secure Boot off, or enrol /var/lib/dkms/mok.pub (mokutil --import) and reboot",
         )
     package = headers_package(family, release)
-    if not has_headers(release, root) and not offered(family, package):
+    # Without lists nobody knows what the repositories have, as in check mode on a new machine.
+    known = family != "debian" or has_lists(root)
+    if known and not has_headers(release, root) and not offered(family, package):
         yield (
             f"the headers of the running kernel {release} are missing, and the repositories do not have"
             f" {package}, so dkms"

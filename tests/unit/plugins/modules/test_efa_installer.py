@@ -41,6 +41,7 @@ class Host:
         self.loaded = self.brought = ""
         self.reasons: list[str] = []
         self.steps: list[str] = []
+        self.has_lists = True
         node, run = efa_installer.efa, efa_installer.efa_installer
         patch.setattr(node, "UNFINISHED", str(root / "unfinished"))
         patch.setattr(node, "installed", lambda _family: dict(self.packages))
@@ -49,6 +50,8 @@ class Host:
         patch.setattr(node, "fabric", lambda *_root: self.domains)
         patch.setattr(node, "ask_for_reboot", self.ask)
         modules = efa_installer.kernel_modules
+        patch.setattr(modules, "has_lists", lambda: self.has_lists)
+        patch.setattr(run, "fetch_lists", self.fetch_lists)
         patch.setattr(modules, "build_faults", lambda _family: iter(self.faults))
         patch.setattr(modules, "loaded_version", lambda *_given: self.loaded)
         patch.setattr(modules, "installed_version", lambda *_given: self.brought)
@@ -75,6 +78,9 @@ class Host:
         if new and not check:
             self.reasons.append(reason)
         return new
+
+    def fetch_lists(self, _seconds: float) -> None:
+        self.has_lists = True
 
     def remove(self, _family: str, names: list[str], _patterns: list[str]) -> list[str]:
         for name in names:
@@ -223,6 +229,15 @@ def test_a_loaded_module_that_differs_waits_for_a_reboot(host: Host) -> None:
     host.domains = ["rdmap0"]
     assert host.run()["efa"]["domains"] == ["rdmap0"]
     assert "1 EFA devices, and 4 are declared" in host.run(devices=4)["msg"]
+
+
+def test_a_new_machine_gets_lists_of_packages_before_it_is_judged(host: Host) -> None:
+    host.has_lists = False
+    assert host.run(check=True)["changed"] and not host.has_lists, "check mode fetches nothing"
+    assert host.run(archive=False)["needed"] and host.has_lists
+    host.run()
+    host.has_lists = False
+    assert not host.run()["changed"] and not host.has_lists, "EFA is there, and nothing is judged"
 
 
 # -- at the next boot --------------------------------------------------------------------------------

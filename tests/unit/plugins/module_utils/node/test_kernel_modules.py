@@ -71,6 +71,7 @@ def test_a_key_that_is_enrolled_makes_secure_boot_no_fault(machine: Machine) -> 
 
 def test_headers_that_nobody_offers_are_a_fault(machine: Machine) -> None:
     (Path(machine.root) / f"lib/modules/{RELEASE}/build/Makefile").unlink()
+    machine.write("var/lib/apt/lists/deb.debian.org_debian_dists_trixie_main_binary-amd64_Packages")
     package = f"linux-headers-{RELEASE}"
     machine.says["apt-cache --no-all-versions"] = "N: Unable to locate package\n"
     (fault,) = machine.faults()
@@ -79,6 +80,16 @@ def test_headers_that_nobody_offers_are_a_fault(machine: Machine) -> None:
     assert machine.faults() == []
     machine.says["dnf --quiet"] = ""
     assert f"kernel-devel-{RELEASE}" in machine.faults("rhel")[0]
+
+
+def test_without_lists_nobody_knows_what_the_repositories_have(machine: Machine) -> None:
+    """A new machine has none, and check mode fetches none."""
+    (Path(machine.root) / f"lib/modules/{RELEASE}/build/Makefile").unlink()
+    machine.says["apt-cache --no-all-versions"] = "N: Unable to locate package\n"
+    machine.write("var/lib/apt/lists/lock")
+    assert machine.faults() == []
+    machine.write("var/lib/apt/lists/x_dists_noble_main_binary-amd64_Packages.lz4")
+    assert len(machine.faults()) == 1
 
 
 def test_versions_of_a_module(machine: Machine) -> None:
