@@ -271,7 +271,7 @@ def test_a_driver_that_stays_loaded_keeps_slurmd_down_until_the_next_boot(tmp_pa
     stopped = [line for line in called if line.startswith("systemctl stop")]
     assert (
         code == 1
-        and len(stopped) == 3
+        and len(stopped) == 4
         and called.index(stopped[-1]) < called.index("modprobe -r nvidia")
     )
     said = (tmp_path / "stderr").read_text()
@@ -280,6 +280,21 @@ def test_a_driver_that_stays_loaded_keeps_slurmd_down_until_the_next_boot(tmp_pa
     assert not (tmp_path / "state" / "packages").exists()
     assert boot(tmp_path, loaded="580.95.05")[0] == 1
     assert boot(tmp_path, loaded="595.91.07")[0] == 0
+
+
+def test_no_daemon_holds_the_old_driver_at_the_boot() -> None:
+    """Each daemon that slurmd waits for starts after the unit, and a second try of the boot stops it first."""
+    files = (ROLES / "nvidia_driver/vars/main/files.yml").read_text("utf-8")
+    after = next(line for line in files.splitlines() if line.strip().startswith("After=nvidia"))
+    daemons = after.strip().removeprefix("After=").replace(".service", "").split()
+    assert "nvidia-imex" in daemons
+    program = (ROLES / "gpu_stack/templates/gpu-stack.j2").read_text("utf-8")
+    loop = next(line for line in program.splitlines() if line.startswith("for unit in nvidia"))
+    variables = LOADER.load_from_file(str(ROLES / "gpu_stack/vars/main/files.yml"))
+    before = variables["__gpu_stack_unit"]["Unit"]["Before"].split()
+    for daemon in daemons:
+        assert f"{daemon}.service" in before, "its old process would keep the old module"
+        assert daemon in loop.partition(";")[0].split()
 
 
 def test_a_container_leaves_the_modules_of_its_host(tmp_path: Path) -> None:
