@@ -282,6 +282,15 @@ def test_a_driver_that_stays_loaded_keeps_slurmd_down_until_the_next_boot(tmp_pa
     assert boot(tmp_path, loaded="595.91.07")[0] == 0
 
 
+def test_gpudirect_storage_does_not_hold_the_old_driver(tmp_path: Path) -> None:
+    """Its module uses symbols of the driver's, and is loaded again with the new one."""
+    (tmp_path / "module" / "nvidia_fs").mkdir(parents=True)
+    code, called = boot(tmp_path)
+    assert code == 0
+    assert called.index("modprobe -r nvidia_fs") < called.index("modprobe -r nvidia")
+    assert "modprobe -q nvidia_fs" in called
+
+
 def test_no_daemon_holds_the_old_driver_at_the_boot() -> None:
     """Each daemon that slurmd waits for starts after the unit, and a second try of the boot stops it first."""
     files = (ROLES / "nvidia_driver/vars/main/files.yml").read_text("utf-8")

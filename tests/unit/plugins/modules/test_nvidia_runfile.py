@@ -283,6 +283,24 @@ def test_a_driver_in_use_at_the_boot(host: Host) -> None:
     assert said[-2:] == ["-r nvidia", "-q -a nvidia-uvm gdrdrv"]
 
 
+def test_modules_that_use_the_drivers_come_back_after_the_installer(host: Host) -> None:
+    """Without nvidia_peermem, InfiniBand does not reach the GPUs, and a job is slow without an error."""
+    host.container(False)
+    for name in ("nvidia_fs", "nvidia_peermem", "nvidia_uvm", "nvidia", "nouveau"):
+        (host.root / "sys/module" / name).mkdir()
+    host.command(
+        "modprobe", f'echo "$*" >>{host.root}/modprobe; rm -rf {host.root}/sys/module/"$2"'
+    )
+    kernel = host.root / "lib/modules" / os.uname().release / "build"
+    kernel.mkdir(parents=True)
+    (kernel / "Makefile").write_text("")
+    host.run(fetch_only=True, options=NODE)
+    assert host.boot().returncode == 0 and host.installed() == NEW
+    said = (host.root / "modprobe").read_text().splitlines()
+    assert said.index("-r nvidia_fs") < said.index("-r nvidia")
+    assert said[-1] == "-q -a nvidia-uvm gdrdrv nvidia_fs nvidia_peermem"
+
+
 def test_another_version_than_the_one_that_was_asked_for(host: Host) -> None:
     given = host.given()
     result = efa.ended(module, {**given, "version": "1.2.3"})
