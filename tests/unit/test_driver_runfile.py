@@ -95,7 +95,10 @@ def test_headers_that_are_there_are_not_asked_for_and_modules_are_looked_at() ->
     own = render("__nvidia_driver_packages", source="nvidia", headers=True)
     assert own == names[1:]
     assert render("__nvidia_driver_modules", source="nvidia") == {"nvidia": "595.91.07"}
-    assert render("__nvidia_driver_modules") == {}, "NVIDIA's installer looks for itself"
+    wanted = {"nvidia": "595.91.07"}
+    assert render("__nvidia_driver_modules") == wanted, "after a boot of another kernel"
+    kind = {"__nvidia_driver_kind": "distribution"}
+    assert render("__nvidia_driver_modules", **kind) == {}, "Debian's have other names"
 
 
 def test_the_daemons_are_held_and_the_drivers_packages_refused() -> None:
