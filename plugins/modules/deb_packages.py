@@ -42,6 +42,7 @@ options:
     description:
       - Versions by name of kernel modules that dkms has to have for the running kernel, once the packages are there. A
         missing one is built; one that cannot be built is an error. Not looked at with O(fetch_only).
+      - Warns where an upgrade would bring a kernel without its headers, with which dkms builds them.
     type: dict
     default: {}
     version_added: "1.2.0"
@@ -87,6 +88,7 @@ missing:
 """
 
 import os
+import re
 import tempfile
 import time
 import typing as t
@@ -187,6 +189,20 @@ def warn_of_unknown(module: AnsibleModule, names: list[str]) -> None:
     lines = [line for line in (out + err).splitlines() if line.startswith("E: Version '")]
     if rc and lines:
         module.warn(f"check mode: {not_known(module, chr(10).join(lines))}")
+
+
+def warn_of_next_kernel(module: AnsibleModule, have: Installed) -> None:
+    """Warn of kernels that an upgrade will bring without their headers, so without the modules that dkms builds."""
+    for kernels, headers in dkms.headers_to_come(have.versions).items():
+        command = ["apt-cache", "policy", headers]
+        _rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
+        # Kernels that somebody holds by a pin have no candidate, and neither do names without a package.
+        if re.search(r"^ +Candidate: [^(\s]", out, re.MULTILINE):
+            module.warn(
+                f"{headers} is not installed where {kernels} is: after the next upgrade of the kernel and a boot, that"
+                f" host has no kernel module {', '.join(sorted(module.params['modules']))} -> install {headers} there,"
+                " or in its image"
+            )
 
 
 def lists_age() -> float:
@@ -390,6 +406,8 @@ def main() -> None:
         end_policy()
     built = [] if fetch_only else build_modules(module)
     now = installed(module) if missing else have
+    if module.params["modules"] and not fetch_only:
+        warn_of_next_kernel(module, now)
     changed = left.changed(before, now.versions)
     names = module.params["names"]
     record.end(left.of_packages(names, now, record.earlier("package"), changed), changed)

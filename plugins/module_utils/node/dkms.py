@@ -58,6 +58,21 @@ def no_headers(output: str) -> str:
     )
 
 
+def headers_to_come(names: t.Collection[str]) -> dict[str, str]:
+    """Return by packages that bring each next kernel, such as linux-image-amd64, those of its headers that are missing.
+
+    Without them dkms has nothing to build with when the next kernel is installed, and says nothing.
+    """
+    found = {}
+    for name in sorted(names):
+        kernels = re.fullmatch(r"linux-image-([a-z][\w.+-]*)", name)
+        if kernels and not re.search(r"^unsigned-|-dbg(sym)?$", kernels[1]):
+            headers = f"linux-headers-{kernels[1]}"
+            if headers not in names:
+                found[name] = headers
+    return found
+
+
 def unbuilt(wanted: t.Mapping[str, str]) -> dict[str, str]:
     """Return the modules that the running kernel would load in another version than wanted, with that version.
 

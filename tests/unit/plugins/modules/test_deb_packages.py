@@ -456,6 +456,52 @@ def test_a_module_that_the_kernel_lacks_is_built(host: Path) -> None:
     assert not run(**given)["changed"]
 
 
+@pytest.mark.parametrize(
+    ("packages", "candidate", "warned"),
+    [
+        (("linux-image-cloud-amd64", "linux-image-6.12.48-cloud-amd64"), "6.12.57-1", True),
+        (("linux-image-generic-hwe-24.04",), "6.17.0-8.8", True),
+        (("linux-image-cloud-amd64", "linux-headers-cloud-amd64"), "6.12.57-1", False),
+        # A pin holds the kernel too; others have no such package.
+        (("linux-image-aws",), "(none)", False),
+        (("linux-image-extra-virtual",), "", False),
+        (
+            ("linux-image-6.8.0-1066-aws", "linux-image-unsigned-x", "linux-image-amd64-dbg"),
+            "1",
+            False,
+        ),
+    ],
+)
+def test_the_next_kernel_has_headers_or_somebody_is_warned(
+    host: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    packages: tuple[str, ...],
+    candidate: str,
+    warned: bool,
+) -> None:
+    """dkms leaves out a kernel without headers without an error: its boot would have no GPUs."""
+    modinfo(host, "595.91.07")
+    with (host / "status").open("a") as status:
+        status.writelines(f"installed\t{name}\tamd64\t1\t\n" for name in packages)
+    said = f"linux-headers-x:\n  Installed: (none)\n  Candidate: {candidate}\n" if candidate else ""
+    program = host / "bin" / "apt-cache"
+    program.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\n")
+    program.chmod(0o755)
+    found: list[str] = []
+    monkeypatch.setattr(
+        deb_packages.AnsibleModule, "warn", lambda _self, text, **_more: found.append(text)
+    )
+    modules = {"nvidia": "595.91.07"}
+    assert not run(names=["munge"], modules=modules)["changed"]
+    assert len(found) == warned
+    if warned:
+        headers = packages[0].replace("image", "headers")
+        assert f"-> install {headers} there" in found[0] and "module nvidia" in found[0]
+    run(names=["munge"])
+    run(names=["munge"], modules=modules, fetch_only=True)
+    assert len(found) == warned
+
+
 def test_a_module_that_stays_away_is_an_error(host: Path) -> None:
     modinfo(host, "580.95.05")
     dkms(host, "", "Consult /var/lib/dkms/nvidia/595.91.07/build/make.log for more information.")
