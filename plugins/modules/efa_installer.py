@@ -14,6 +14,7 @@ description:
     only to a host that needs it, and unpacked in a directory that root alone can enter.
   - "The host is unchanged after a refusal: of a downgrade, of packages that are in the way, of Secure Boot, of a
     kernel without headers."
+  - Where EFA is there and the running kernel lacks its module, as after an upgrade of the kernel, dkms builds it.
   - An installer that failed, or that was killed, runs again. Only one runs at a time, within O(timeout).
   - Reads back the manifest C(/opt/amazon/efa_installed_packages), the version of the kernel module, and the domains
     that C(fi_info -p efa) has. Never reboots; the reason for one is written to C(/run/trainwright/reboot-required).
@@ -172,8 +173,9 @@ from ansible_collections.trainwright.slurm.plugins.module_utils.node import (
 def read_back(params: dict, output: str, ran: bool, check: bool) -> tuple[dict, str, bool]:
     """Return what is there, the reason for a reboot, and whether that was new. Raises EfaError for what is missing."""
     found = efa.read_back(os.uname().machine)
-    brought = kernel_modules.installed_version("efa") if found["loaded"] else ""
-    reason = efa.reboot_reason(found["loaded"], brought, output)
+    loaded = efa.loaded_module()
+    brought = kernel_modules.installed_version("efa") if loaded else ""
+    reason = efa.reboot_reason(loaded, brought, output)
     new = efa.ask_for_reboot(reason, ran, check)
     faults = list(efa.missing_parts(found, params["require"]))
     found["domains"] = efa.fabric() if found["devices"] else []
@@ -261,6 +263,9 @@ def main() -> None:
         if needed and waits:
             module.exit_json(**leave_for_boot(params, decided, check))
         withdrawn = bool(efa_order.left_over())
+        builds = not needed and efa_order.lacks_module(params)
+        if builds and not check:
+            efa_order.build_module()
         if needed and not check and params["archive"]:
             with efa_installer.alone(params["lock_timeout"]) as lock:
                 # Another run may have done it while this one waited.
@@ -286,7 +291,7 @@ def main() -> None:
     except (efa.EfaError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=needed or new or withdrawn,
+        changed=needed or new or withdrawn or builds,
         needed=needed,
         why=decided.why,
         removed=removed,

@@ -47,6 +47,8 @@ FORBIDDEN = {
     "--uninstall": "it uninstalls EFA",
     "--enable-ngc": "it is for container images alone and leaves a host without its kernel module",
 }
+#: In the place of a version: the kernel's own module has none.
+OF_KERNEL = "of the kernel itself"
 _SECONDS = 60.0
 
 
@@ -299,8 +301,13 @@ def missing_parts(found: t.Mapping[str, t.Any], parts: t.Iterable[str]) -> t.Ite
 
 
 # -- reboot ------------------------------------------------------------------------------------------
+def loaded_module() -> str:
+    """Return the version of the module that is loaded, OF_KERNEL for one without, empty where nothing is loaded."""
+    return kernel_modules.loaded_version("efa") or (OF_KERNEL if efa_devices() else "")
+
+
 def reboot_reason(loaded: str, brought: str, output: str) -> str:
-    """Return why the host needs a reboot, empty for none. output: of the installer."""
+    """Return why the host needs a reboot, empty for none. loaded: of loaded_module. output: of the installer."""
     if loaded and brought and loaded != brought:
         return reboots.plain(f"kernel module efa {loaded} is loaded, {brought} is installed")
     if re.search(r"^- Please reboot|^Reboot is needed", output, re.MULTILINE):

@@ -17,7 +17,7 @@ import os
 import shutil
 import typing as t
 
-from . import efa, efa_installer, kernel_modules, reboots, safe_path
+from . import dkms, efa, efa_installer, kernel_modules, reboots, safe_path
 from .machine import read, real_uid
 from .nvidia_runfile import DIRECTORY
 from .services import run
@@ -98,6 +98,30 @@ def decision(params: t.Mapping[str, t.Any], waits: bool = False) -> tuple[efa.De
 def lacks_plugin(required: t.Collection[str]) -> bool:
     """Tell whether NCCL's plugin has to be there and is not, such as after a run with --skip-plugin."""
     return "plugin" in required and not efa.plugin(os.uname().machine)["path"]
+
+
+def lacks_module(params: t.Mapping[str, t.Any]) -> bool:
+    """Tell whether EFA brought a module that the running kernel lacks: another one than dkms has built it for.
+
+    Kernels have one of their own, which is older and does not have a version.
+    """
+    brought = "kernel_module" in efa.components(efa.manifest())
+    wanted = params["kernel_module"] and not params["container"]
+    return bool(brought and wanted and not kernel_modules.installed_version("efa"))
+
+
+def build_module() -> None:
+    """Have dkms build EFA's module for the running kernel. Raises EfaError where it does not."""
+    output = dkms.build()
+    if not kernel_modules.installed_version("efa"):
+        release = os.uname().release
+        raise efa.EfaError(
+            dkms.failure(output)
+            or f"kernel {release} does not have EFA's module, and dkms does not build it. Remedy: install the headers"
+            " of this kernel and run this again, or look at dkms status"
+        )
+    if not efa.loaded_module():
+        run(["modprobe", "efa"], 60)
 
 
 def refuse_unverified(archive: str, checksum: str) -> None:
@@ -225,9 +249,9 @@ def carry_out() -> str:
 
 def _load_new_module() -> None:
     """Load the module that was installed in place of the one that udev has loaded, or ask for another boot."""
-    loaded, brought = kernel_modules.loaded_version("efa"), kernel_modules.installed_version("efa")
+    loaded, brought = efa.loaded_module(), kernel_modules.installed_version("efa")
     if loaded and brought and loaded != brought:
         run(["modprobe", "--remove", "efa"], 60)
         run(["modprobe", "efa"], 60)
-    why = efa.reboot_reason(kernel_modules.loaded_version("efa"), brought, "")
+    why = efa.reboot_reason(efa.loaded_module(), brought, "")
     efa.ask_for_reboot(why, ran=True, check=False)

@@ -240,6 +240,57 @@ def test_a_new_machine_gets_lists_of_packages_before_it_is_judged(host: Host) ->
     assert not host.run()["changed"] and not host.has_lists, "EFA is there, and nothing is judged"
 
 
+WITH_MODULE = f"{MANIFEST}efa_3.3.1-1.amzn1_amd64\n"
+
+
+@pytest.fixture
+def upgraded_kernel(host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A host with EFA that has booted a kernel for which dkms has built nothing; builds: what it does when asked."""
+    host.manifest = WITH_MODULE
+    host.packages.update({"libfabric1-aws": "2.4.0", "efa": "3.3.1-1.amzn1"})
+    host.loaded = host.brought = ""
+
+    def build() -> str:
+        host.calls.append(["dkms"])
+        host.brought = "3.3.1g"
+        return ""
+
+    monkeypatch.setattr(efa_order.dkms, "build", build)
+    monkeypatch.setattr(efa_order, "run", lambda argv, _seconds: host.calls.append(argv))
+    return host
+
+
+def test_a_kernel_that_was_booted_later_gets_its_module(upgraded_kernel: Host) -> None:
+    host = upgraded_kernel
+    assert host.run(check=True)["changed"] and not host.calls
+    done = host.run()
+    assert done["changed"] and done["reboot"] == "" and not done["needed"]
+    assert host.calls == [["dkms"], ["modprobe", "efa"]], "nobody uses a module that is not loaded"
+    host.loaded = host.brought
+    assert not host.run()["changed"]
+
+
+def test_the_kernels_own_module_serves_until_a_boot(upgraded_kernel: Host) -> None:
+    host = upgraded_kernel
+    host.devices = host.domains = ["rdmap0s6"]
+    reason = "kernel module efa of the kernel itself is loaded, 3.3.1g is installed"
+    assert host.run()["reboot"] == reason and host.reasons == [reason]
+    assert host.calls == [["dkms"]], "jobs may use the devices"
+    host.loaded = host.brought
+    assert host.run()["reboot"] == ""
+
+
+def test_a_kernel_for_which_the_module_cannot_be_built_is_an_error(
+    upgraded_kernel: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(efa_order.dkms, "build", lambda: "")
+    result = upgraded_kernel.run()
+    assert result["failed"] and "does not have EFA's module" in result["msg"]
+    assert "install the headers" in result["msg"]
+    for given in ({"kernel_module": False}, {"container": True}):
+        assert not upgraded_kernel.run(**given)["changed"], "it is not ours to build"
+
+
 # -- at the next boot --------------------------------------------------------------------------------
 OLDER = MANIFEST.replace(WANTED, "1.46.0")
 
