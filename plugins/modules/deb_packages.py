@@ -196,11 +196,11 @@ def warn_of_next_kernel(module: AnsibleModule, have: Installed) -> None:
     for kernels, headers in dkms.headers_to_come(have.versions).items():
         command = ["apt-cache", "policy", headers]
         _rc, out, _err = module.run_command(command, environ_update={"LC_ALL": "C.UTF-8"})
-        # Kernels that somebody holds by a pin have no candidate, and neither do names without a package.
+        # apt names a candidate unless a pin holds the kernel or the package does not exist.
         if re.search(r"^ +Candidate: [^(\s]", out, re.MULTILINE):
             module.warn(
                 f"{headers} is not installed where {kernels} is: after the next upgrade of the kernel and a boot, that"
-                f" host has no kernel module {', '.join(sorted(module.params['modules']))} -> install {headers} there,"
+                f" host lacks kernel module {', '.join(sorted(module.params['modules']))} -> install {headers} there,"
                 " or in its image"
             )
 
