@@ -81,15 +81,28 @@ def _can_be_listed(kind: str, name: str) -> bool:
 
 
 def _allows_all(spec: Mapping[str, t.Any]) -> bool:
-    """Tell whether a rule allows all commands, as root."""
+    """Tell whether a rule allows all commands, as root. The last member of a list that fits counts (sudoers(5))."""
     runas = spec.get("runasusers")
-    as_root = runas is None or any(
-        item.get("username") in ("root", "ALL") and not item.get("negated") for item in runas
+    if runas is None:
+        # With groups alone, commands run as the user who asks, in one of these groups.
+        as_root = not spec.get("runasgroups")
+    else:
+        as_root = _last(runas, lambda one: one.get("username") in ("root", "ALL") or _is_root(one))
+    return as_root and _last(
+        spec.get("Commands") or [], lambda one: bool(one.get("command") == "ALL")
     )
-    return as_root and any(
-        item.get("command") == "ALL" and not item.get("negated")
-        for item in spec.get("Commands") or []
-    )
+
+
+def _is_root(member: Mapping[str, t.Any]) -> bool:
+    return str(member.get("userid")) == "0"
+
+
+def _last(
+    members: t.Sequence[Mapping[str, t.Any]], fits: t.Callable[[Mapping[str, t.Any]], bool]
+) -> bool:
+    """Tell whether the last member of a list that fits is not negated; without any, it is not in the list."""
+    found = [one for one in members if fits(one)]
+    return bool(found) and not found[-1].get("negated")
 
 
 def _user(member: Mapping[str, t.Any]) -> str:

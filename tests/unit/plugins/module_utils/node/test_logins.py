@@ -63,6 +63,32 @@ def test_others_are_no_administrators(given: dict[str, t.Any]) -> None:
     assert sudoers(given) == {"users": [], "groups": []}
 
 
+def test_a_rule_that_never_runs_commands_as_root_names_no_administrator() -> None:
+    """As cvtsudoers 1.9.13 shows `eve ALL=(:docker) ALL`, `(ALL, !root) ALL` and `(ALL) ALL, !ALL`."""
+    in_group = rule({"username": "eve"}, runas=None)
+    in_group["Cmnd_Specs"][0]["runasgroups"] = [{"usergroup": "docker"}]
+    not_root = rule(
+        {"username": "eve"}, runas=[{"username": "ALL"}, {"username": "root", "negated": True}]
+    )
+    not_uid_0 = rule(
+        {"username": "eve"}, runas=[{"username": "ALL"}, {"userid": 0, "negated": True}]
+    )
+    none = rule({"username": "eve"}, commands=[*ALL, {"command": "ALL", "negated": True}])
+    for given in (in_group, not_root, not_uid_0, none):
+        assert sudoers(given) == {"users": [], "groups": []}
+
+
+def test_the_last_member_of_a_list_counts() -> None:
+    """`(!root, ALL) ALL, !/bin/su` and `(#0) ALL` allow all that root may do, or nearly."""
+    back = [{"username": "root", "negated": True}, *AS_ALL]
+    but_one = [*ALL, {"command": "/bin/su", "negated": True}]
+    found = sudoers(
+        rule({"username": "ann"}, runas=back, commands=but_one),
+        rule({"username": "ben"}, runas=[{"userid": 0}]),
+    )
+    assert found == {"users": ["ann", "ben"], "groups": []}
+
+
 def test_ids_are_names() -> None:
     assert sudoers(rule({"userid": 0}, {"usergid": 0}, runas=None)) == {
         "users": ["root"],
