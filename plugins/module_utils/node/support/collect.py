@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import glob
 import hashlib
 import io
@@ -17,7 +18,7 @@ import tempfile
 import time
 import typing as t
 
-from .. import path_owner
+from .. import acting, path_owner
 from ..safe_path import UnsafePathError
 from . import contents
 
@@ -65,9 +66,21 @@ class Bundle:
         self._stream.close()
 
 
-def _read(path: str, limit: int) -> str:
-    """Return the last limit bytes of a file as text."""
-    with open(path, "rb") as stream:
+def _log(path: str, flags: int) -> int:
+    """Open a log, as the opener of open(): the user of a daemon could put a link to any file of root there."""
+    roots = os.path.islink(path) and os.lstat(path).st_uid == 0
+    try:
+        return acting.regular(path, flags | (0 if roots else os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        what = f"is a link of {acting.user_name(os.lstat(path).st_uid)} -> {_REMEDY}"
+        raise OSError(error.errno, what, path) from None
+
+
+def _read(path: str, limit: int, opener: t.Callable[[str, int], int] | None = None) -> str:
+    """Return the last limit bytes of a file as text. opener: as of open()."""
+    with open(path, "rb", opener=opener) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - limit))
         data = stream.read(limit)
@@ -159,12 +172,13 @@ def collect(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         else:
             bundle.add(contents.member_name(name), text, mtime)
     for name in _paths(contents.LOGS):
-        # Rotated and compressed logs are older than what is asked for, most often.
-        if os.path.getmtime(name) < oldest or name.endswith((".gz", ".xz", ".zst", ".bz2")):
-            continue
         try:
-            bundle.add(contents.member_name(name), _read(name, limit), os.path.getmtime(name))
-        except OSError as error:
+            modified = os.path.getmtime(name)
+            # Rotated and compressed logs are older than what is asked for, most often.
+            if modified < oldest or name.endswith((".gz", ".xz", ".zst", ".bz2")):
+                continue
+            bundle.add(contents.member_name(name), _read(name, limit, _log), modified)
+        except OSError as error:  # also of a log that was just rotated
             incomplete[name] = str(error)
     places = _path_of(params["facts"])
     chosen = {

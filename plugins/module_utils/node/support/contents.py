@@ -134,7 +134,7 @@ def refuse(path: str) -> bool:
 # Names of settings whose values are secrets: StoragePass, slurm_jwt, aws_secret_access_key ...
 _SECRET_NAME = (
     r"[\w.-]*(?:passwords?|passwd|passphrase|secret|tokens?|credentials?|api[_-]?key|private[_-]?key"
-    r"|access[_-]?key|auth[_-]?key|[a-z](?<!by)pass|jwt)[\w.-]*|pass|pwd"
+    r"|access[_-]?key|auth[_-]?key|[a-z](?<!by)pass|jwt|[_-](?:pass|pwd)\b)[\w.-]*|pass|pwd"
 )
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -149,6 +149,15 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\beyJ[\w-]{6,}\.[\w-]*\.?[\w-]*"), MASK),
     (re.compile(r"MUNGE:[A-Za-z0-9+/=]{8,}:?"), MASK),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), MASK),
+    # Those of Hugging Face, GitHub, GitLab, NVIDIA, OpenAI and Slack.
+    (
+        re.compile(
+            r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}"
+            r"|nvapi-[\w-]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,})"
+        ),
+        MASK,
+    ),
+    (re.compile(r"(\bhooks\.slack\.com/(?:services|workflows)/)[\w/-]+"), rf"\g<1>{MASK}"),
     (re.compile(r"(?i)\b(authorization\s*[:=]\s*)[^\r\n]+"), rf"\g<1>{MASK}"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{12,}"), rf"\g<1> {MASK}"),
     (
@@ -160,11 +169,27 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@/]+@"), rf"\g<1>{MASK}@"),
     # The symmetric key of a JSON web key.
     (re.compile(r'("k"\s*:\s*)"[^"]*"'), rf'\g<1>"{MASK}"'),
+    # curl -u USER:PASSWORD; numbers are ids, as of a container's user.
+    (
+        re.compile(
+            r"(?<![\w-])((?:-[uU]|--(?:proxy-)?user)[ =]*[\"']?[^\s:\"'=/]+:)(?P<value>(?!\d+\b)[^\s\"']+)"
+        ),
+        rf"\g<1>{MASK}",
+    ),
+    # A line of .netrc, and of Enroot's logins.
+    (re.compile(r"(\blogin\s+\S+\s+password\s+)\S.*"), rf"\g<1>{MASK}"),
+    # Environment="NAME=value with blanks"
+    (
+        re.compile(
+            rf"(?i)(?P<quote>[\"'])(?P<name>(?:{_SECRET_NAME})=)(?P<value>(?!\*)(?:(?!(?P=quote))[^\n])+)(?=(?P=quote))"
+        ),
+        rf"\g<quote>\g<name>{MASK}",
+    ),
     # "name": "value", name = 'value', name: value; the value may be quoted and hold spaces then.
     (
         re.compile(
             rf"(?i)(?<![\w.-])((?:{_SECRET_NAME})[\"']?\s*[=:]\s*)"
-            r"(?P<value>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[^\s,;\"'}\]]+)"
+            r"(?P<value>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[^\s,;\"'}\]]+|[\"'][^\n]+)"
         ),
         rf"\g<1>{MASK}",
     ),
@@ -175,6 +200,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 _HARMLESS = re.compile(
     r"(?i)^(?:\(null\)|none|null|true|false|yes|no|files|compat|sss|ldap|''|\"\"|/[\w./-]+)$"
 )
+# Keys of AWS are base64, and one of 64 begins like a path.
+_NO_PATH = re.compile(r"(?i)secret[_-]?access[_-]?key|session[_-]?token")
 
 
 def redact(text: str, secrets: t.Iterable[str] = ()) -> str:
@@ -194,7 +221,8 @@ def redact(text: str, secrets: t.Iterable[str] = ()) -> str:
 def _masked(match: re.Match[str], mask: str) -> str:
     value = match.groupdict().get("value", "")
     # StoragePass may be the path of munge's socket, which is not a secret either.
-    if value and _HARMLESS.match(value.strip("\"'") or '""'):
+    plain = value and _HARMLESS.match(value.strip("\"'") or '""')
+    if plain and not (value.lstrip("\"'").startswith("/") and _NO_PATH.search(match[0])):
         return match[0]
     return match.expand(mask)
 
@@ -202,7 +230,9 @@ def _masked(match: re.Match[str], mask: str) -> str:
 def secret_values(name: str, text: str) -> list[str]:
     """Return the secrets that a file with settings holds, to mask them wherever they occur."""
     found = re.findall(
-        r"(?im)^\s*(?:StoragePass|AccountingStoragePass|JobCompPass|password)\s*=\s*(\S+)", text
+        r"(?im)^\s*(?:StoragePass|AccountingStoragePass|JobCompPass|password)\s*=\s*"
+        r"(\"[^\"\n]*\"|'[^'\n]*'|\S+)",
+        text,
     )
     if refuse(name):
         found += [line.strip() for line in text.splitlines()]

@@ -45,6 +45,16 @@ SECRET = "s3cr3t-Value/+="
         f"api-key: {SECRET}",
         f"HF_TOKEN={SECRET}",
         f"WANDB_API_KEY={SECRET}",
+        f"IPMI_PASS={SECRET}",
+        f"smtp_pwd: {SECRET}",
+        f"export MYSQL_PWD={SECRET}",
+        f'ADMIN_PASSWORD="{SECRET}',
+        f'Environment="DB_PASSWORD=s3cr3t and {SECRET}" "LANG=C"',
+        "AWS_SECRET_ACCESS_KEY=/s3cr3t/Value",
+        f"curl -su admin -u admin:{SECRET} http://bmc1/",
+        f"curl --user='admin:{SECRET}' http://bmc1/",
+        f"machine nvcr.io login $oauthtoken password {SECRET}",
+        "https://hooks.slack.com/services/T0/B0/s3cr3tValue",
         f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}\n-----END OPENSSH PRIVATE KEY-----",
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n",
     ],
@@ -64,6 +74,10 @@ def test_secrets_are_masked(line: str) -> None:
         "eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE3MzIwMDAwMDB9.c2lnbmF0dXJlLW9mLWl0",
         "MUNGE:AwQFAADGr3vJ0u5n2bMZlT8ypQ==:",
         "AKIAIOSFODNN7EXAMPLE",
+        "hf_abcdefghijklmnopqrstuvwx",
+        "ghp_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+        "nvapi-abcdefghijklmnopqrstuvwx",
+        "xoxb-1234567890-abcdef",
     ],
 )
 def test_tokens_are_known_by_their_form(token: str) -> None:
@@ -93,6 +107,8 @@ def test_known_secrets_are_masked_anywhere() -> None:
         "Vulnerability Spec store bypass:         Mitigation",
         "# * Basic Settings",
         "JobId=12 Reason=NonZeroExitCode keyboard: de monkey=banana",
+        "docker run -u 1000:1000 nginx; journalctl -u slurmd -u munge; OLDPWD=/root",
+        'Environment="SLURM_JWT_FILE=/etc/slurm/x.conf" "LANG=C"',
     ],
 )
 def test_what_helps_stays(line: str) -> None:
@@ -126,6 +142,8 @@ def test_secret_values_of_settings() -> None:
     text = "StoragePass=correcthorse\nStoragePass=/run/munge.socket\nStorageUser=slurm\n"
     assert contents.secret_values("/etc/slurm/slurmdbd.conf", text) == ["correcthorse"]
     assert contents.secret_values("/x/secrets/db", "hushhush\n") == ["hushhush"]
+    quoted = 'StoragePass="correct horse"\n'
+    assert contents.secret_values("/etc/slurm/slurmdbd.conf", quoted) == ["correct horse"]
 
 
 def test_a_bundle_of_this_machine(tmp_path: pathlib.Path) -> None:
@@ -192,3 +210,35 @@ def test_a_log_is_cut_at_a_line(tmp_path: pathlib.Path) -> None:
     shown = collect._read(str(log), 50)
     assert shown.endswith("]\nlast line\n")
     assert "sss" not in shown
+
+
+@needs_root
+def test_a_log_is_no_link_of_a_daemon_to_a_file_of_root(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurm and mysql own the directories of their logs; links of root, and a rotated log, are no fault."""
+    logs = {name: tmp_path / f"{name}.log" for name in ("own", "daemons", "roots", "pipe", "gone")}
+    (tmp_path / "shadow").write_text("root:hash\n")
+    (tmp_path / "elsewhere").write_text("moved away\n")
+    logs["own"].write_text("hello\n")
+    logs["daemons"].symlink_to(tmp_path / "shadow")
+    os.lchown(logs["daemons"], 54321, 54321)
+    logs["roots"].symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(logs["pipe"])
+    monkeypatch.setattr(contents, "LOGS", ("logs",))
+    monkeypatch.setattr(contents, "FILES", ())
+    monkeypatch.setattr(contents, "commands", lambda *_given: {})
+    monkeypatch.setattr(
+        collect, "_paths", lambda given: [str(one) for one in logs.values()] if given else []
+    )
+    params = {"days": 1, "log_mb": 1, "units": [], "extra_files": [], "cluster": False, "facts": {}}
+    result = collect.collect(params)
+    with tarfile.open(result["path"]) as tar:
+        names = tar.getnames()
+    assert [one for one in ("own", "daemons", "roots", "pipe") if f"files{logs[one]}" in names] == [
+        "own",
+        "roots",
+    ]
+    said = {os.path.basename(name): why for name, why in result["incomplete"].items()}
+    assert set(said) == {"daemons.log", "pipe.log", "gone.log"}
+    assert "is a link of 54321 -> collect a copy" in said["daemons.log"]
