@@ -23,7 +23,7 @@ options:
   id:
     description:
       - Number of the job, for a job array its first. Without it, the module only checks that the secrets
-        exist, so that a missing one is reported before the job is submitted, and writes nothing.
+        exist and that their file can be written, so that a fault is reported before the job is submitted.
     type: int
   array:
     description:
@@ -84,7 +84,10 @@ error: {description: Kind of the error., returned: failure, type: str, sample: i
 
 import typing as t
 
+from ansible_collections.trainwright.slurm.plugins.module_utils.node.whole_file import room
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.module import run
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.client.session import Session
+from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.errors import SlurmError
 from ansible_collections.trainwright.slurm.plugins.module_utils.training.submission.secret_files import (
     work,
 )
@@ -104,10 +107,22 @@ SPEC: dict[str, t.Any] = {
 }
 
 
+def written(session: Session) -> dict[str, t.Any]:
+    """Do the work of the module. Raises SlurmError, also where the home lacks room for the files."""
+    try:
+        return work(session)
+    except OSError as error:
+        raise SlurmError(
+            "invalid",
+            f"job {session.params['id']}: its secrets cannot be written: {error.filename}: {error.strerror} -> "
+            f"{room(error)}, and run it again: the job waits 300 s for them",
+        ) from None
+
+
 def main() -> None:
     """Run the module."""
     # It needs the data that slurm_info reads.
-    run("slurm_info", SPEC, work)
+    run("slurm_info", SPEC, written)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,11 @@ def stale(directory: str, needed: t.Callable[[int, int | None], bool]) -> list[s
     for name in names:
         match = _NAME.match(name)
         path = os.path.join(directory, name)
-        if not match or time.time() - os.lstat(path).st_mtime <= GRACE:
+        try:
+            age = time.time() - os.lstat(path).st_mtime
+        except FileNotFoundError:
+            continue  # its job, or another submission, has just removed it
+        if not match or age <= GRACE:
             continue
         if not needed(int(match[1]), int(match[2][1:]) if match[2] else None):
             found.append(path)

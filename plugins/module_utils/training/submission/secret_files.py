@@ -7,6 +7,7 @@ Runs on nodes: Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from pathlib import Path
@@ -16,6 +17,7 @@ from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
 from ...slurm.records import ENDED, Job
 from ..job import render, secrets
+from . import prepare
 
 View = dict[str, t.Any]
 #: Another way to give a secret to the playbook; `train` refuses one without a file before this.
@@ -30,6 +32,8 @@ def work(slurm: Session) -> View:
         found = secrets.values(params["secrets"], params["given"], VAULT)
         result: View = {"names": list(found), "changed": False, "files": []}
         if params["id"] is None:
+            if why := no_place():
+                raise SlurmError("invalid", why)
             return {**result, "removed": []}
         tasks: list[int | None] = [None]
         if params["array"]:
@@ -57,8 +61,22 @@ def work(slurm: Session) -> View:
         for path in outdated:
             secrets.write(path, text)
         for path in gone:
-            os.unlink(path)
+            # Its job, or another submission, may be faster.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
     return {**result, "changed": bool(outdated or gone), "removed": gone}
+
+
+def no_place() -> str:
+    """Return why the secrets of a job cannot be written; "" where they can."""
+    directory = str(Path.home() / render.SECRETS)
+    above = directory
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if prepare.may_write(above):
+        return ""
+    what = "is not yours to write into" if os.path.isdir(above) else "is not a directory"
+    return f"secrets: are written into {directory}, and {above} {what} -> make that directory, of mode 0700"
 
 
 def _needed(found: t.Sequence[Job], task: int | None, over: t.Callable[[Job], bool]) -> bool:

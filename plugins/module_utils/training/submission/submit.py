@@ -13,7 +13,6 @@ import hashlib
 import os
 import shutil
 import typing as t
-from pathlib import Path
 
 from ...containers import image_fit, lookup, named_image
 from ...containers.image_errors import ImageError
@@ -21,7 +20,7 @@ from ...node import acting, safe_path
 from ...slurm.client import alone, job_options, jobs
 from ...slurm.client.session import Session
 from ...slurm.errors import SlurmError
-from ..job import file, plan, render, secrets
+from ..job import file, plan, secrets
 from ..record import batch, document
 from ..record import submission as record
 from . import prepare, secret_files
@@ -117,7 +116,7 @@ def prepared(asked: Plan, again: bool = True) -> View:
         except secrets.SecretError as error:
             raise SlurmError("invalid", f"job {job['name']}: {error}") from None
         _check_image(job, bool(made["images"]))
-        if job["secrets"] and (why := _no_place_for_secrets()):
+        if job["secrets"] and (why := secret_files.no_place()):
             raise SlurmError("invalid", f"job {job['name']}: {why}")
     faults = [one for job in made["jobs"] if job["there"] for one in _other_files(job, asked.files)]
     if faults:
@@ -211,18 +210,6 @@ def _keep_secrets(job: View, number: int) -> None:
             f"job {job['name']}: is submitted as {number}, and its secrets cannot be written: {why}"
             f" -> train cancel {number}, and submit it again",
         ) from None
-
-
-def _no_place_for_secrets() -> str:
-    """Return why the secrets of a job cannot be written; "" where they can."""
-    directory = str(Path.home() / render.SECRETS)
-    above = directory
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    if prepare.may_write(above):
-        return ""
-    what = "is not yours to write into" if os.path.isdir(above) else "is not a directory"
-    return f"secrets: are written into {directory}, and {above} {what} -> make that directory, of mode 0700"
 
 
 def _recorded(job: View, number: int) -> bool:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import types
 import typing as t
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.trainwright.slurm.plugins.module_utils.slurm.records import Job
-from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render
+from ansible_collections.trainwright.slurm.plugins.module_utils.training.job import render, secrets
 from ansible_collections.trainwright.slurm.plugins.modules import train_secrets
 
 from . import control
@@ -107,3 +108,51 @@ def test_without_a_job_it_only_looks(place: Path, run: t.Callable[..., t.Any]) -
     assert not made["changed"] and made["names"] == ["TOKEN"] and not place.exists()
     refused = run(given={})
     assert refused["failed"] and "secrets.TOKEN: has no value -> name a file" in refused["msg"]
+
+
+def test_a_home_without_a_place_is_refused_before_the_submission(
+    place: Path, run: t.Callable[..., t.Any]
+) -> None:
+    place.parent.parent.write_text("")
+    assert ".config is not a directory -> make that directory" in run()["msg"]
+
+
+def test_files_that_others_remove_meanwhile_are_no_error(
+    place: Path, run: t.Callable[..., t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their jobs do at their end, and another submission removes the same ones."""
+    place.mkdir(parents=True)
+    for name in ("8", "9", "11"):
+        (place / name).write_text("")
+        os.utime(place / name, (0, 0))
+    listed, write = os.listdir, secrets.write
+
+    def seen(path: str) -> list[str]:
+        names = listed(path)
+        (place / "8").unlink(missing_ok=True)
+        return names
+
+    def faster(path: str, text: str) -> None:
+        write(path, text)
+        (place / "9").unlink()
+
+    monkeypatch.setattr(secrets.os, "listdir", seen)
+    monkeypatch.setattr(secrets, "write", faster)
+    made = run(id=7)
+    assert made["changed"] and made["removed"] == [str(place / "11"), str(place / "9")]
+    assert listed(place) == ["7"]
+
+
+def test_a_full_home_is_said_with_the_job_that_waits(
+    place: Path, run: t.Callable[..., t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, text: str) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), path)
+
+    monkeypatch.setattr(secrets, "write", full)
+    made = run(id=7)
+    assert made["failed"] and made["error"] == "invalid"
+    assert (
+        f"job 7: its secrets cannot be written: {place / '7'}: Disk quota exceeded -> "
+        in made["msg"]
+    )
