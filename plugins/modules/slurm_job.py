@@ -167,6 +167,8 @@ options:
         it, and Slurm's own. Without it, no others.
       - Their values are in the task's invocation (C(-vvv)); give O(ignore:no_log) to a task with
         secrets.
+      - C(sbatch) prefers variables such as E(SBATCH_PARTITION) to C(#SBATCH) lines. Those of the task's environment do
+        not count where the script has the option; those that are given here do.
     type: dict
     default: {}
   dependency:

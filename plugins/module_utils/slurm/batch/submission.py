@@ -232,6 +232,30 @@ def environment(options: Options) -> dict[str, str]:
     return {str(k): str(v) for k, v in (options.get("environment") or {}).items()}
 
 
+# Option -> the end of its variable of sbatch(1), where that is not its own name.
+_VARIABLES = {
+    "array": ("ARRAY_INX",),
+    "bb": ("BURST_BUFFER",),
+    "cpu_freq": ("CPU_FREQ_REQ",),
+    **dict.fromkeys(
+        ("mem", "mem_per_cpu", "mem_per_gpu"), ("MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU")
+    ),
+    **dict.fromkeys(("requeue", "no_requeue"), ("REQUEUE", "NO_REQUEUE")),
+    "switches": ("REQ_SWITCH", "WAIT4SWITCH"),
+    "time": ("TIMELIMIT",),
+}
+
+
+def overriding(script: str) -> frozenset[str]:
+    """Return the variables of a user's environment that would take the place of the script's own options.
+
+    With SBATCH_WAIT, sbatch would answer only after the job has ended, like one with --wait.
+    """
+    options = {one.name.replace("-", "_") for one in read(lines_of(script)).directives}
+    names = {end for one in options for end in _VARIABLES.get(one, (one.upper(),))}
+    return frozenset(f"SBATCH_{end}" for end in (*names, "WAIT"))
+
+
 def directives(script: str) -> dict[str, t.Any]:
     """Return the options of a script's #SBATCH lines; the last of an option counts.
 

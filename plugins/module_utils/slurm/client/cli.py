@@ -121,14 +121,15 @@ class Cli:
         *arguments: str,
         given: str = "",
         environment: t.Mapping[str, str] | None = None,
+        without: t.Collection[str] = (),
         directory: str | None = None,
     ) -> str:
         """Run a command of Slurm and return what it prints.
 
-        given: its standard input. environment: besides the fixed one. directory: where it runs.
-        Raises SlurmError.
+        given: its standard input. environment: besides the fixed one. without: variables of this process that it does
+        not get. directory: where it runs. Raises SlurmError.
         """
-        done = self._run(name, arguments, given, environment, directory)
+        done = self._run(name, arguments, given, environment, without, directory)
         database = name in _DATABASE
         if done.returncode or (database and _database_is_down(done.stderr)):
             raise messages.classify(
@@ -145,9 +146,11 @@ class Cli:
         arguments: t.Sequence[str],
         given: str = "",
         environment: t.Mapping[str, str] | None = None,
+        without: t.Collection[str] = (),
         directory: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
         what = messages.shortened([name, *arguments])
+        own = {key: one for key, one in self._environment_of(name).items() if key not in without}
         try:
             return subprocess.run(
                 [self._path(name), *arguments],
@@ -157,7 +160,7 @@ class Cli:
                 errors="replace",
                 check=False,
                 timeout=self._timeout,
-                env={**self._environment_of(name), **(environment or {})},
+                env={**own, **(environment or {})},
                 cwd=directory,
                 pass_fds=alone.handles() if name == "sbatch" else (),
             )
@@ -323,6 +326,7 @@ class Cli:
             *submission.arguments(options),
             given=submission.for_sbatch(script),
             environment=submission.environment(options),
+            without=submission.overriding(script),
             directory=directory if os.path.isdir(directory) else None,
         )
         if options.get("test_only"):

@@ -330,6 +330,19 @@ def test_sbatch_tells_the_number_of_the_job_at_once_whatever_the_script_wants(fa
     assert (fake.prefix / "stdin").read_text() == "#!/bin/sh\n#SBATCH --nodes=2\ntrue\n"
 
 
+def test_variables_of_the_user_do_not_replace_what_the_script_asks_for(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sbatch prefers them to #SBATCH lines: a training would end early, and not return to the queue at its limit."""
+    for name in ("TIMELIMIT", "NO_REQUEUE", "MEM_PER_CPU", "PARTITION", "WAIT", "ACCOUNT", "QOS"):
+        monkeypatch.setenv(f"SBATCH_{name}", "1")
+    fake.command("sbatch", ("--parsable*", "42\n"))
+    script = "#!/bin/sh\n#SBATCH --time=7-0\n#SBATCH --requeue\n#SBATCH --mem=0 -p gpu\ntrue\n"
+    assert fake.cli().submit_job(script, {"environment": {"SBATCH_QOS": "high"}}) == 42
+    kept = {name: one for name, one in fake.environment.items() if name.startswith("SBATCH_")}
+    assert kept == {"SBATCH_ACCOUNT": "1", "SBATCH_QOS": "high"}
+
+
 def test_a_job_that_is_only_tested_has_no_id(fake: Fake) -> None:
     fake.command("sbatch", ("*", "", 0, "sbatch: Job 7 to start at 2026-11-20T16:00:00"))
     assert fake.cli().submit_job("#!/bin/sh\n", {"test_only": True}) == 0
