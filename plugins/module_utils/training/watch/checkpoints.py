@@ -16,6 +16,7 @@ import re
 import stat
 import typing as t
 import zipfile
+import zlib
 
 from ...node.acting import regular
 from ...node.names import some
@@ -49,6 +50,11 @@ _WEIGHTS = re.compile(
 )
 _LONGEST_HEADER = 100_000_000  # bytes; the limit of safetensors itself
 _LARGEST_PICKLE = 256 * 2**20  # bytes
+_MOST = 2**30  # bytes of another file that are read into memory
+# Errors of zipfile for a damaged archive; RuntimeError is for one that seems to be encrypted.
+_UNREAD = (
+    OSError, EOFError, ValueError, RuntimeError, StopIteration, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +148,9 @@ def _distributed(path: str, sizes: t.Mapping[str, int]) -> str:
     if ".metadata" not in sizes:
         return ".metadata is missing: its save did not end"
     with open(os.path.join(path, ".metadata"), "rb", opener=regular) as file:
-        data = file.read()
+        data = file.read(_MOST + 1)
+    if len(data) > _MOST:
+        return ".metadata is larger than one can be"
     if not data.endswith(b"."):  # the STOP of a pickle
         return ".metadata is cut off"
     wanted = {name.decode() for name in _PART.findall(data)}
@@ -199,8 +207,8 @@ def _trainer(path: str, sizes: t.Mapping[str, int]) -> str:
         with open(
             os.path.join(path, "trainer_state.json"), encoding="utf-8", opener=regular
         ) as file:
-            json.load(file)
-    except ValueError:
+            json.loads(file.read(_MOST))
+    except (ValueError, RecursionError):
         return "trainer_state.json is cut off"
     if not _parts(sizes) and not any(_WEIGHTS.match(one) for one in sizes):
         return "its weights are missing"
@@ -307,7 +315,7 @@ def _safetensors(path: str) -> str:
             header = json.loads(file.read(length))
             ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
             wanted = 8 + length + max(ends, default=0)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return "has a damaged header"
     if size != wanted:
         return (
@@ -322,10 +330,13 @@ def _index(path: str) -> str:
     """An index names the shards beside it."""
     try:
         with open(path, encoding="utf-8", opener=regular) as file:
-            shards = sorted({str(name) for name in json.load(file)["weight_map"].values()})
-    except (ValueError, TypeError, KeyError, AttributeError):
+            text = file.read(_MOST)
+            shards = sorted({str(name) for name in json.loads(text)["weight_map"].values()})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "is cut off"
     for shard in shards:
+        if shard.endswith(_INDEX):
+            return f"names {shard}, which is an index too"
         beside = os.path.join(os.path.dirname(path), os.path.basename(shard))
         if not os.path.isfile(beside):
             return f"names {shard}, which is missing"
@@ -353,7 +364,7 @@ def _integers(path: str, keys: t.Collection[str]) -> dict[str, int]:
                 if key and isinstance(value, int) and opcode.name.startswith(("BININT", "LONG")):
                     found[key] = value
                 key = value if isinstance(value, str) and value in keys else ""
-    except (OSError, ValueError, StopIteration, zipfile.BadZipFile):
+    except _UNREAD:
         return {}
     return found
 

@@ -294,3 +294,54 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_steps_in_names(name: str, step: int | None) -> None:
     assert checkpoints.step_of(name) == step
+
+
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "data", "why"),
+    [
+        ("checkpoint-1", "trainer_state.json", DEEP.encode(), "trainer_state.json is cut off"),
+        ("step-1", "model.safetensors.index.json", DEEP.encode(), "is cut off"),
+        (
+            "step-1",
+            "model.safetensors",
+            len(DEEP).to_bytes(8, "little") + DEEP.encode(),
+            "has a damaged header",
+        ),
+        (
+            "step-1",
+            "model.safetensors.index.json",
+            b'{"weight_map": {"a": "model.safetensors.index.json"}}',
+            "which is an index too",
+        ),
+    ],
+)
+def test_files_that_python_cannot_read_are_not_complete(
+    tmp_path: Path, name: str, file: str, data: bytes, why: str
+) -> None:
+    """A checkpoint is a user's, and root looks at it too: no file in it ends the look with a traceback."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / file).write_bytes(data)
+    (found,) = checkpoints.listed(str(tmp_path))
+    assert why in found.why
+
+
+@pytest.mark.parametrize("fault", ["encrypted", "method"])
+def test_an_archive_that_zipfile_cannot_read_has_no_numbers(tmp_path: Path, fault: str) -> None:
+    path = tmp_path / "global_step1" / "mp_rank_00_model_states.pt"
+    path.parent.mkdir()
+    (tmp_path / "latest").write_text("global_step1")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"N.")
+    data = bytearray(path.read_bytes())
+    central = data.find(b"PK\x01\x02")
+    if fault == "encrypted":
+        data[6] |= 1
+        data[central + 8] |= 1
+    else:
+        data[8] = data[central + 10] = 99
+    path.write_bytes(data)
+    (found,) = checkpoints.listed(str(tmp_path))
+    assert found.complete
