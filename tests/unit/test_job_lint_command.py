@@ -65,6 +65,21 @@ def test_findings_and_exit_codes(command: Path) -> None:
     assert found[str(wrong)][0]["line"] == 11
 
 
+def test_a_script_of_somebody_else_does_not_control_the_terminal(
+    command: Path, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.sh"
+    title = "\x1b]0;OWNED\x07"
+    wrong.write_text(
+        f"#!/bin/bash\n#SBATCH --nodes={title}x\nexport RANK=$SLURM_PROCID # {title}\nsrun -n 2 a\n"
+    )
+    for words in ([], ["--all"], ["--translate"]):
+        done = run(command, *words, wrong)
+        assert "\x1b" not in done.stderr
+        assert words == ["--translate"] or "--nodes=\\x1b]0;OWNED\\x07x: is not" in done.stdout
+    assert "\x1b" not in run(command, f"--planned={title}", wrong).stderr
+
+
 def test_errors_are_one_line(command: Path, tmp_path: Path) -> None:
     for words in (["none"], ["--planned=x", str(command)], ["--translate", str(tmp_path)]):
         done = run(command, *words, cwd=str(tmp_path))
