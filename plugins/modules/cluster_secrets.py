@@ -62,7 +62,8 @@ options:
   limit:
     description:
       - The C(--limit) of the run, empty for all hosts. With one, the keys of munge and auth/slurm are not made where
-        a cluster has a record beside O(directory), since its other hosts would not get them.
+        a cluster has a record (C(/var/lib/trainwright/record.json), or beside O(directory)), since its other hosts
+        would not get them.
     type: str
     default: ""
     version_added: "1.2.0"

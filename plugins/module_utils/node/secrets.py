@@ -33,6 +33,8 @@ FILES: dict[str, tuple[str, int]] = {
     "database_password": ("database_password", 8),
     "ssh_ca": ("ssh_ca", 32),
 }
+#: The record of a cluster on its controller (role slurmctld), wherever slurm_auth_secrets_directory is.
+RECORD = "/var/lib/trainwright/record.json"
 #: Hosts with different ones do not know each other.
 OF_ALL_HOSTS = ("munge_key", "slurm_key")
 
@@ -199,8 +201,9 @@ class SecretStore:
 
     def _refuse_limit(self, name: str) -> None:
         """Raise SecretError for a new key of all hosts where hosts of the cluster are not in this run."""
-        record = os.path.join(os.path.dirname(self.directory.rstrip("/")), "record.json")
-        if self.limit and name in OF_ALL_HOSTS and os.path.exists(record):
+        beside = os.path.join(os.path.dirname(self.directory.rstrip("/")), "record.json")
+        known = any(map(os.path.exists, (beside, RECORD)))
+        if self.limit and name in OF_ALL_HOSTS and known:
             raise SecretError(
                 f"{self.path(FILES[name][0])}: is missing, and a new key would go to {self.limit} alone: Slurm would"
                 " not know the other hosts any more; run site.yml without --limit (take hosts that cannot"

@@ -65,8 +65,9 @@ def test_a_password_that_slurmdbd_could_not_read_is_refused_unseen(store, value)
         assert base64.b64decode(ensure(store)["secrets"]["database_password"]) == good
 
 
-def test_a_key_of_all_hosts_is_not_made_for_some_of_them(store, tmp_path):
+def test_a_key_of_all_hosts_is_not_made_for_some_of_them(store, tmp_path, monkeypatch):
     """A run with --limit restarted munge with a new key on its hosts, and all others went down."""
+    monkeypatch.setattr(secrets, "RECORD", str(tmp_path / "none.json"))
 
     def limited(*want, **given):
         return secrets.ensure(str(store), list(want), [], 9, limit="c9,ctl1", **given)
@@ -86,6 +87,11 @@ def test_a_key_of_all_hosts_is_not_made_for_some_of_them(store, tmp_path):
     adopt = {"munge_key": str(tmp_path / "munge.key")}
     assert limited("munge_key", adopt=adopt, check=False) and key.read_bytes() == value
     key.unlink()
+    # slurm_auth_secrets_directory may be far from the record.
+    (tmp_path / "record.json").rename(tmp_path / "far.json")
+    monkeypatch.setattr(secrets, "RECORD", str(tmp_path / "far.json"))
+    with pytest.raises(secrets.SecretError, match="would go to c9,ctl1 alone"):
+        limited("munge_key", adopt={}, check=False)
     assert ensure(store, ["munge_key"])["made"] == ["munge_key"]
 
 
