@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -141,11 +143,23 @@ def test_the_front_of_slurmrestd_can_open_its_connections_and_reads_a_copy_of_th
     # 300 by TCP and 200 by the socket, each with one to slurmrestd.
     assert "LimitNOFILE=2024" in lines
     assert not any(line.startswith("ExecStartPre=") for line in lines)
-    copy = (
-        "+/usr/bin/install -m 0400 -o slurmrestd /etc/a.pem /run/slurmrestd-front/certificate.pem"
-    )
+    copy = "+/usr/bin/install -T -m 0400 -o slurmrestd /etc/a.pem /run/slurmrestd-front/certificate.pem"
     lines = drop_in("slurmrestd-front", slurmrestd_tls_certificate="/etc/a.pem")
     assert f"ExecStartPre={copy}" in lines and f"ExecReload={copy}" in lines
+
+
+def test_root_copies_the_certificate_into_no_directory_that_the_front_links(tmp_path: Path) -> None:
+    """The directory of the copy belongs to slurmrestd."""
+    lines = drop_in("slurmrestd-front", slurmrestd_tls_certificate=str(tmp_path / "rest.pem"))
+    words = next(one for one in lines if one.startswith("ExecReload=+")).partition("+")[2].split()
+    (tmp_path / "rest.pem").write_text("key")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "copy.pem").symlink_to(tmp_path / "etc")
+    words = ["install", *words[1:-1], str(tmp_path / "copy.pem")]
+    words[words.index("slurmrestd")] = str(os.getuid())
+    subprocess.run(words, check=True)
+    assert not list((tmp_path / "etc").iterdir())
+    assert (tmp_path / "copy.pem").read_text() == "key"
 
 
 def units_of_rest(**model: t.Any) -> list[dict[str, t.Any]]:
