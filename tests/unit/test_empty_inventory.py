@@ -166,6 +166,11 @@ def test_a_reason_of_which_only_the_first_word_would_count_is_refused(
     _two_hosts(tmp_path)
     status, output = play(tmp_path, playbook, "-e", "nodes=c1", "-e", "reason=rack 4: broken")
     assert status == 2 and "-e: 4: broken: Ansible takes each word" in output, output
+    # In quotes of its own it is taken: the run ends later, without a Slurm.
+    whole = ["-e", "nodes=c1", "-e", "reason='rack 4: broken'"]
+    status, output = play(tmp_path, playbook, *whole)
+    task = {"drain.yml": "Drain the nodes", "reboot.yml": "Be the only run that reboots hosts"}
+    assert "Ansible takes each word" not in output and f"TASK [{task[playbook]}]" in output, output
 
 
 def _two_hosts(tmp_path: Path) -> None:
