@@ -25,6 +25,8 @@ from .test_machines import P5, SMALL, efa
 from .test_reboot import BOOTED, jobs
 
 NODES = tuple(f"c{number}" for number in range(1, sample(2, 4) + 1))
+#: With the NVLinks of a p5: without any, its GPUs need no Fabric Manager.
+SWITCHED = {key: value for key, value in SMALL.items() if key != "nvlink_links"}
 #: Containers, job hooks and health checks too; with substitutes, since the stack's mirror does not have real Enroot.
 EVERYTHING = SOAK and not artifacts.REAL
 #: NCCL is in none of AWS' releases, and the stand-in for EFA's installer has versions of its own.
@@ -80,7 +82,7 @@ class Stack:
         }
         self.types.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         given = {
-            "slurm_machine_types": {P5: SMALL},
+            "slurm_machine_types": {P5: SWITCHED},
             # Without nvidia-smi nobody can say which model a GPU is.
             "slurm_allow_incomplete": True,
             "gpu_stack_repository": self.repository(),

@@ -25,7 +25,8 @@ from driver.machine_image import SYSTEM
 from .. import gpu_packages, repositories
 from ..gpu_packages import MODULE, NEW, NOW
 from ..site import ROOT, VENV_BIN, Run, read_report, tail
-from ..test_machines import P5, SMALL
+from ..test_gpu_stack import SWITCHED
+from ..test_machines import P5
 from .conftest import KEEP
 
 pytestmark = [
@@ -157,7 +158,7 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lone]:
         inventory = work / "inventory.json"
         inventory.write_text(json.dumps({"slurm_cluster": {"children": children}}))
         variables = {
-            "slurm_machine_types": {P5: SMALL},
+            "slurm_machine_types": {P5: SWITCHED},
             # Without nvidia-smi nobody can say which model a GPU is.
             "slurm_allow_incomplete": True,
             "gpu_stack_repository": {
